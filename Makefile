@@ -1,13 +1,15 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-unit test-nightly lint types layers docs pictures bench lock clean
+.PHONY: help setup setup-tests demo test test-unit test-nightly lint types layers docs pictures soak bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 KEEP ?= 1
+KILLS ?= 200
+SEED ?= 1
 # Unit tests lay out some 40,000 small files; memory is several times faster at that than a disk.
 MEMORY = $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 1000000 { print "/dev/shm" }' | grep . || echo /tmp)
 
@@ -50,8 +52,11 @@ docs: setup ## write the reference pages from the code
 pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (6 min)
 	@$(BIN)/python -m pytest tests/browser --pictures docs/images
 
+soak: setup-tests ## kill a stream KILLS times (200) at random moments of SEED (1), on three sinks (an hour)
+	@$(BIN)/python benchmarks/soak/run.py --kills $(KILLS) --seed $(SEED)
+
 bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
-	@for run in benchmarks/*/run.py; do echo "== $$run"; $(BIN)/python $$run || exit; done
+	@for run in $(filter-out benchmarks/soak/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
 
 lock: setup ## resolve requirements.txt from pyproject.toml again
 	$(BIN)/uv pip compile pyproject.toml --group dev --python-version 3.11 --generate-hashes -o requirements.txt

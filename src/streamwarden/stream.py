@@ -326,6 +326,16 @@ class HealthSpec:
     """check -> threshold -> value, over the project's (see [checks](checks.md))"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSpec:
+    """When Airflow [audits](../how-to/audit.md) the stream, and how far back."""
+
+    schedule: str | None = None
+    """when Airflow audits the stream: a cron expression or a preset such as `@daily`; null: only when asked"""
+    batches: int | None = None
+    """audit at most so many of the newest batches; null: all whose input and state are kept"""
+
+
 class Manager(StrEnum):
     """What gives a stream its executors."""
 
@@ -409,12 +419,35 @@ _MASTERS: Final = (
 )
 
 
+class ForeachBatch(StrEnum):
+    """What the fork of a script does with a batch that the script hands to its own function."""
+
+    CAPTURE = "capture"  # keeps the rows, and does not call the function
+    RUN = "run"  # keeps the rows, and calls the function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptFork:
+    """What the fork of a script does with the queries that the script starts. Its checkpoint is the root of theirs.
+
+    Args:
+        output: folder of this host that gets a folder for each query.
+        queries: the declared queries of the stream, with their own checkpoints.
+        batches: about how many batches the input of each source is cut into; None: as the script cuts it.
+    """
+
+    output: str
+    queries: dict[str, str | None] = field(default_factory=dict)
+    foreach_batch: ForeachBatch = ForeachBatch.CAPTURE
+    batches: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSpec:
     """One stream: `config/streams/NAME.yaml`, validated. The text below a field is its entry in the reference page.
 
-    A file cannot set `project`, the folder that holds `config/`, `data`, the data folder, and `file`, the YAML file of
-    this spec.
+    A file cannot set `project`, the folder that holds `config/`, `data`, the data folder, `file`, the YAML file of
+    this spec, and `fork`, which only the fork of a script has.
     """
 
     name: str
@@ -443,10 +476,12 @@ class StreamSpec:
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     stop: StopPolicy = field(default_factory=StopPolicy)
     health: HealthSpec = field(default_factory=HealthSpec)
+    audit: AuditSpec = field(default_factory=AuditSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
     project: str = ""
     data: str = ""
     file: str = ""
+    fork: ScriptFork | None = None
 
     @property
     def checkpoints(self) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ from airflow.dag_processing.dagbag import DagBag
 began = time.monotonic()
 bag = DagBag(dag_folder=sys.argv[1])
 took = time.monotonic() - began
-heavy = [name for name in ("pyspark", "pandas", "great_expectations", "apprise", "pyarrow") if name in sys.modules]
+heavy = ("pyspark", "pandas", "great_expectations", "apprise", "pyarrow", "duckdb")
+heavy = [name for name in heavy if name in sys.modules]
 print("RESULT" + json.dumps({"dags": sorted(bag.dag_ids), "errors": bag.import_errors, "took": took, "heavy": heavy}))
 """
 

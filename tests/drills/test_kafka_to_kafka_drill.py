@@ -69,6 +69,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         min_records=RECORDS,
         source=SOURCE,
         sink=SINK,
+        oracle="auto",
     ) as workspace:
         engine = workspace.drill_engine()
         run_id = engine.begin("drill")
@@ -94,6 +95,10 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         assert (naive.lost, naive.unexpected, naive.wrong) == (0, 0, 0)
         assert naive.duplicated == counts["repeated"], "the same reader, but that it does not drop what it has seen"
         assert not naive.exactly_once
+        twin = run.facts["twin"]
+        assert (twin["key_from"], twin["outcome"]["expected"]) == ("the sink's key", counts["expected"])
+        assert twin["outcome"]["repeated"] == counts["repeated"], "of the fork"
+        assert len([name for name in run.facts["heal"]["removed"] if name.startswith("the topic ")]) == 2
         assert f"the topic {fork['output']}" in run.facts["heal"]["removed"]
         with pytest.raises(VerificationError, match="Unknown topic"):
             verify(spec_from_dict(fork["spec"]))

@@ -31,10 +31,9 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def deviates(job: str, tmp_path: Path, flights: Path) -> DrillRun:
-    """The drill `kill_driver` of a stream with this job; it must not pass."""
-    with drill_project(
-        tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job=job, batches=BATCHES, min_records=RECORDS
-    ) as workspace:
+    """The drill `kill_driver` of a stream with this job; it must not pass. The job's own oracle and a twin judge it."""
+    few = {"batches": BATCHES, "min_records": RECORDS, "oracle": "auto"}
+    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job=job, **few) as workspace:
         run = run_drill(workspace)
     assert verdict_word(run) == "DEVIATED", run.reason
     return run
@@ -47,6 +46,9 @@ def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> N
     assert "1 lost" in run.reason
     assert len(counts["samples"]["lost"]) == 1
     assert not run.facts["judgement"]["success"]
+    assert run.facts["twin"]["outcome"]["exactly_once"], "each run of the job loses it"
+    assert "the two oracles disagree" in run.reason
+    assert "so that the fault is not the cause" in run.reason
 
 
 def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights: Path) -> None:
@@ -56,6 +58,8 @@ def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights:
     assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
     assert f"{counts['duplicated']} duplicated" in run.reason
     assert not run.facts["judgement"]["success"]
+    twin = run.facts["twin"]["outcome"]
+    assert (twin["duplicated"], twin["lost"], twin["unexpected"], twin["wrong"]) == (counts["duplicated"], 0, 0, 0)
 
 
 def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, flights: Path) -> None:
@@ -67,6 +71,9 @@ def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, fl
     assert f"{counts['lost']} lost" in run.reason
     assert any("watermark that the input does not explain" in problem for problem in counts["problems"])
     assert not run.facts["judgement"]["success"]
+    twin = run.facts["twin"]["outcome"]
+    assert any("watermark that the batch's rows do not explain" in problem for problem in twin["problems"])
+    assert not twin["exactly_once"]
 
 
 def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_is_equal(
@@ -80,6 +87,9 @@ def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_i
     assert not run.facts["judgement"]["success"]
     (shown,) = [each for each in run.facts["judgement"]["expectations"] if each["suite"] == "columns"]
     assert (shown["success"], shown["unexpected_count"]) == (False, 2)
+    twin = run.facts["twin"]
+    assert (twin["twins"], twin["left_out"]) == (2, ["uuid"]), "random values: two unbroken runs differ in them"
+    assert twin["outcome"]["exactly_once"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.spark
 RECORDS = 100_000
 FEW = 12_000
 TABLE = "{{kind: postgresql, connection: warehouse, table: flights.departures{}}}"
+GROUPED = ("window_start", "origin", "carrier")
 KEY = ", key: [window_start, origin, carrier]"
 
 
@@ -67,6 +68,7 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         job="writes_unguarded",
         min_records=FEW - 2000,
         sink=TABLE.format(""),
+        oracle="auto",
     ) as workspace:
         run = run_drill(workspace)
         assert verdict_word(run) == "DEVIATED", run.reason
@@ -75,6 +77,10 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
         assert f"{counts['duplicated']} duplicated" in run.reason
         assert not run.facts["judgement"]["success"]
+        twin = run.facts["twin"]
+        assert (twin["key"], twin["outcome"]["duplicated"]) == (list(GROUPED), counts["duplicated"])
+        removed = [name for name in run.facts["heal"]["removed"] if name.startswith("the schema ")]
+        assert len(removed) == twin["twins"] + 1, "the fork's, and one for each twin"
 
 
 def test_a_database_that_is_down_for_a_moment_is_waited_for_and_nothing_is_lost(

@@ -68,7 +68,7 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_writes_json_files(tmp_path:
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
     few = {"inputs": tmp_path / "flights", "min_records": FEW}
     sink = "{kind: files, format: json, path: output/flights, options: {compression: gzip}}"
-    with drill_project(tmp_path, fault=FaultKind.KILL_DRIVER, sink=sink, rewind=5, **few) as workspace:
+    with drill_project(tmp_path, fault=FaultKind.KILL_DRIVER, sink=sink, rewind=5, oracle="auto", **few) as workspace:
         spec = workspace.stream("flights")
         workspace.fleet.start(spec, launched_by="test")
         await_commits(Path(spec.checkpoint), 6)  # 24 files, four a batch
@@ -82,6 +82,10 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_writes_json_files(tmp_path:
         assert counts["expected"] == counts["actual"] > 100, "the output of the fork's own batches"
         assert (counts["records"], counts["wrong"]) == (FEW, 0), "judged by the whole input all the same"
         assert list((workspace.data / "drills" / run.run_id / "fork" / "output").glob("*.json.gz"))
+        twin = run.facts["twin"]
+        assert (twin["first"], twin["twins"], twin["alone"]) == (fork["batch"] + 1, 1, False)
+        assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
+        assert not (workspace.data / "drills" / run.run_id / "twin" / "start").exists()
 
 
 def await_commits(checkpoint: Path, count: int) -> None:

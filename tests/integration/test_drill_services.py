@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import socket
+import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import variable
+from streamwarden.adapters.store import Store
 from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import ForkView
 from streamwarden.redaction import REDACTED
@@ -20,7 +25,7 @@ from streamwarden.services.monitoring.reachability import ask_broker
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SinkSpec, StreamSpec
+from streamwarden.stream import SinkSpec, SparkSpec, StreamSpec
 
 
 def test_a_command_runs_in_the_projects_folder_and_its_words_are_kept(tmp_path: Path) -> None:
@@ -148,3 +153,63 @@ def _fork(sink: SinkSpec) -> ForkView:
         input_digest="",
         spec=spec,
     )
+
+
+def fork_on(master: str, checkpoint: Path) -> ForkView:
+    spec = StreamSpec(name="flights", job="job.py", checkpoint=str(checkpoint), spark=SparkSpec(master=master))
+    return ForkView(
+        stream="flights__fork",
+        origin="flights",
+        checkpoint=str(checkpoint),
+        output=None,
+        batch=None,
+        unseen=0,
+        batches_left=None,
+        input_digest="d" * 64,
+        spec=spec,
+    )
+
+
+def test_a_master_answers_if_one_of_its_addresses_takes_a_connection(tmp_path: Path) -> None:
+    services = ForkServices(tmp_path, answers_within=1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        there = services.probe(fork_on(f"spark://127.0.0.1:1,127.0.0.1:{port}", tmp_path), OutageService.MASTER)
+        assert there.answers, there.detail
+    gone = services.probe(fork_on(f"spark://127.0.0.1:{port}", tmp_path), OutageService.MASTER)
+    assert not gone.answers
+    assert f"127.0.0.1:{port}" in gone.detail
+
+
+def test_a_worker_is_a_process_that_names_the_master(tmp_path: Path) -> None:
+    services, master = ForkServices(tmp_path), "spark://127.0.0.1:54321"
+    assert not services.probe(fork_on(master, tmp_path), OutageService.WORKER).answers
+    command = ["sleep.py", "org.apache.spark.deploy.worker.Worker", master]
+    script = "import time; print('up', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script, *command[1:]], stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        assert services.probe(fork_on(master, tmp_path), OutageService.WORKER).answers
+        assert not services.probe(fork_on("spark://127.0.0.1:9", tmp_path), OutageService.WORKER).answers
+        worker.kill()
+
+
+def test_a_store_answers_if_it_takes_a_write(tmp_path: Path) -> None:
+    """In WAL mode a locked store can still be read: that is no answer."""
+    path = tmp_path / "store.db"
+    with Store(f"sqlite:///{path}", busy_timeout=0.2) as store:
+        store.migrate()
+        services = ForkServices(tmp_path, store)
+        fork = fork_on("local[1]", tmp_path)
+        assert services.probe(fork, OutageService.STORE).answers
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert not services.probe(fork, OutageService.STORE).answers
+        assert services.probe(fork, OutageService.STORE).answers
+
+
+def test_a_disk_answers_if_it_takes_a_file(tmp_path: Path) -> None:
+    services = ForkServices(tmp_path)
+    assert services.probe(fork_on("local[1]", tmp_path / "checkpoint"), OutageService.DISK).answers
+    full = services.probe(fork_on("local[1]", Path("/proc/checkpoint")), OutageService.DISK)
+    assert not full.answers

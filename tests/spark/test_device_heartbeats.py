@@ -35,6 +35,7 @@ from support.job_runs import REPOSITORY, Survivors, forged, passed, survive
 from support.job_runs import publish as publish_all
 from support.job_runs import stream as repository_stream
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -272,6 +273,10 @@ def test_by_event_time_a_kill_in_mid_batch_changes_no_row(timed: Survivors) -> N
     assert books["records"] == TIMED * EACH + len(BAD_TIMES) + LATE
     assert (books["malformed"], books["dropped"]) == (len(BAD_TIMES), LATE)
     assert books["open"] > 0
+
+
+def test_an_unbroken_twin_has_the_same_timers(timed: Survivors, tmp_path: Path) -> None:
+    assert assert_the_twin_agrees(timed.specs[Backend.ROCKSDB], tmp_path / "twins").outcome.expected > 50
 
 
 def test_late_readings_are_dropped_and_counted_by_spark(timed: Survivors) -> None:

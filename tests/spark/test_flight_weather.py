@@ -20,6 +20,7 @@ from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, publish, stream, survive
+from support.twins import assert_the_twin_agrees
 from support.verdicts import recorded, verify
 
 pytestmark = pytest.mark.spark
@@ -102,6 +103,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
 def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
     outcome = passed(runs.specs[backend])
     assert outcome.expected > FILES * FLIGHTS / 2
+
+
+@pytest.mark.parametrize("backend", OUTER)
+def test_an_unbroken_twin_joins_the_same_rows(runs: Survivors, backend: Backend, tmp_path: Path) -> None:
+    twin = assert_the_twin_agrees(runs.specs[backend], tmp_path / "twins")
+    assert twin.outcome.expected > FILES * FLIGHTS / 2
 
 
 @pytest.mark.parametrize("backend", OUTER)

@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("script", SCRIPT, "a fork cannot run a script"),
+        ("script", SCRIPT, "this fork cannot run a script"),
         ("build", BUILD, "the fork's job starts a query with the output path"),
         ("second", SECOND_QUERY, "the fork's job starts a query with the checkpoint"),
     ],

@@ -27,7 +27,7 @@ job: spark_jobs/{job}.py
 source: {source}
 sink: {sink}
 checkpoint: checkpoints/flights
-state: {{shuffle_partitions: 2}}
+state: {state}
 spark: {spark}
 """
 
@@ -36,11 +36,11 @@ LOCAL = json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK
 DRILL = """
 name: drill
 stream: flights
-fault: {{kind: {fault}, attempts: {attempts}, within: 2m, outage: {outage}}}
+fault: {{kind: {fault}, attempts: {attempts}, within: 2m, outage: {outage}{options}}}
 fork: {{rewind: {rewind}, batches: {batches}}}
 steady_state: {{min_batches: 2, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
-verification: {{min_records: {min_records}}}
+verification: {{min_records: {min_records}, oracle: {oracle}}}
 """
 
 
@@ -59,13 +59,17 @@ def drill_project(
     sink: str = "{path: output/flights}",
     spark: str = LOCAL,
     outage: str = "null",
+    oracle: str = "job",
+    state: str = "{shuffle_partitions: 2}",
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
 
     Args:
         inputs: folder of replayed flights.
         job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
-        source, sink, spark: the stream's, as YAML; outage: the fault's.
+        source, sink, spark, state: the stream's, as YAML; outage, options: the fault's.
+        oracle: of the verification; a twin adds some 20 s to a drill.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
@@ -75,7 +79,11 @@ def drill_project(
         shutil.copy(JOBS / f"{job}.py", jobs)
     shutil.copy(REPOSITORY / "spark_jobs" / "oracles" / "flight_departures.py", jobs / "oracles" / f"{job}.py")
     for folder, name, text in (
-        ("streams", "flights", STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark)),
+        (
+            "streams",
+            "flights",
+            STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark, state=state),
+        ),
         (
             "drills",
             "drill",
@@ -83,9 +91,11 @@ def drill_project(
                 fault=fault.value,
                 attempts=attempts,
                 outage=outage,
+                options="".join(f", {key}: {value}" for key, value in (options or {}).items()),
                 rewind=rewind,
                 batches=batches,
                 min_records=min_records,
+                oracle=oracle,
             ),
         ),
     ):

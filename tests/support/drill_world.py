@@ -15,13 +15,25 @@ from typing import Any
 
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.checkpoint.traces import BatchTraces
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, JournalEntry
-from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec, OutageService, OutageSpec, VerificationSpec
+from streamwarden.drills.parts import (
+    CheckpointTarget,
+    FaultKind,
+    FaultSpec,
+    FileDamage,
+    ForkSpec,
+    OracleKind,
+    OutageService,
+    OutageSpec,
+    VerificationSpec,
+)
 from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -29,6 +41,8 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.stream import Backend, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
+from support.drill_damage import SimulatedFiles
+from support.drill_inputs import SimulatedInputs
 from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_service import SimulatedService
@@ -77,6 +91,8 @@ class SimulatedDriver:
     stop_asked: bool = False
     stop_asked_at: float | None = None  # for the first time
     doomed: bool = False  # fails at its next event
+    frozen_at: float | None = None
+    replaced: bool = False
 
 
 class Journals:
@@ -129,10 +145,16 @@ class World:
     stop_is_late: bool = False  # obeyed only when the input is at its end
     kill_delay: float = 0.0
     kill_works: bool = True
+    freezes: bool = True
+    freeze_delay: float = 0.0
+    lease: float = 45.0  # seconds until another driver may take over
+    token_grows: bool = True
+    fenced: bool = True  # a replaced driver ends
+    block_works: bool = True  # a sink whose folder is not there fails
     database_lead: float = 0.2
     database_keeps: bool = True
     master: str = "spark://one:7077"
-    source: str = "kafka"
+    source: str | None = None  # kind; None: files if a drill takes one away, else a topic
     sink: str | None = None  # kind; None: a topic if a drill strikes one, else a table
     executors_here: int = 1
     executor_dies: bool = True
@@ -152,6 +174,7 @@ class World:
     health_after: dict[str, Status] | None = None  # from the second life on
     reconciliation: Reconciliation = PERFECT
     verifier_error: StreamwardenError | None = None
+    twin: TwinReport | StreamwardenError | None = None  # None: the job's own oracle judges alone
     judge_says: bool | None = None
     locked: bool = False
     clear_failures: int = 0  # as if the broker were unavailable
@@ -164,6 +187,7 @@ class World:
         self.planned: dict[int, float] = {}
         self.committed: dict[int, float] = {}
         self.in_database: set[int] = set()
+        self.blocked = False
         self.forks_made = 0
         self.cleared = 0
         self.documents: dict[str, Mapping[str, Any]] = {}
@@ -173,15 +197,23 @@ class World:
         self.cluster = SimulatedCluster(self)
         self.service = SimulatedService(self)
         self.input = SimulatedTopic(self)
+        self.files = SimulatedFiles(self)
+        self.inputs = SimulatedInputs(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
         if self.sink is None:
             topic = any(drill.fault.kind is FaultKind.KILL_AFTER_TOPIC_WRITE for drill in drills)
-            self.sink = "kafka" if topic else "postgresql"
+            folder = any(drill.fault.kind is FaultKind.SINK_FAILING for drill in drills)
+            self.sink = "kafka" if topic else "parquet" if folder else "postgresql"
+        if self.source is None:
+            files = any(drill.fault.kind is FaultKind.INPUT_GONE for drill in drills)
+            self.source = "files" if files else "kafka"
         ports = Ports(
             forks=self,
             drivers=self,
             checkpoint=self,
+            files=self.files,
+            inputs=self.inputs,
             sink=self,
             source=self.input,
             executors=self.cluster,
@@ -209,7 +241,11 @@ class World:
         self.time = goal
 
     def _next_event(self) -> tuple[float, SimulatedDriver] | None:
-        living = [(driver.next_event, driver) for driver in self.drivers.values() if driver.exit is None]
+        living = [
+            (driver.next_event, driver)
+            for driver in self.drivers.values()
+            if driver.exit is None and driver.frozen_at is None
+        ]
         return min(living, key=lambda each: each[0], default=None)
 
     def _happen(self, driver: SimulatedDriver) -> None:
@@ -221,7 +257,10 @@ class World:
         if life > self.lives_that_commit:
             driver.next_event = float("inf")
             return
-        if self.input.refuses(driver):
+        if self.input.refuses(driver) or self.files.ends(driver) or self.inputs.ends(driver):
+            return
+        if self.blocked and self.block_works:
+            self._end(driver, ExitKind.FAILED, message="the folder is not a directory", curable=True)
             return
         if driver.doomed:
             self._end(driver, ExitKind.FAILED, message="TimeoutException")
@@ -265,9 +304,14 @@ class World:
     def declared(self, stream: str, feed: Feed) -> StreamSpec:
         if self.refusal is not None:
             raise self.refusal
-        return declared(source=self.source, sink=self.sink or "parquet", master=self.master)
+        return declared(source=self.source or "kafka", sink=self.sink or "parquet", master=self.master)
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
+    def oracles(self, stream: str, feed: Feed, asked: OracleKind) -> tuple[OracleKind, ...]:
+        return (OracleKind.JOB,) if self.twin is None else (OracleKind.JOB, OracleKind.TWIN)
+
+    def make(
+        self, run_id: str, stream: str, spec: ForkSpec, feed: Feed, oracles: tuple[OracleKind, ...] = (OracleKind.JOB,)
+    ) -> ForkView:
         self._maybe_die("make")
         if self.fork_error is not None:
             raise self.fork_error
@@ -282,6 +326,7 @@ class World:
             batches_left=self.total_batches,
             input_digest="d" * 64,
             spec=replace(self.declared(stream, feed), name=f"{stream}__fork"),
+            oracles=oracles,
         )
         return self.input.made(made, feed)
 
@@ -304,6 +349,9 @@ class World:
         if self.start_error is not None:
             raise self.start_error
         assert all(driver.exit for driver in self.drivers.values()), "two drivers at once on one checkpoint"
+        return self._launch(fork, run_id)
+
+    def _launch(self, fork: ForkView, run_id: str) -> DriverRecord:
         name = f"d{len(self.drivers) + 1}"
         record = DriverRecord(
             driver_id=name,
@@ -353,7 +401,63 @@ class World:
         self._maybe_die("after_kill")
         return True
 
+    def is_running(self, driver_id: str) -> bool:
+        return self.drivers[driver_id].exit is None
+
+    def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
+        """The lease of the driver that stands still expires after `lease` seconds."""
+        self._maybe_die("before_take_over")
+        self.sleep(min(self.lease, deadline - self.time))
+        if self.time >= deadline:
+            return None
+        struck = self.drivers[driver_id]
+        record = self._launch(fork, run_id)
+        struck.replaced = True
+        return replace(record, token=record.token if self.token_grows else struck.record.token)
+
+    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
+        """Time passes for it until it stands still: it may have written more by then."""
+        self.signals.append(f"freeze {driver_id}")
+        self.sleep(self.freeze_delay)
+        driver = self.drivers[driver_id]
+        if driver.exit is not None or not self.freezes:
+            return False
+        driver.frozen_at = self.time
+        self._maybe_die("after_freeze")
+        return True
+
+    def thaw(self, driver_id: str) -> bool:
+        driver = self.drivers[driver_id]
+        if driver.exit is not None or driver.frozen_at is None:
+            return False
+        if driver.replaced:
+            driver.frozen_at, driver.next_event = None, float("inf")
+            if self.fenced:
+                self._end(driver, ExitKind.FENCED, message="another driver has the lease")
+            return True
+        driver.next_event += self.time - driver.frozen_at
+        if (running := max(self.planned, default=None)) not in self.committed and running is not None:
+            self.planned[running] += self.time - driver.frozen_at
+        driver.frozen_at = None
+        return True
+
     # checkpoint
+
+    def traces(self, fork: ForkView, batch: int) -> BatchTraces:
+        """Each stage of a batch takes a quarter of it."""
+        if batch not in self.planned:
+            return BatchTraces(planned_at=None)
+        frozen = [each.frozen_at for each in self.drivers.values() if each.frozen_at is not None]
+        ended = [each.exit.ended_at for each in self.drivers.values() if each.exit is not None]
+        now = min([self.time, *frozen, *ended[-1:]]) if len(ended) == len(self.drivers) or frozen else self.time
+        quarters = (now - self.planned[batch]) / self.batch_seconds * 4
+        return BatchTraces(
+            planned_at=self.planned[batch],
+            state=2 if quarters >= 1 else 0,
+            files=1 if quarters >= 2 else 0,
+            listed=quarters >= 3,
+            committed=batch in self.committed,
+        )
 
     def position(self, fork: ForkView) -> LogPosition:
         planned, committed = max(self.planned, default=None), max(self.committed, default=None)
@@ -410,6 +514,15 @@ class World:
     def newest(self, fork: ForkView) -> int | None:
         return max(self.in_database | self.committed.keys(), default=None) if self.database_keeps else None
 
+    def block(self, fork: ForkView) -> None:
+        self._maybe_die("before_block")
+        self.blocked = True
+        self._maybe_die("after_block")
+
+    def unblock(self, fork: ForkView) -> bool:
+        blocked, self.blocked = self.blocked, False
+        return blocked
+
     # health, verification
 
     def evaluate(self, fork: ForkView) -> Sequence[Verdict]:
@@ -425,13 +538,22 @@ class World:
                 evidence={"batches": (1, 2)},
             )
             for name in names
-        ] + self.input.verdicts(fork)
+        ] + [*self.input.verdicts(fork), *self.files.verdicts(fork)]
 
-    def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
         self._maybe_die("reconcile")
         if self.verifier_error is not None:
             raise self.verifier_error
         return self.input.reconciled(self.reconciliation, lost)
+
+    def compare_with_twin(
+        self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: float
+    ) -> TwinReport:
+        self._maybe_die("twin")
+        assert self.twin is not None
+        if isinstance(self.twin, StreamwardenError):
+            raise self.twin
+        return self.twin
 
     def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement:
         success = reconciliation.exactly_once if self.judge_says is None else self.judge_says
@@ -480,12 +602,19 @@ class World:
 OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
 
 
+OPTIONS: dict[FaultKind, dict[str, Any]] = {
+    FaultKind.SERVICE_OUTAGE: {"outage": OUTAGE},
+    FaultKind.CHECKPOINT_DAMAGE: {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
+}
+"""The options that a kind needs, as a drill has them unless a test says otherwise."""
+
+
 def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
     """A standard drill on `flights`; `changes` replace whole parts of it."""
     spec = DrillSpec(
         name=kind.value,
         stream="flights",
-        fault=FaultSpec(kind=kind, outage=OUTAGE if kind is FaultKind.SERVICE_OUTAGE else None),
+        fault=FaultSpec(kind=kind, **OPTIONS.get(kind, {})),
         verification=VerificationSpec(min_records=100_000),
     )
     return replace(spec, **changes)

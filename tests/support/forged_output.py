@@ -49,7 +49,8 @@ def rewrite(spec: StreamSpec, change: Callable[[Rows], Rows]) -> None:
     assert most[0], "there are no rows to change"
     _, chosen, at, table = most
     copy = Path(str(spec.sink.path)) / "rewritten.parquet"
-    pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema), copy)
+    changed = pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema)
+    pq.write_table(changed, copy, use_deprecated_int96_timestamps=True)  # as Spark writes them
     original = json.loads(chosen.read_text().splitlines()[at])["path"]
     for entry in (Path(str(spec.sink.path)) / SINK_LOG).iterdir():  # an entry, and the compact one that repeats it
         if not entry.name.startswith("."):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.reconciliation import Reconciliation
+from support.reconciling import reconcile
 from support.ticking import Ticking
 
 START = 1_760_000_000_000

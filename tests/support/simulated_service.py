@@ -20,6 +20,7 @@ class SimulatedService:
         self.world = world
         self.down_since: float | None = None
         self.commands: list[str] = []
+        self.is_store = False  # the world's journals are in it
 
     def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
         return ServiceStatus(name=f"the {service} at one:9092", answers=self.down_since is None, detail="refused")
@@ -31,6 +32,7 @@ class SimulatedService:
         status = world.down_status if command[0] == "down" else int(self.commands.count("up") <= world.up_failures)
         if command[0] == "down" and world.down_works:
             self.down_since = world.time
+            world.journals.down = self.is_store
         elif command[0] == "up" and status == 0 and world.up_starts:
             self._come_back()
         world._maybe_die(f"after_{command[0]}")
@@ -53,6 +55,7 @@ class SimulatedService:
 
     def _come_back(self) -> None:
         self.down_since = None
+        self.world.journals.down = False
         for driver in self.world.drivers.values():
             if driver.exit is None and self.world.gives_up_late is not None:
                 driver.doomed, driver.next_event = True, self.world.time + self.world.gives_up_late

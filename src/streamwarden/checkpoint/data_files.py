@@ -50,6 +50,15 @@ def has_no_row(file: Location) -> bool:
     return footer + _END + len(_MARK) == size
 
 
+def is_closed(file: Location) -> bool:
+    """Whether its writer has closed it, as far as the file shows: a Parquet file has its footer, another one has bytes.
+    A file that has vanished is not closed."""
+    try:
+        return _footer(file)[1] >= 0 if file.path.endswith(".parquet") else file.stat().size > 0
+    except FileNotFoundError:
+        return False
+
+
 def _check_parquet(file: Location) -> None:
     size, footer = _footer(file)
     if not 0 <= footer <= size - _END - len(_MARK):

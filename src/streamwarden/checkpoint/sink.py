@@ -7,7 +7,8 @@ next compacts the manifest and fails, because compaction needs every entry since
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -151,6 +152,16 @@ def read_sink_manifest(
         compact=tuple(batch for batch, compact in ids if compact),
         orphans=tuple(orphan_checksums(names, upto, compacts=True)),
     )
+
+
+def plain_entries(output: Location) -> Iterator[ManifestEntry]:
+    """The entries that are not compact and can be read, including those that a compact file repeats: only they say
+    which batch wrote a file. Raises OSError if the storage does not answer."""
+    folder = output / SINK_LOG
+    for batch, compact in compactible_ids(list_or_empty(folder)):
+        if not compact:
+            with suppress(Damaged, FileNotFoundError):
+                yield _read_entry(folder, batch, compact, strict=False)
 
 
 def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:

@@ -12,7 +12,9 @@ import typer
 
 from streamwarden.cli import (
     advising,
+    auditing,
     checking,
+    crash_matrix,
     creating,
     developing,
     draining,
@@ -26,6 +28,7 @@ from streamwarden.cli import (
     overview,
     preparing,
     replaying,
+    resilience,
     streams,
     validating,
     watching,
@@ -89,8 +92,11 @@ for _part in (
     draining,
     inspecting,
     checking,
+    auditing,
     watching,
     advising,
+    resilience,
+    crash_matrix,
 ):
     _part.register(app)
 app.add_typer(notifying.app, name="notify")

@@ -1,4 +1,5 @@
-"""`drill list`, `drill run`, `drill show`: break a copy of a stream on purpose, and verify its output."""
+"""`drill list`, `drill run`, `drill replay`, `drill show`: break a copy of a stream on purpose, and verify its
+output."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, console, say, table, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.cli.words import NONE, ago
+from streamwarden.cli.words import NONE, ago, drill_word
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
+    from streamwarden.drills.comparison import Difference
+    from streamwarden.drills.engine import Engine
     from streamwarden.drills.journal import JournalEntry, JournalRepository
     from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and verify its output.")
-
-_COLOURS = {"PASSED": "bold green", "DEVIATED": "bold red", "ABORTED": "yellow", "FAILED": "yellow", "RUNNING": "cyan"}
 
 
 def exit_of_run(run: DrillRun) -> Exit:
@@ -30,10 +31,6 @@ def exit_of_run(run: DrillRun) -> Exit:
     if run.status is not DrillStatus.COMPLETED:
         return Exit.UNDECIDED
     return Exit.OK if run.passed else Exit.BAD
-
-
-def _coloured(verdict: str) -> str:
-    return f"[{_COLOURS[verdict]}]{verdict}[/]"
 
 
 @app.command("list")
@@ -73,7 +70,7 @@ def list_drills(
     table(
         ("run", "verdict", "started", "why"),
         [
-            (text(run.run_id), _coloured(verdict_word(run)), ago(run.started_at, now), text(run.reason) or NONE)
+            (text(run.run_id), drill_word(verdict_word(run)), ago(run.started_at, now), text(run.reason) or NONE)
             for run in recent
         ],
         empty="No drill has run yet.",
@@ -94,7 +91,27 @@ def run_drill(
     space = workspace(context)
     space.drill(name)  # raises the error of a broken file
     engine = space.drill_engine()
-    run_id = engine.begin(name)
+    return _run(space, engine, name, engine.begin(name), json)
+
+
+@app.command("replay")
+def replay_drill(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run id, or a drill for its newest run.")],
+    json: AsJson = False,
+) -> int:
+    """Run the drill of an earlier run again as it was then: the same fault and fork, whatever its file says now. The
+    stream, its job and its input are those of today.
+
+    The exit code is that of `drill run`.
+    """
+    space = workspace(context)
+    earlier, engine = _find(space, run), space.drill_engine()
+    return _run(space, engine, earlier.drill, engine.replay(earlier.run_id), json)
+
+
+def _run(space: Workspace, engine: Engine, name: str, run_id: str, json: bool) -> int:
+    """All steps of a run that was opened, with what they do on the way."""
     if json:
         run = engine.run(name, run_id)
         as_json(_as_data(run))
@@ -169,6 +186,44 @@ def show(
     return exit_of_run(run)
 
 
+@app.command("compare")
+def compare_runs(
+    context: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="A", help="A run id, or a drill for its newest run.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare with it.")],
+    json: AsJson = False,
+) -> int:
+    """Show two runs side by side: what each measured, and which settings and versions differ."""
+    from streamwarden.drills.comparison import compare
+
+    space = workspace(context)
+    found = compare(_find(space, first), _find(space, second))
+    if json:
+        as_json(found)
+        return Exit.OK
+    for title, rows, empty in (
+        ("measured", found.measured, ""),
+        ("setting", found.settings, "Both runs had the same settings."),
+        ("version", found.versions, "Both runs had the same versions."),
+    ):
+        headings = (title, text(found.first), text(found.second), "change")
+        table(headings, [_side_by_side(row) for row in rows], empty=empty)
+    return Exit.OK
+
+
+def _side_by_side(row: Difference) -> tuple[str, str, str, str]:
+    change = NONE if not row.change else f"{100 * row.change:+.0f} %"
+    return text(row.name), _value(row.first), _value(row.second), change
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else text(value)
+
+
 def _find(space: Workspace, wanted: str | None) -> DrillRun:
     journals = space.store.journals
     found = journals.get(wanted) if wanted is not None else None
@@ -195,7 +250,7 @@ def _show(run: DrillRun, space: Workspace) -> None:
     if not page.is_terminal:
         page.print(markdown(report), markup=False, soft_wrap=True)
         return
-    say(f"[bold]{text(report.title)}[/]: {_coloured(report.verdict)}")
+    say(f"[bold]{text(report.title)}[/]: {drill_word(report.verdict)}")
     say(text(report.sentence))
     moments = [(clock(each.at), distance(each), text(one_line(each.text))) for each in report.timeline]
     table(("UTC", "from the fault", "what happened"), moments)

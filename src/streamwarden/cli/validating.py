@@ -81,8 +81,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
                 FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
-                require_fork(stream, drill.feed)
-                require_verdict(stream)
+                require_fork(stream, drill.feed, drill.fork)
+                require_verdict(stream, drill.feed, drill.verification.oracle)
                 if drill.fork.at is not None:
                     require_place(stream, drill.fork.at, catalog.streams.values())
             good.append(("drill", name, drill.file))

@@ -9,6 +9,13 @@ NONE = "[dim]-[/]"
 """A cell with nothing in it."""
 
 _COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "bold red", Status.UNKNOWN: "dim"}
+_OF_DRILLS = {
+    "PASSED": "bold green",
+    "DEVIATED": "bold red",
+    "ABORTED": "yellow",
+    "FAILED": "yellow",
+    "RUNNING": "cyan",
+}
 
 
 def status_word(status: Status | str | None) -> str:
@@ -16,6 +23,11 @@ def status_word(status: Status | str | None) -> str:
     if status is None:
         return NONE
     return f"[{_COLOURS[Status(status)]}]{Status(status).value}[/]"
+
+
+def drill_word(verdict: str) -> str:
+    """The verdict of a drill's run in its colour."""
+    return f"[{_OF_DRILLS[verdict]}]{verdict}[/]"
 
 
 def ago(at: float | None, now: float) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from streamwarden.problems import Problem, show
+from streamwarden.problems import KeyPath, Problem, show
 
 LONGEST_TAG: Final = 100
 """`dag_tag.name`; the DAG's constructor checks it, too."""
@@ -36,17 +36,17 @@ def label_problems(owner: str, tags: tuple[str, ...]) -> list[Problem]:
     return problems
 
 
-def schedule_problems(schedule: str | None) -> list[Problem]:
-    """Problems of a DAG's schedule. Pure."""
+def schedule_problems(schedule: str | None, key: KeyPath = ("schedule",)) -> list[Problem]:
+    """Problems of a DAG's schedule, which is the value of `key`. Pure."""
     if schedule is None:
         return []
     allowed = f"a cron expression or preset of at most {LONGEST_SCHEDULE} characters, such as 0 3 * * * or @daily"
     if len(schedule) > LONGEST_SCHEDULE:
-        return [Problem(key=("schedule",), observed=f"{len(schedule)} characters", allowed=allowed)]
+        return [Problem(key=key, observed=f"{len(schedule)} characters", allowed=allowed)]
     from croniter import croniter  # imported here: most files have no schedule
 
     try:
         croniter(schedule, datetime(2024, 1, 1)).get_next()
     except (TypeError, ValueError) as error:  # bad syntax, or a date that never comes, such as 31 February
-        return [Problem(key=("schedule",), observed=f"{show(schedule)}: {error}", allowed=allowed)]
+        return [Problem(key=key, observed=f"{show(schedule)}: {error}", allowed=allowed)]
     return []

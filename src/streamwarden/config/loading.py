@@ -39,6 +39,9 @@ _OTHER_EXTENSIONS: Final = (".yml", ".json")
 _SET_HERE: Final = ("project", "data", "file")
 """Fields of a spec that say where it came from. A file cannot set them."""
 
+_SET_BY_FORKS: Final = ("fork",)
+"""Fields of a stream's spec that only its fork has."""
+
 
 @dataclass(frozen=True)
 class Catalog:
@@ -86,7 +89,7 @@ def load_stream(path: Path, *, project: Path, data: Path, thresholds: Thresholds
             at = ("health", "thresholds")
             health["thresholds"] = overrides(health["thresholds"], at, limits, base=thresholds)
         leave_to_script(document.value, project)
-        raw = parse(StreamSpec, document, reserved=_SET_HERE, also=limits)
+        raw = parse(StreamSpec, document, reserved=(*_SET_HERE, *_SET_BY_FORKS), also=limits)
         spec = resolved(raw, project=project, data=data, file=path)
         problems = rules_of_one(spec, raw, stem=path.stem, data=data)
         if problems:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamwarden.config.airflow_limits import label_problems
+from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
 from streamwarden.config.paths import is_file, resolve
 from streamwarden.config.places import GLOB, Place, locations
@@ -29,7 +29,7 @@ LONGEST_PATH: Final = 1024
 LONGEST_NAME: Final = 255
 """Bytes of the name of a folder on the usual file systems."""
 
-RESERVED_FOLDERS: Final = ("drivers", "drills")
+RESERVED_FOLDERS: Final = ("audits", "drivers", "drills")
 """Folders of the data folder that Streamwarden itself writes to."""
 
 
@@ -58,6 +58,7 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
         *_name(raw.name, stem),
         *_job(raw.job, spec.job, spec.project),
         *label_problems(spec.owner, spec.tags),
+        *schedule_problems(spec.audit.schedule, ("audit", "schedule")),
         *_spelling(raw),
         *_numbers(spec),
         *_queries(spec),
@@ -140,6 +141,7 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
     wrong: list[tuple[KeyPath, object, bool, str]] = [
         (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
         (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
+        (("audit", "batches"), spec.audit.batches, (spec.audit.batches or 1) >= 1, "at least 1, or null"),
         (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
         (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
         (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),

@@ -18,7 +18,7 @@ from streamwarden.drills.codec import encode
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
 from streamwarden.drills.outcome import decide
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import ForkView, Ports
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.report import build_report, document, markdown
@@ -83,10 +83,22 @@ class Engine:
                 where="config/drills",
                 next_step="run `streamwarden validate`",
             )
+        return self._open(spec, run_id)
+
+    def replay(self, run_id: str) -> str:
+        """Open a new run of the drill as it was when this run began, whatever its file says now; returns the new id.
+
+        Raises DrillError if there is no such run, or this version cannot read its journal.
+        """
+        return self._open(self._recorder(check_run_id(run_id)).spec, None, replays=run_id)
+
+    def _open(self, spec: DrillSpec, run_id: str | None, *, replays: str | None = None) -> str:
         now = self._ports.clock.now()
-        run_id = new_run_id(drill, now) if run_id is None else run_id
+        run_id = new_run_id(spec.name, now) if run_id is None else run_id
         facts = {"drill": encode(spec), "versions": dict(self._ports.archive.versions())}
-        self._journals.save(DrillRun(run_id=run_id, drill=drill, stream=spec.stream, started_at=now, facts=facts))
+        if replays is not None:
+            facts["replays"] = replays
+        self._journals.save(DrillRun(run_id=run_id, drill=spec.name, stream=spec.stream, started_at=now, facts=facts))
         return run_id
 
     def step(self, run_id: str, step: DrillStep, *, park: bool = True) -> DrillRun:
@@ -180,7 +192,7 @@ class Engine:
 
     def _work(self, recorder: RunRecorder, step: DrillStep, park: bool) -> StepResult:
         context = StepContext(
-            recorder=recorder, ports=self._ports, fault=self._faults[recorder.spec.fault.kind], park=park
+            recorder=recorder, ports=self._ports, fault=self._fault_of(recorder.spec.fault), park=park
         )
         try:
             return _WORK[step](context)
@@ -193,6 +205,9 @@ class Engine:
             reason = f"the step {step.value} broke: {error}"
             recorder.halt(step, DrillStatus.FAILED, reason)
             return StepResult(ok=False, message=reason)
+
+    def _fault_of(self, spec: FaultSpec) -> Fault:
+        return self._faults[spec.kind].chosen(spec)
 
     def _halt(self, run_id: str, error: BaseException) -> None:
         recorder = self._recorder(run_id)

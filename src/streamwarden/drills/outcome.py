@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.drills.journal import DrillStatus, DrillStep
+from streamwarden.drills.parts import OracleKind
 from streamwarden.drills.state import RunState
+from streamwarden.drills.twin import describe_left_out, describe_run
 from streamwarden.verification.reconciliation import Reconciliation
 
 JUDGED_STEPS = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL)
@@ -68,6 +70,8 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
     if counts.records < wanted:
         thin = f"too little evidence: {counts.records} input records were verified, expected >= {wanted}"
         return DrillStatus.FAILED, thin
+    if state.fork is not None and OracleKind.TWIN in state.fork.oracles and state.twin is None:
+        return DrillStatus.FAILED, "the output was not compared with the twin"
     if state.judgement is None:
         return DrillStatus.FAILED, "no judge gave a verdict on the reconciliation"
     if state.judgement.success != counts.exactly_once:
@@ -77,7 +81,8 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    found = [each for each in (_inexact(state.reconciliation), unverified(state)) if each is not None]
+    violation = state.fault.violation if state.fault else None
+    found = [each for each in (_judged(state), unverified(state), violation) if each is not None]
     if state.refusal is not None and not state.refusal.holds:
         return [*found, state.refusal.message]
     recovery, steady = state.recovery, state.steady_after
@@ -95,6 +100,25 @@ def find_deviations(state: RunState) -> list[str]:
     elif steady is None and recovery.completed:
         found.append("the steady state after the recovery was not observed")
     return found
+
+
+def _judged(state: RunState) -> str | None:
+    """In what the output is not exactly-once, by every oracle that judged it; None if it is, or was not verified."""
+    found = _inexact(state.reconciliation)
+    if not oracles_disagree(state):
+        return found
+    if found is not None:
+        said = f"{found}; the twin wrote the same rows as the fork, so that the fault is not the cause"
+    else:
+        other = _inexact(state.twin.outcome) if state.twin is not None else None
+        said = f"the output is exactly-once; the twin says that {other}"
+    return f"the two oracles disagree: the job's own oracle says that {said}"
+
+
+def oracles_disagree(state: RunState) -> bool:
+    """Whether the output is exactly-once by one of two oracles, and not by the other."""
+    counts, twin = state.reconciliation, state.twin
+    return counts is not None and twin is not None and counts.exactly_once != twin.outcome.exactly_once
 
 
 def _inexact(counts: Reconciliation | None) -> str | None:
@@ -145,5 +169,12 @@ def _praise(state: RunState) -> str:
         f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records; "
         f"first new batch {recovery.recovery_seconds:.1f} s after {REMEDIATED if refusal else 'the fault'}"
     )
-    parts = (refusal.message if refusal else None, counted, describe_repeats(counts), describe_not_judged(counts))
+    parts = (
+        refusal.message if refusal else None,
+        counted,
+        describe_repeats(counts),
+        describe_not_judged(counts),
+        f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
+        describe_left_out(state.twin),
+    )
     return "; ".join(part for part in parts if part is not None)

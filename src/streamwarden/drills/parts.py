@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
 from streamwarden.errors import InvalidValue
 from streamwarden.redaction import redacted
+from streamwarden.stream import ForeachBatch
 from streamwarden.units import Seconds
 
 FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
@@ -30,6 +32,7 @@ DOCUMENTED_CHECKS: Final = (
 class FaultKind(StrEnum):
     CONTROLLED_RESTART = "controlled_restart"
     KILL_DRIVER = "kill_driver"
+    FREEZE_DRIVER = "freeze_driver"
     KILL_AFTER_DATABASE_COMMIT = "kill_after_database_commit"
     KILL_AFTER_TOPIC_WRITE = "kill_after_topic_write"
     KILL_EXECUTOR = "kill_executor"
@@ -37,6 +40,39 @@ class FaultKind(StrEnum):
     PARTITIONS_ADDED = "partitions_added"
     RETENTION_PASSED = "retention_passed"
     TOPIC_RECREATED = "topic_recreated"
+    CHECKPOINT_DAMAGE = "checkpoint_damage"
+    INPUT_GONE = "input_gone"
+    SINK_FAILING = "sink_failing"
+
+
+class KillMoment(StrEnum):
+    """When in a batch `kill_driver` strikes, in the order in which Spark writes: after the named files of the batch,
+    and before those of the next moment."""
+
+    AFTER_OFFSETS = "after_offsets"  # the plan, offsets/N
+    AFTER_STATE = "after_state"  # a state file of version N+1
+    AFTER_FILES = "after_files"  # a whole data file of the sink
+    AFTER_MANIFEST = "after_manifest"  # the sink's manifest entry; then comes commits/N
+
+
+class CheckpointTarget(StrEnum):
+    """The part of a checkpoint that `checkpoint_damage` hits."""
+
+    COMMIT = "commit"
+    OFFSETS = "offsets"
+    METADATA = "metadata"
+    STATE = "state"
+    SNAPSHOT = "snapshot"
+    CHANGELOG = "changelog"
+    DELTA = "delta"
+
+
+class FileDamage(StrEnum):
+    """What happens to a file."""
+
+    LOST = "lost"
+    TRUNCATED = "truncated"
+    FLIPPED = "flipped"
 
 
 class DrillTarget(StrEnum):
@@ -46,16 +82,27 @@ class DrillTarget(StrEnum):
 
 
 class OutageService(StrEnum):
-    """A service that a stream needs, named by the end of the stream that it serves."""
+    """What is made unavailable."""
 
-    SOURCE = "source"  # the broker of its topic
+    SOURCE = "source"  # the broker of the stream's topic
     SINK = "sink"  # the database of its table, or the broker of its topic
+    STORE = "store"  # Streamwarden's own store
+    MASTER = "master"  # the master of its standalone cluster
+    WORKER = "worker"  # the workers of that cluster on this host
+    DISK = "disk"  # the file system of the fork's checkpoint, which is filled
 
 
 class OracleKind(StrEnum):
-    """Where the expected output comes from. `batch`: an independent batch computation over the whole input."""
+    """Where the expected output comes from."""
 
-    BATCH = "batch"
+    AUTO = "auto"  # from both: the job's own oracle where there is one, and the twin where it is possible
+    JOB = "job"  # from the job's own oracle, which computes it from the whole input
+    TWIN = "twin"  # from a second fork that no fault hits, which executes the same batches
+
+    @classmethod
+    def _missing_(cls, value: object) -> OracleKind | None:
+        """Earlier versions wrote `batch` for the job's own oracle."""
+        return cls.JOB if value == "batch" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +110,8 @@ class OutageSpec:
     """How a service is stopped and started again. A drill stops no server by itself: it runs these two commands."""
 
     service: OutageService
-    """the service that is stopped: the broker of the stream's `source`, or the database or broker of its `sink`"""
+    """what is made unavailable: the broker of the stream's `source`, the database or broker of its `sink`, the `store`
+    of Streamwarden, the `master` or the `worker` of a standalone cluster, or the `disk` of the fork's checkpoint"""
     down: tuple[str, ...]
     """program and arguments that stop it, run without a shell in the project's folder, with the environment of the
     drill; the journal shows them, so they hold no secret"""
@@ -94,12 +142,29 @@ class FaultSpec:
     """how long one attempt waits for its moment and for its effect"""
     outage: OutageSpec | None = None
     """how the service is stopped and started; only the kind `service_outage` has it, and needs it"""
+    moment: KillMoment | None = None
+    """when in a batch the kind `kill_driver` strikes: see [faults](../faults.md#kill_driver); null: at any moment
+    between the batch's plan and its commit"""
+    target: CheckpointTarget | None = None
+    """which part of the checkpoint is damaged; only the kind `checkpoint_damage` has it, and needs it"""
+    damage: FileDamage | None = None
+    """what happens to that part: see [faults](../faults.md#checkpoint_damage) for the pairs that there are; only the
+    kind `checkpoint_damage` has it, and needs it"""
 
     def __post_init__(self) -> None:
         require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
         require(self.within > 0, "within", self.within, "a positive duration")
         if self.outage is not None:
             require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
+
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "outage": "a mapping of `service`, `down` and `up`",
+    "moment": f"one of {', '.join(KillMoment)}",
+    "target": f"one of {', '.join(CheckpointTarget)}",
+    "damage": f"one of {', '.join(FileDamage)}",
+}
+"""The keys of a fault's section that only some kinds of faults take -> what they may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +180,9 @@ class ForkSpec:
     at: str | None = None
     """`s3a://` folder in the stream's object store, where the fork keeps what the stream keeps there, except the input;
     null: the whole fork is on this host"""
+    foreach_batch: ForeachBatch = ForeachBatch.CAPTURE
+    """of a script: the rows that it passes to its function in `foreachBatch` are kept in the fork. `capture`: the
+    function is not called; `run`: it is, and files that it writes with Spark go into the fork"""
     keep: bool = False
     """leave the fork's input and state in place after the drill; its logs and output always stay"""
 
@@ -161,12 +229,22 @@ class VerificationSpec:
 
     min_records: int = STANDARD_RECORDS
     """fewer input records prove nothing, and the drill says so"""
-    oracle: OracleKind = OracleKind.BATCH
-    """where the expected output comes from: `batch` computes it over the whole input, with the job's
-    [oracle](../how-to/oracles.md)"""
+    oracle: OracleKind = OracleKind.AUTO
+    """where the expected output comes from: `job`: the job's own [oracle](../how-to/oracles.md); `twin`: a
+    [twin](../how-to/twin.md), which executes the same batches unbroken; `auto`: the job's own oracle if there is one,
+    and the twin"""
+    key: tuple[str, ...] = ()
+    """columns of the output that identify a row, by which the twin's rows are compared; empty: the drill finds them"""
+    tolerance: dict[str, float] = field(default_factory=dict)
+    """column: how far its numbers may be from the twin's, relative to the larger one, such as `1e-9` for a sum of
+    DOUBLE values"""
 
     def __post_init__(self) -> None:
         require(self.min_records >= 1, "min_records", self.min_records, "at least 1")
+        require(len(set(self.key)) == len(self.key), "key", list(self.key), "each column once")
+        for name, bound in self.tolerance.items():
+            require(0 < bound < 1, f"tolerance.{name}", bound, "a number above 0 and below 1")
+            require(name not in self.key, f"tolerance.{name}", bound, "a column that is not in `key`")
 
 
 def require(holds: bool, key: str, value: object, allowed: str) -> None:

@@ -7,9 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.parts import ForkSpec, OutageService
+from streamwarden.checkpoint.traces import BatchTraces
+from streamwarden.drills.parts import FileDamage, ForkSpec, OracleKind, OutageService, VerificationSpec
+from streamwarden.drills.twin import TwinReport
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
@@ -27,7 +31,8 @@ class ForkRecord:
     Args:
         stream: the fork's own name; origin: the stream that it was made from.
         batch: last batch of the origin that the fork starts after; None: it starts from nothing.
-        unseen: files, or records of a topic, in the fork's bounded input that it has yet to read.
+        unseen: files, or records of a topic, in the fork's bounded input that it has yet to read; None: a script does
+            not show what it reads.
         what: what is counted, as one of them is called.
         batches_left: batches that these make; None if the source does not say.
         input_digest: SHA-256 over the whole input's list: file names and sizes, or a topic's ranges.
@@ -35,6 +40,7 @@ class ForkRecord:
         copied: what the fork's own topic was filled with; None: it reads its origin's input.
         ranges: of its origin's topic, what it had yet to read when it was made; empty for files and for a copied
             topic.
+        oracles: what judges its output: the job's own oracle, the twin, or both.
     """
 
     stream: str
@@ -42,13 +48,19 @@ class ForkRecord:
     checkpoint: str
     output: str | None
     batch: int | None
-    unseen: int
+    unseen: int | None
     batches_left: int | None
     input_digest: str
     what: str = "file"
     bounded: bool = True
     copied: CopiedTopic | None = None
     ranges: tuple[TopicRange, ...] = ()
+    oracles: tuple[OracleKind, ...] = (OracleKind.JOB,)
+
+    @property
+    def work(self) -> str:
+        """What the fork has yet to read, in words."""
+        return "the input that its script names" if self.unseen is None else f"{self.unseen:,} input {self.what}s"
 
     @property
     def own_topic(self) -> str:
@@ -113,12 +125,17 @@ class Forks(Protocol):
     """Makes and removes the scratch copy that a drill breaks."""
 
     def declared(self, stream: str, feed: Feed) -> StreamSpec:
-        """The stream's spec. Makes nothing.
+        """The stream's spec. Makes nothing. Raises DrillAborted if no fork of it can be made."""
 
-        Raises DrillAborted if no fork of it can be made, or if no drill could verify its output.
+    def oracles(self, stream: str, feed: Feed, asked: OracleKind) -> tuple[OracleKind, ...]:
+        """What can judge the output of such a fork: the job's own oracle, the twin, or both.
+
+        Raises DrillAborted if nothing of what is asked for can.
         """
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
+    def make(
+        self, run_id: str, stream: str, spec: ForkSpec, feed: Feed, oracles: tuple[OracleKind, ...] = (OracleKind.JOB,)
+    ) -> ForkView:
         """Make the fork of a run from scratch, after clearing what an interrupted attempt left."""
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
@@ -141,6 +158,24 @@ class DriverControl(Protocol):
     def kill(self, driver_id: str) -> bool:
         """Send SIGKILL to the driver's process group. False: the process no longer existed."""
 
+    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
+        """Send SIGSTOP to the driver's process group and wait until it stands still. False: there was no such process,
+        or it did not stop.
+
+        Args:
+            supervised: its supervisor process goes on; False: it stands still too, as on a host that does.
+        """
+
+    def thaw(self, driver_id: str) -> bool:
+        """Send SIGCONT to it, and to its supervisor process, if it stands still; returns whether it did."""
+
+    def is_running(self, driver_id: str) -> bool:
+        """Whether its process exists, running or stopped, whatever is recorded of it."""
+
+    def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
+        """Start another driver as a host does that cannot see this one: once its lease has expired. None: it had not
+        expired by the deadline (Unix seconds)."""
+
 
 class CheckpointReader(Protocol):
     """Reads the fork's checkpoint; never writes to it."""
@@ -155,8 +190,56 @@ class CheckpointReader(Protocol):
         Raises StreamwardenError if a broker does not answer.
         """
 
+    def traces(self, fork: ForkView, batch: int) -> BatchTraces:
+        """What there is of one batch. It is exact on a local disk only, and only while nothing writes."""
+
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarmedFile:
+    """A file of the checkpoint that is not as it was: its bytes before and after; None: it is gone."""
+
+    path: str
+    before: int
+    after: int | None
+
+
+class CheckpointFiles(Protocol):
+    """The files of the fork's checkpoint on this host, which a drill damages while no driver runs."""
+
+    def stores(self, fork: ForkView) -> Sequence[StateStore]: ...
+    def keep(self, fork: ForkView) -> None:
+        """Copy the checkpoint. Replaces an earlier copy."""
+
+    def harm(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
+        """Damage these files, whose paths are below the checkpoint."""
+
+    def harmed(self, fork: ForkView) -> Sequence[HarmedFile]:
+        """The files that are not as in the copy; none if there is no copy."""
+
+    def foresee(self, fork: ForkView) -> Sequence[Damage]:
+        """What the inspector finds in the checkpoint, and foretells."""
+
+    def restore(self, fork: ForkView) -> bool:
+        """Put the copy in the place of the checkpoint; False: there is none. May run again."""
+
+
+class InputFiles(Protocol):
+    """The files of the fork's own input. Raises DrillAborted for a fork that reads its origin's."""
+
+    def files_of(self, fork: ForkView, batch: int) -> Sequence[str]:
+        """The files that a planned batch reads, below the input."""
+
+    def missing(self, fork: ForkView, batch: int) -> Sequence[str]:
+        """Those of them that are not in the input."""
+
+    def take_out(self, fork: ForkView, file: str) -> None:
+        """Take one of them out of the input."""
+
+    def put_back(self, fork: ForkView) -> bool:
+        """Put back what was taken out; False: there is nothing. May run again."""
 
 
 class SourceTopic(Protocol):
@@ -187,7 +270,14 @@ class Arrivals(Protocol):
 
 
 class SinkProbe(Protocol):
-    """Probes the database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached."""
+    """Probes the database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached.
+    Makes the folder of a sink fail."""
+
+    def block(self, fork: ForkView) -> None:
+        """Put a plain file in the place of the sink's folder. The driver must stand still meanwhile."""
+
+    def unblock(self, fork: ForkView) -> bool:
+        """Put the folder back; False: it is in its place. May run again."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
         """Report every batch from now on."""
@@ -247,10 +337,23 @@ class Health(Protocol):
 
 
 class Verifier(Protocol):
-    """Oracle, reader of the output and reconciliation. Raises VerificationError if no verdict is possible."""
+    """Oracles, reader of the output, reconciliation. Each method raises VerificationError if no verdict is possible."""
 
-    def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
-        """Args: lost: records that the fault removed from the fork's topic; no others may be missing."""
+    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+        """Compare the output with what the job's own oracle expects.
+
+        Args:
+            lost: records that the fault removed from the fork's topic; no others may be missing.
+        """
+
+    def compare_with_twin(
+        self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: Seconds
+    ) -> TwinReport:
+        """Execute the fork's batches again in a twin, and compare the two outputs.
+
+        Args:
+            within: how long each twin may take.
+        """
 
 
 class Judge(Protocol):
@@ -286,6 +389,8 @@ class Ports:
     forks: Forks
     drivers: DriverControl
     checkpoint: CheckpointReader
+    files: CheckpointFiles
+    inputs: InputFiles
     sink: SinkProbe
     source: SourceTopic
     executors: Executors

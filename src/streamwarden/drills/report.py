@@ -6,7 +6,7 @@ journal, which is JSON, is a file beside the report, and a link on the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,9 @@ from streamwarden.drills.ports import ForkRecord
 from streamwarden.drills.sentence import sentence
 from streamwarden.drills.state import Recovery, RunState, SteadyState
 from streamwarden.drills.timeline import Moment, timeline
+from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.lifecycle.recovery import RecoveryPrediction
+from streamwarden.verification.reconciliation import Reconciliation
 
 JOURNAL_FORMAT = 1
 
@@ -93,7 +95,7 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
         verdict=verdict_word(run),
         sentence=sentence(run, state),
         timeline=timeline(run, state),
-        rows=(*_run(run), *_experiment(state), *_output(state), *_end(state)),
+        rows=(*_run(run), *_replay(state), *_experiment(state), *_output(state), *_end(state)),
         explanations=tuple(_explanations(state)),
         journal=state.journal,
         entries=tuple(entry for entry in entries if entry.kind != "traceback"),
@@ -143,6 +145,11 @@ def _run(run: DrillRun) -> Iterator[ReportRow]:
     yield ReportRow("deviated", {None: unknown, True: "yes", False: "no"}[run.deviated])
 
 
+def _replay(state: RunState) -> Iterator[ReportRow]:
+    if state.replays is not None:
+        yield ReportRow("replay of", state.replays, literal=True)
+
+
 def _experiment(state: RunState) -> Iterator[ReportRow]:
     yield ReportRow("fork", _fork(state.fork))
     yield ReportRow("steady state before", _steady(state.steady_before))
@@ -159,7 +166,7 @@ def _fork(fork: ForkRecord | None) -> str:
     if fork is None:
         return "none was made"
     start = "with an empty checkpoint" if fork.batch is None else f"after batch {fork.batch}"
-    return f"{fork.stream}, starts {start}, {fork.unseen:,} input {fork.what}s to read{fork.own_topic}"
+    return f"{fork.stream}, starts {start}, {fork.work} to read{fork.own_topic}"
 
 
 def _fault(state: RunState) -> str:
@@ -220,15 +227,9 @@ def _output(state: RunState) -> Iterator[ReportRow]:
     if counts is None:
         yield ReportRow("output", "not verified")
         return
-    rows = f"{counts.actual:,} rows, {counts.expected:,} expected"
-    kinds = {
-        "lost": counts.lost,
-        "duplicated": counts.duplicated,
-        "unexpected": counts.unexpected,
-        "wrong": counts.wrong,
-    }
-    found = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    yield ReportRow("output", f"{found}: {rows}")
+    yield ReportRow("output", _found(counts))
+    if state.twin is not None:
+        yield from _twin(state.twin)
     yield ReportRow("input records verified", f"{counts.records:,}")
     if (repeats := describe_repeats(counts)) is not None:
         yield ReportRow("delivery", repeats)
@@ -237,8 +238,36 @@ def _output(state: RunState) -> Iterator[ReportRow]:
     yield from (ReportRow("problem", problem) for problem in counts.problems[:_SHOWN])
     if judgement is not None:
         yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
+    yield from _samples(counts)
+
+
+def _twin(twin: TwinReport) -> Iterator[ReportRow]:
+    yield ReportRow("twin", f"{describe_run(twin)}; {describe_key(twin)}")
+    queries = twin.outcome.notes.get("queries")
+    for name, found in queries.items() if isinstance(queries, Mapping) else ():
+        yield ReportRow(f"query {name}", str(found))
+    if (left_out := describe_left_out(twin)) is not None:
+        yield ReportRow("columns of the twin", left_out)
+    if not twin.alone:
+        yield ReportRow("output, by the twin", _found(twin.outcome))
+        yield from (ReportRow("problem, by the twin", problem) for problem in twin.outcome.problems[:_SHOWN])
+        yield from _samples(twin.outcome, ", by the twin")
+
+
+def _found(counts: Reconciliation) -> str:
+    kinds = {
+        "lost": counts.lost,
+        "duplicated": counts.duplicated,
+        "unexpected": counts.unexpected,
+        "wrong": counts.wrong,
+    }
+    found = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    return f"{found}: {counts.actual:,} rows, {counts.expected:,} expected"
+
+
+def _samples(counts: Reconciliation, by: str = "") -> Iterator[ReportRow]:
     for kind, samples in counts.samples.items():
-        yield from (ReportRow(f"{kind}, for example", sample, literal=True) for sample in samples[:_SHOWN])
+        yield from (ReportRow(f"{kind}{by}, for example", sample, literal=True) for sample in samples[:_SHOWN])
 
 
 def _end(state: RunState) -> Iterator[ReportRow]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.outcome import find_deviations
+from streamwarden.drills.outcome import find_deviations, oracles_disagree
 from streamwarden.drills.state import Recovery, RunState
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -19,7 +19,7 @@ def sentence(run: DrillRun, state: RunState) -> str:
     if run.deviated is None:
         word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
         return f"The drill {word} and says nothing about the stream: {run.reason}."
-    event = FAULTS[state.drill.fault.kind].event
+    event = FAULTS[state.drill.fault.kind].chosen(state.drill.fault).event
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
     return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
@@ -43,7 +43,8 @@ def _repeats(counts: Reconciliation | None) -> str:
 
 
 def _deviation(event: str, state: RunState) -> Iterator[str]:
-    harm = _harm(state.reconciliation)
+    disagree = oracles_disagree(state)
+    harm = "" if disagree else _harm(state.reconciliation)
     found = find_deviations(state)
     if harm:
         yield f"{_capital(event)} damages the output: {harm}"
@@ -51,7 +52,7 @@ def _deviation(event: str, state: RunState) -> Iterator[str]:
         yield from found[1:]  # the first one says the same, with its numbers
         return
     counts = state.reconciliation
-    unharmed = counts is not None and counts.exactly_once and state.refusal is None
+    unharmed = counts is not None and counts.exactly_once and state.refusal is None and not disagree
     lead = "loses nothing, but" if unharmed else "is not handled as it should be:"
     yield f"{_capital(event)} {lead} {'; '.join(found)}"
 

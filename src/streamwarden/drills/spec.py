@@ -8,6 +8,7 @@ from typing import Final
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.parts import (
+    OPTIONS,
     DrillTarget,
     FaultSpec,
     ForkSpec,
@@ -17,11 +18,14 @@ from streamwarden.drills.parts import (
     require,
 )
 from streamwarden.errors import InvalidValue
+from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.units import Seconds
 
 DRILL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A drill's name becomes a DAG id, a folder and a key of the store."""
+
+_RESERVED: Final = OVERDUE.removeprefix(DRILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +54,14 @@ class DrillSpec:
     file: str = ""
 
     def __post_init__(self) -> None:
-        kind, outage = self.fault.kind, self.fault.outage
         allowed = DRILL_NAME.fullmatch(self.name) is not None
         require(allowed, "name", self.name, f"a name that matches {DRILL_NAME.pattern}")
-        if outage is None and FAULTS[kind].needs_outage:
-            raise InvalidValue("missing", key="fault.outage", allowed="a mapping of `service`, `down` and `up`")
-        unused = outage is None or FAULTS[kind].needs_outage
-        require(unused, "fault.outage", outage, f"none: a fault of the kind {kind} has no outage")
+        free = self.name != _RESERVED
+        require(free, "name", self.name, f"another name: the check `{OVERDUE}` is about all drills of a stream")
+        _require_options(self.fault)
         whole = self.fork.rewind == "all" or self.feed is Feed.ORIGIN
-        require(whole, "fork.rewind", self.fork.rewind, f"`all`: the topic that {kind} breaks is a new copy")
+        broken = f"`all`: the topic that {self.fault.kind} breaks is a new copy"
+        require(whole, "fork.rewind", self.fork.rewind, broken)
 
     @property
     def feed(self) -> Feed:
@@ -67,12 +70,25 @@ class DrillSpec:
 
     @property
     def longest_step(self) -> Seconds:
-        """The most that a step may take by the deadlines of the drill, without Spark's start-up."""
+        """The most that a step may take by the deadlines of the drill, without Spark's start-up. The verification may
+        run two twins, each of which has the time of the recovery."""
         waiting = 2 * self.steady_state.within + self.fault.attempts * self.fault.within
-        return self.recovery.deadline + waiting
+        return self.recovery.deadline + max(waiting, self.recovery.deadline)
 
     @property
     def batches_needed(self) -> int:
         """Batches that the fork must have before it: steady state twice, one cut by each attempt, and slack for the
         pause between two steps that run as separate processes."""
         return 2 * self.steady_state.min_batches + self.fault.attempts + 2
+
+
+def _require_options(fault: FaultSpec) -> None:
+    """Raises InvalidValue unless the fault has the options that its kind needs, and no other."""
+    kind = FAULTS[fault.kind]
+    for option, allowed in OPTIONS.items():
+        value, key = getattr(fault, option), f"fault.{option}"
+        if value is None and option in kind.needs:
+            raise InvalidValue("missing", key=key, allowed=allowed)
+        taken = value is None or option in kind.takes or option in kind.needs
+        require(taken, key, value, f"none: a fault of the kind {fault.kind} has no {option}")
+    kind.chosen(fault)

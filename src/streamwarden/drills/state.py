@@ -17,6 +17,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.ports import BatchFact, ForkRecord, Judgement
 from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.recovery import RecoveryPrediction
 from streamwarden.verification.reconciliation import Reconciliation
@@ -89,7 +90,7 @@ class Refusal:
         message: what was reported, or everything that was not.
         seconds: from the driver's launch to its end; None: it did not end.
         error_class, next_step: of the driver's exit.
-        check: reason and evidence of the check `input_lost`.
+        check: reason and evidence of the check that has to report the fault.
     """
 
     holds: bool
@@ -195,13 +196,16 @@ class RunState(RunProgress):
     Args:
         drill: the drill as it was when the run began: an edited YAML file changes nothing.
         versions: what the verdict is reached with.
+        replays: the run whose drill this one repeats.
         strike: the newest one; undo_due: it may have left something in place.
         misses: why earlier strikes did not land.
+        reconciliation: with what the job's own oracle expects; if the twin judges alone, with the twin.
         journal: path of journal.json.
     """
 
     drill: DrillSpec
     versions: Mapping[str, str] = field(default_factory=dict)
+    replays: str | None = None
     fork: ForkRecord | None = None
     steady_before: SteadyState | None = None
     steady_after: SteadyState | None = None
@@ -215,6 +219,7 @@ class RunState(RunProgress):
     recovery: Recovery | None = None
     batches: tuple[BatchFact, ...] = ()
     reconciliation: Reconciliation | None = None
+    twin: TwinReport | None = None
     judgement: Judgement | None = None
     healing: Healing | None = field(default=None, metadata=stored_as("heal"))
     halt: Halt | None = field(default=None, metadata=stored_as("halted"))

@@ -27,7 +27,7 @@ def timeline(run: DrillRun, state: RunState) -> tuple[Moment, ...]:
 
 def _before(run: DrillRun, state: RunState) -> Iterator[tuple[float, str]]:
     fork = state.fork
-    copied = "" if fork is None else f": a copy of the stream was made, with {fork.unseen:,} input {fork.what}s to read"
+    copied = "" if fork is None else f": a copy of the stream was made, with {fork.work} to read"
     yield run.started_at, f"The drill began{copied}."
     yield from _steady(state.steady_before, "before the fault")
     if state.fault is not None:

@@ -21,7 +21,14 @@ EVALUATION: Final = "evaluation"
 """The health evaluation itself does not run. The incident belongs to no stream: its stream is `EVERYWHERE`."""
 
 DRILL: Final = "drill_"
-"""A drill of the stream failed, deviated or is overdue; the drill's name follows. The drill's DAG has the same name."""
+"""A drill of the stream failed or deviated; the drill's name follows. The drill's DAG has the same name."""
+
+OVERDUE: Final = f"{DRILL}overdue"
+"""Drills of the stream did not begin when their schedules were due. No drill can be called `overdue`."""
+
+AUDIT_BALANCE: Final = "audit_balance"
+"""An audit found that the stream's input is not in its output, in its state, or dropped as late. The next audit that
+balances resolves it."""
 
 EVERYWHERE: Final = "(airflow)"
 """The stream of an incident that concerns all streams. No stream can have this name."""
@@ -45,4 +52,4 @@ STANDING_STILL: Final = (*NOT_RUNNING, "query_ended", RESTART_LOOP)
 
 def is_of_the_run(check: str) -> bool:
     """Whether an incident says something about the running stream: a stop of the stream then resolves it."""
-    return not check.startswith(DRILL)
+    return not check.startswith(DRILL) and check != AUDIT_BALANCE

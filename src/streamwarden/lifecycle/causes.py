@@ -47,6 +47,16 @@ LOST_INPUT: Final = Cause(
     ),
 )
 
+INPUT_FILE_GONE: Final = Cause(
+    code="input_file_gone",
+    what="a file of a planned batch was removed before the batch was committed",
+    curable=False,
+    next_step="put the file back under its name, then start the stream; to continue without its rows, set "
+    'ignoreMissingFiles: "true" in source.options for one start',
+    signs=classes("InputGone"),
+)
+"""Spark would leave out the rows of such a file without an error: see sources.files.planned_input."""
+
 _OWN: Final = (
     Cause(
         code="store_unavailable",
@@ -219,6 +229,43 @@ RESTORE: Final = (
     "run `streamwarden inspect` on the checkpoint; restore it from a savepoint, or start with a new checkpoint path"
 )
 
+CHECKPOINT_DAMAGED: Final = Cause(
+    code="checkpoint_damaged",
+    what="the checkpoint is damaged",
+    curable=False,
+    next_step=RESTORE,
+    signs=(
+        *conditions(
+            "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+            "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+            "CANNOT_LOAD_STATE_STORE",
+            "AUTO_SNAPSHOT_REPAIR_FAILED",
+            "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
+            "BATCH_METADATA_NOT_FOUND",
+            "*MISSING_TIMESTAMP_OFFSET*",
+            "STDS_FAILED_TO_READ_OPERATOR_METADATA",
+            "*MALFORMED_LOG_FILE*",
+            "*UNEXPECTED_STATE_STORE*",
+        ),
+        *classes(
+            "com.fasterxml.jackson.core.io.JsonEOFException",
+            "com.fasterxml.jackson.core.JsonParseException",
+            "com.fasterxml.jackson.databind.exc.MismatchedInputException",
+            "org.json4s.MappingException",
+            client="org.apache.spark.sql.execution.streaming.checkpointing",
+        ),
+        *words(
+            r"Incomplete log file",
+            r"Log file was malformed",
+            r"CheckpointInfo length: 0",
+            r"RocksDB .*(?:corrupt|Corruption)",
+            r"batch \d+ doesn't exist",
+            r"does not exist.*(?:offsets|sources|commits)/\d+",
+            r"Checksum error: .*/(?:metadata|offsets|commits|sources|state|_spark_metadata)",
+        ),
+    ),
+)
+
 _CHECKPOINT: Final = (
     Cause(
         code="state_field_incompatible",
@@ -261,42 +308,7 @@ _CHECKPOINT: Final = (
         next_step="stateful operators were added, removed or reordered: undo that, or start with a new checkpoint path",
         signs=conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
     ),
-    Cause(
-        code="checkpoint_damaged",
-        what="the checkpoint is damaged",
-        curable=False,
-        next_step=RESTORE,
-        signs=(
-            *conditions(
-                "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-                "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
-                "CANNOT_LOAD_STATE_STORE",
-                "AUTO_SNAPSHOT_REPAIR_FAILED",
-                "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
-                "BATCH_METADATA_NOT_FOUND",
-                "*MISSING_TIMESTAMP_OFFSET*",
-                "STDS_FAILED_TO_READ_OPERATOR_METADATA",
-                "*MALFORMED_LOG_FILE*",
-                "*UNEXPECTED_STATE_STORE*",
-            ),
-            *classes(
-                "com.fasterxml.jackson.core.io.JsonEOFException",
-                "com.fasterxml.jackson.core.JsonParseException",
-                "com.fasterxml.jackson.databind.exc.MismatchedInputException",
-                "org.json4s.MappingException",
-                client="org.apache.spark.sql.execution.streaming.checkpointing",
-            ),
-            *words(
-                r"Incomplete log file",
-                r"Log file was malformed",
-                r"CheckpointInfo length: 0",
-                r"RocksDB .*(?:corrupt|Corruption)",
-                r"batch \d+ doesn't exist",
-                r"does not exist.*(?:offsets|sources|commits)/\d+",
-                r"Checksum error: .*/(?:metadata|offsets|commits|sources|state|_spark_metadata)",
-            ),
-        ),
-    ),
+    CHECKPOINT_DAMAGED,
     Cause(
         code="sources_changed",
         what="the sources of the job changed",
@@ -378,6 +390,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     *UNREACHABLE,
     TOPIC_RECREATED,
     LOST_INPUT,
+    INPUT_FILE_GONE,
     *_REAL_TIME,
     *_CHECKPOINT,
     *_JOB,

@@ -41,11 +41,16 @@ class NamedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedInput:
-    """What a script names of a source; None: nothing that could be read."""
+    """What a script names of a source; None: nothing that could be read.
+
+    Args:
+        whole: no option leaves a file of the folder out, as far as is known.
+    """
 
     path: str | None = None
     topic: str | None = None
     line: int | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

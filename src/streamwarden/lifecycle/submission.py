@@ -50,7 +50,7 @@ _IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
 _FILES: Final = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
 """Settings that list files to ship."""
 
-_DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
+DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTION: Final = "spark.redaction.regex"
 _REDACTED: Final = f"(?i:{NAMES}|appMasterEnv|driverEnv)"
@@ -204,7 +204,7 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         _prepend(conf, "spark.executor.extraJavaOptions", options)
     conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
-    _prepend(conf, _DRIVER_OPTIONS, flags)
+    _prepend(conf, DRIVER_OPTIONS, flags)
     return conf
 
 
@@ -219,10 +219,10 @@ def secret_options(conf: Mapping[str, str], folder: Path) -> tuple[dict[str, str
     Spark passes `spark.driver.extraJavaOptions` as arguments, which everybody on the host can read. The JVM takes the
     name of a file with arguments in their place (`@FILE`).
     """
-    options = conf.get(_DRIVER_OPTIONS, "")
+    options = conf.get(DRIVER_OPTIONS, "")
     if redacted_text(options) == options:
         return dict(conf), None
-    return {**conf, _DRIVER_OPTIONS: _quoted(f"@{folder / files.OPTIONS}")}, f"{options}\n"
+    return {**conf, DRIVER_OPTIONS: _quoted(f"@{folder / files.OPTIONS}")}, f"{options}\n"
 
 
 def executor_tag(driver_id: str) -> str:

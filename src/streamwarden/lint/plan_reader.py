@@ -7,7 +7,7 @@ tilde before its name. A column that carries a watermark ends with the delay: `e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,9 @@ _LINE: Final = re.compile(r"(?P<tree>[ :+\-|]*)(?P<streaming>~?)(?P<name>[A-Za-z
 _MARKED: Final = re.compile(r"(?<![\w.])([\w.]+)#(\d+)L?-T\d+ms")
 _SET: Final = re.compile(r"#(\d+): ")
 _LEVEL: Final = 3
+
+_COLUMN: Final = re.compile(r"(?P<name>[\w.]+)#(?P<id>\d+)L?(?:-T\d+ms)?")
+_IDENTIFYING: Final = frozenset({"Aggregate", "Deduplicate", "DeduplicateWithinWatermark"})
 
 _KINDS: Final[Mapping[str, OperatorKind]] = {
     "Aggregate": OperatorKind.AGGREGATION,
@@ -58,6 +61,73 @@ def read_plan(text: str, mode: OutputMode) -> PlanFacts:
             if node.name in _KINDS and _keeps_state(node)
         )
     )
+
+
+def identifying_columns(text: str) -> tuple[str, ...]:
+    """The output columns that identify a row because the query groups by them, or removes duplicates by them: those of
+    the stateful operator that is next to the result. Empty if it has none, or the output does not show each of them.
+
+    A window is shown by its start.
+    """
+    for root in _trees(text):
+        shown: list[tuple[str, str]] = []
+        origins: dict[str, str] = {}
+        node = root
+        while True:
+            columns = _parts(_last_list(node.text)) if node.name in {"Project", "Aggregate"} else []
+            for part in columns:
+                before, _, name = part.rpartition(" AS ")
+                origin, column = _COLUMN.fullmatch(before.removesuffix(".start")), _COLUMN.fullmatch(name)
+                if origin is not None and column is not None:
+                    origins[column["id"]] = origin["id"]
+            shown = shown or _names_and_ids(part.rpartition(" AS ")[2] for part in columns)
+            if node.streaming and node.name in _IDENTIFYING:
+                wanted = [_COLUMN.fullmatch(part) for part in _parts(_first_list(node.text))]
+                # One that has no list of its output passes its input on, with the names by which it knows the columns.
+                shown = shown or _names_and_ids(_parts(_first_list(node.text)))
+                return _named([each["id"] if each else None for each in wanted], shown, origins)
+            if len(node.children) != 1:
+                break
+            node = node.children[0]
+    return ()
+
+
+def _names_and_ids(columns: Iterable[str]) -> list[tuple[str, str]]:
+    found = (_COLUMN.fullmatch(column) for column in columns)
+    return [(each["name"], each["id"]) for each in found if each is not None]
+
+
+def _named(
+    wanted: Sequence[str | None], shown: Sequence[tuple[str, str]], origins: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The name of an output column for each of the wanted ids; empty if one has none."""
+    names: dict[str, str] = {}
+    for name, identity in shown:
+        names.setdefault(identity, name)
+        while identity in origins:
+            identity = origins[identity]
+            names.setdefault(identity, name)
+    found = tuple(names.get(each or "", "") for each in wanted)
+    return found if all(found) else ()
+
+
+def _parts(text: str) -> list[str]:
+    """The elements of a list, split at the commas that are in no brackets."""
+    found, depth = [""], 0
+    for char in text:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)
+        if char == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += char
+    return [part.strip() for part in found if part.strip()]
+
+
+def _last_list(text: str) -> str:
+    """The text of the last list that is not in another one: the output of a node."""
+    while (rest := text[text.find("[") + len(_first_list(text)) + 2 :]).lstrip(", ").startswith("["):
+        text = rest
+    return _first_list(text)
 
 
 def _trees(text: str) -> list[_Node]:

@@ -14,6 +14,7 @@ from streamwarden.reference import (
     command_line,
     connections,
     drill_file,
+    faults,
     jobs,
     lint,
     notifications,
@@ -47,6 +48,7 @@ class Page:
 
 PAGES: Final = (
     Page("docs/jobs.md", "the jobs and their streams", jobs.page),
+    Page("docs/faults.md", "the faults in drills/faults", lambda _: faults.page()),
     Page("docs/reference/causes.md", "the table of causes", lambda _: causes.page()),
     Page("docs/reference/checks.md", "the checks", lambda _: checks.checks_page()),
     Page("docs/reference/cli.md", "the commands", lambda _: command_line.page()),

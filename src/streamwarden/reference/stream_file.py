@@ -10,7 +10,7 @@ from streamwarden.config.kinds import SIDES
 from streamwarden.reference.fields import Key, keys, table
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
-_SET_BY_THE_LOADER: Final = ("project", "data", "file")
+_SET_BY_THE_LOADER: Final = ("project", "data", "file", "fork")
 
 _HEAD: Final = """\
 # A stream's file
@@ -92,7 +92,7 @@ trigger is the one that the script sets, else the declared one.
 - Keys of one kind of cluster (`queue`, `image`, …) are refused on every other. Kubernetes needs an `image`, and a
   `principal` needs a `keytab`. Spark runs Python in cluster mode only on YARN and Kubernetes.
 - A path in an object store is written `s3a://bucket/path`. Only then may the file name a `storage.connection`.
-- No location is in `drivers` or `drills` of the data folder, which Streamwarden itself writes to.
+- No location is in `audits`, `drivers` or `drills` of the data folder, which Streamwarden itself writes to.
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -13,9 +13,9 @@ from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.problems import Problem, show
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream import OutputMode, SinkSpec, StreamSpec
-from streamwarden.verification.oracle import Expectation
+from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,21 +105,55 @@ class Sink(SinkSpec, ABC):
         """
         return None
 
+    # Set back by a crash matrix.
+
+    @property
+    def can_be_set_back(self) -> bool:
+        """Whether `set_back` works, or the sink consists of files alone, which a crash matrix lays out."""
+        return False
+
+    def keep(self, forked: StreamSpec) -> None:
+        """Keep a copy of everything that is there now, for `set_back`. Files need none: their record is the copy.
+
+        Raises CheckpointError if the service does not allow it.
+        """
+
+    def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
+        """Make the fork's sink hold what it held after `batch` (None: nothing), of what was kept.
+
+        Args:
+            plan: content of `offsets/BATCH`.
+
+        Raises CheckpointError if the service does not allow it.
+        """
+
     # Read back.
 
     @abstractmethod
     def read(
-        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+        self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
         """What the stream wrote.
 
         Args:
+            like: column -> a value of its type, for formats that have no types: see `Expectation.samples`. Without one
+                a value stays as the format has it.
             committed: the query's newest committed batch.
             first: first batch that is judged.
             deduplicated: False: as a reader sees it that does not drop repeated records.
 
         Raises VerificationError if it cannot be read.
         """
+
+    def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
+        """The files that the audited batches wrote; None: an audit cannot read this kind of sink.
+
+        Args:
+            began: when the batch before them was committed, Unix seconds; None if there is none.
+
+        Raises OSError.
+        """
+        return None
 
     # Probed by drills.
 

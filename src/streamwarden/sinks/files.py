@@ -10,20 +10,19 @@ from __future__ import annotations
 import bz2
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from streamwarden.problems import Problem, show
-from streamwarden.sinks.file_sink.data import DataFile, DataFormat, of_table
+from streamwarden.sinks.file_sink.data import DataFile, DataFormat, of_table, of_values
 from streamwarden.sinks.file_sink.sink import FileSink
-from streamwarden.sinks.json_values import JSON, parse_object, samples, typed, types_of
+from streamwarden.sinks.json_values import JSON, parse_object, typed, types_of
 from streamwarden.verification.column_types import DECIMAL, FRACTIONS, INTEGERS, scalar
-from streamwarden.verification.oracle import Expectation
 
 
 class FileFormat(StrEnum):
@@ -67,10 +66,10 @@ class FilesSink(FileSink):
     def writer_options(self) -> dict[str, str]:
         return {**_FORMATS[self.format].written, **self.options}
 
-    def data_format(self, expectation: Expectation) -> DataFormat:
+    def data_format(self, like: Mapping[str, object]) -> DataFormat:
         known = _FORMATS[self.format]
         options = {name.lower(): value for name, value in self.options.items()}
-        return DataFormat(self.format, known.suffix, partial(known.read, like=samples(expectation), options=options))
+        return DataFormat(self.format, known.suffix, partial(known.read, like=like, options=options))
 
 
 def _content(opened: BinaryIO, name: str) -> bytes:
@@ -93,7 +92,7 @@ def _read_json(opened: BinaryIO, name: str, *, like: Mapping[str, object], optio
     rows = [parse_object(line) for line in _content(opened, name).split(b"\n") if line]
     types = types_of(rows)
     values = {column: [typed(row.get(column), like.get(column)) for row in rows] for column in types}
-    return DataFile(types=types, values=values, count=len(rows))
+    return of_values(types, values, len(rows))
 
 
 def _read_csv(opened: BinaryIO, name: str, *, like: Mapping[str, object], options: Mapping[str, str]) -> DataFile:
@@ -116,11 +115,8 @@ def _read_csv(opened: BinaryIO, name: str, *, like: Mapping[str, object], option
             quoted_strings_can_be_null=False,
         ),
     )
-    return DataFile(
-        types=dict.fromkeys(header, (_CSV_TEXT,)),
-        values={column: [_parsed(text, like.get(column)) for text in table[column].to_pylist()] for column in header},
-        count=table.num_rows,
-    )
+    values = {column: [_parsed(text, like.get(column)) for text in table[column].to_pylist()] for column in header}
+    return of_values(dict.fromkeys(header, (_CSV_TEXT,)), values, table.num_rows)
 
 
 _CSV_TEXT: Final = scalar(
@@ -166,25 +162,27 @@ def _read_orc(opened: BinaryIO, name: str, *, like: Mapping[str, object], option
         at = table.schema.get_field_index(column)
         table = table.set_column(at, column, table.column(at).cast(pa.timestamp("us")))
     found = of_table(table)
-    return replace(
-        found, values={**found.values, **{each: _clock(found.values[each], like.get(each)) for each in wall}}
-    )
+    table = found.table
+    for column in wall:
+        if _is_clock(like.get(column)):
+            at = table.schema.get_field_index(column)
+            table = table.set_column(at, column, table.column(at).cast(pa.timestamp("us")))
+    return replace(found, table=table)
 
 
 _SPARK_TYPE: Final = b"spark.sql.catalyst.type"
 
 
-def _clock(values: Sequence[Any], like: object) -> list[object]:
-    """Wall clocks without a zone, if the oracle's have none."""
-    naive = isinstance(like, datetime) and like.tzinfo is None
-    return [value.replace(tzinfo=None) if naive and value is not None else value for value in values]
+def _is_clock(like: object) -> bool:
+    """Whether the oracle's value is a time without a zone."""
+    return isinstance(like, datetime) and like.tzinfo is None
 
 
 def _read_text(opened: BinaryIO, name: str, *, like: Mapping[str, object], options: Mapping[str, str]) -> DataFile:
     """Spark's reader gives the one column the name `value` too, whatever it was called when it was written."""
     lines = _content(opened, name).decode("utf-8").split("\n")
     lines = lines[:-1] if lines[-1] == "" else lines
-    return DataFile(types={"value": (scalar("string"),)}, values={"value": lines}, count=len(lines))
+    return of_values({"value": (scalar("string"),)}, {"value": lines}, len(lines))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from decimal import Decimal
 from typing import Final
 
 from streamwarden.sinks.output_types import json_types
-from streamwarden.verification.column_types import ColumnType
-from streamwarden.verification.oracle import Expectation
+from streamwarden.verification.column_types import ColumnType, sample
 
 JSON: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -42,30 +41,18 @@ def types_of(objects: Iterable[Mapping[str, object]]) -> dict[str, tuple[ColumnT
     for each in objects:
         for name, value in each.items():
             found.setdefault(name, set()).update(json_types(value))
-    return {name: tuple(sorted(kinds, key=lambda kind: kind.shown)) for name, kinds in found.items()}
+    return {name: sorted_types(kinds) for name, kinds in found.items()}
 
 
-def samples(expectation: Expectation) -> dict[str, object]:
-    """Column -> a value that shows its type, of each column that has one in the expected rows."""
-    columns = [*expectation.key_columns, *expectation.value_columns]
-    rows = [(*key, *values) for key, values in expectation.rows.items()]
-    return {name: _sample(row[at] for row in rows) for at, name in enumerate(columns)}
-
-
-def _sample(values: Iterable[object]) -> object:
-    return next((value for value in values if _shows_type(value)), None)
-
-
-def _shows_type(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(_shows_type, value))
-    return value is not None
+def sorted_types(kinds: Iterable[ColumnType]) -> tuple[ColumnType, ...]:
+    """In the order of their texts."""
+    return tuple(sorted(kinds, key=lambda kind: kind.shown))
 
 
 def typed(value: object, like: object) -> object:
     """`value`, from JSON, as the type of `like`; as it is if it is none."""
     if isinstance(value, list) and isinstance(like, (list, tuple)):
-        element = _sample(like)
+        element = sample(like)
         return [typed(each, element) for each in value]
     if isinstance(value, dict) and isinstance(like, dict):
         return {name: typed(each, like.get(name)) for name, each in value.items()}

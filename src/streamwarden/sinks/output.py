@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from streamwarden.sinks.columns import table_of, values_of
 from streamwarden.verification.column_types import ColumnType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +32,56 @@ class Manifest:
     missing: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """Rows that have the same columns and types: those of one file, or some of a table or a topic.
+
+    Args:
+        table: the columns that these rows have; see `sinks.columns`.
+        count: number of rows, also if they have no column.
+        file: the data file that they are in; None if the sink has no files.
+        batches: the batch that wrote each row, if the sink stores it with the row.
+    """
+
+    table: pa.Table = field(repr=False)
+    count: int
+    file: str | None = None
+    batches: pa.Array | None = field(default=None, repr=False)
+
+    def rows(self, columns: Sequence[str]) -> list[Row]:
+        """The rows as Python values. A column that is not there is null in each."""
+        if not columns:
+            return [()] * self.count
+        nulls: list[object] = [None] * self.count
+        names = set(self.table.column_names)
+        return list(zip(*(values_of(self.table, each) if each in names else nulls for each in columns), strict=True))
+
+    def row(self, at: int, columns: Sequence[str]) -> Row:
+        """One row."""
+        return Part(table=self.table.slice(at, 1), count=1).rows(columns)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """The data files that a range of batches wrote, for Spark to read.
+
+    Args:
+        uris: of the files; options: of Spark's reader.
+        problems: gaps and missing files, in words.
+    """
+
+    uris: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """Every row of a stream's output, and what is wrong with the place that holds it.
 
     Args:
-        columns: names of a row's values, in order. Timestamps are aware datetimes in UTC.
+        columns: names of a row's values, in order. Timestamps are instants in UTC.
+        parts: the rows, part by part, because files may differ in their columns and types.
         manifest: None for a place that has no manifest: then everything in it was read.
         orphans: data files that no manifest entry names: remains of batches that were cut, not counted.
         problems: gaps and missing files, in words; an exactly-once output has none.
@@ -38,10 +89,11 @@ class Output:
         notes: what else a reader of the journal may want to know.
         types: column -> each type that it has in the output; files, or records of a topic, may differ. A column that is
             not here can be of any.
+        file_batches: reads which batch wrote each file; called only if a sample needs it.
     """
 
     columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]] = field(repr=False)
+    parts: Sequence[Part] = field(default=(), repr=False)
     manifest: Manifest | None = None
     files: int = 0
     orphans: tuple[str, ...] = ()
@@ -49,19 +101,53 @@ class Output:
     repeated: int | None = None
     notes: Mapping[str, object] = field(default_factory=dict)
     types: Mapping[str, Sequence[ColumnType]] = field(default_factory=dict)
+    file_batches: Callable[[], Mapping[str, int]] = field(default=dict, repr=False)
+
+    @classmethod
+    def of_rows(cls, columns: Sequence[str], rows: Iterable[Row], **more: Any) -> Output:
+        """An output from Python values, such as an oracle's; `more`: its other fields."""
+        known = list(rows)
+        values = zip(*known, strict=True) if known else ((),) * len(columns)
+        part = part_of(dict(zip(columns, values, strict=True)), len(known))
+        return cls(columns=tuple(columns), parts=[part], **more)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return sum(part.count for part in self.parts)
 
     @property
     def all_types(self) -> dict[str, Sequence[ColumnType]]:
         """Every column with its types, the ones without a known type too."""
         return {name: self.types.get(name, ()) for name in self.columns}
 
-    def keyed(self, keys: Sequence[str], values: Sequence[str]) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
-        """The rows as (key, values). A column that is not there is null in each row."""
-        if not self.rows:
-            return []
-        at = {name: index for index, name in enumerate(self.columns)}
+    @property
+    def rows(self) -> list[Row]:
+        """Every row as Python values: for outputs that are known to be small."""
+        return [row for part in self.parts for row in part.rows(self.columns)]
 
-        def taken(row: tuple[object, ...], names: Sequence[str]) -> tuple[object, ...]:
-            return tuple([row[at[name]] if name in at else None for name in names])
+    def keyed(self, keys: Sequence[str], values: Sequence[str]) -> list[tuple[Row, Row]]:
+        """The rows as (key, values), for small outputs. A column that is not there is null in each row."""
+        rows = (row for part in self.parts for row in part.rows((*keys, *values)))
+        return [(row[: len(keys)], row[len(keys) :]) for row in rows]
 
-        return [(taken(row, keys), taken(row, values)) for row in self.rows]
+    def locate(self, row: int) -> tuple[Part, int]:
+        """The part that holds the row with this number, and the row's place in it."""
+        for part in self.parts:
+            if row < part.count:
+                return part, row
+            row -= part.count
+        raise IndexError(f"the output has {self.count} rows")
+
+
+def part_of(columns: Mapping[str, Sequence[object]], count: int, batches: Sequence[int | None] | None = None) -> Part:
+    """Rows from Python values, column by column.
+
+    Args:
+        batches: the batch that wrote each row, if the sink stores it.
+    """
+    import pyarrow as pa
+
+    return Part(
+        table=table_of(columns), count=count, batches=None if batches is None else pa.array(batches, pa.int64())
+    )

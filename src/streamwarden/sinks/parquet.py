@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamwarden.sinks.file_sink.data import PARQUET, DataFormat
 from streamwarden.sinks.file_sink.sink import FileSink
-from streamwarden.verification.oracle import Expectation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,5 +16,5 @@ class ParquetSink(FileSink):
 
     kind: str = "parquet"
 
-    def data_format(self, expectation: Expectation) -> DataFormat:
+    def data_format(self, like: Mapping[str, object]) -> DataFormat:
         return PARQUET

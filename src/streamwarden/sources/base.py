@@ -188,6 +188,14 @@ class StoredSource(Source, ABC):
         Raises SourceError, CheckpointError, ConfigError.
         """
 
+    def require_planned(self, spec: StreamSpec) -> None:
+        """Check, before the query starts, what Spark would not notice: that the input of a batch that is planned and
+        not committed is still there. By default Spark notices it.
+
+        Raises InputGone if it is not.
+        """
+        return
+
     def owed(self, ranges: Sequence[TopicRange]) -> int:
         """Of the records that a fork had to read, those that the source still keeps.
 

@@ -2,7 +2,7 @@
 
 A drill breaks a copy of a stream, whose output is removed afterwards. A job that names its stream's own places would
 write there all the same, so each start of a query is checked before Spark creates anything. Not seen is what a function
-that the job passes to foreachBatch writes.
+that the job passes to foreachBatch writes. The queries of a script are redirected first: see `spark.script_fork`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from streamwarden.stream import StreamSpec
 
 
 def fence_fork(spec: StreamSpec) -> None:
-    """Keep this process within the fork `spec`; does nothing in the driver of any other stream.
+    """Keep this process within the fork `spec`; does nothing in the driver of any other stream, or of a script's fork.
 
-    Raises JobError, before the job's code runs, for a job that is a script: it chooses its places itself.
+    Raises JobError, before the job's code runs, for a script that was not forked as one: it chooses its places itself.
     """
-    if SUFFIX not in spec.name:
+    if SUFFIX not in spec.name or spec.fork is not None:
         return
     if not has_build(Path(spec.job)):
         raise JobError(
-            "a fork cannot run a script, which chooses its checkpoint and its output itself",
-            expected="a job with build(spark, spec)",
+            "this fork cannot run a script, which chooses its checkpoint and its output itself",
+            expected="a fork that redirects the queries of a script",
             where=spec.job,
-            next_step="move the query of the script into build(), or drill another stream",
+            next_step="make the fork again: the job was a module with build() when it was made",
         )
-    watch_starts(lambda start: _refuse_outside(spec, start))
+    watch_starts(lambda start: _refuse_outside(spec, start))  # returns nothing: the query starts as it is written
 
 
 def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:

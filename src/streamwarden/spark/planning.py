@@ -22,22 +22,29 @@ from streamwarden.spark.jobs import load_build
 
 def main(folder: Path) -> None:
     """Build, analyze, write."""
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql import SparkSession
 
     without_numpy()
     spec = spec_from_dict(json.loads((folder / "spec.json").read_text(encoding="utf-8")))
     spark = SparkSession.builder.getOrCreate()
     try:
         built: Any = load_build(Path(spec.job))(spark, spec)
-        frame = built._df if isinstance(built, DataStreamWriter) else built
-        if not isinstance(frame, DataFrame):
-            raise TypeError(f"build() returned {type(built).__name__}")
-        text = frame._jdf.queryExecution().analyzed().toString()
+        text = analyzed_plan(built)
     except Exception as error:  # whatever the job or the analyzer raises is what the person needs to see
         (folder / "problem.txt").write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
         return
-    (folder / "plan.txt").write_text(str(text), encoding="utf-8")
+    (folder / "plan.txt").write_text(text, encoding="utf-8")
+
+
+def analyzed_plan(built: Any) -> str:
+    """The analyzed logical plan of what `build` returned, as Spark prints it. Raises TypeError if that is no query."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    frame = built._df if isinstance(built, DataStreamWriter) else built
+    if not isinstance(frame, DataFrame):
+        raise TypeError(f"build() returned {type(built).__name__}")
+    return str(frame._jdf.queryExecution().analyzed().toString())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamwarden.lifecycle.script_queries import NamedInput
@@ -20,6 +20,14 @@ _TRIGGER_NAMED: Final = "_streamwarden_trigger_named"
 """Set on a writer whose `trigger` was called: Spark's own field does not distinguish its default from a zero."""
 
 
+_FUNCTION: Final = "_streamwarden_given_function"
+"""Set on a writer whose `foreachBatch` was called: Spark keeps the function in the JVM only."""
+
+
+_LEAVES_OUT: Final = ("pathGlobFilter", "maxFileAge", "latestFirst", "modifiedBefore", "modifiedAfter")
+"""Options of a source of files under which it may never read some of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryStart:
     """A query that is about to start.
@@ -29,11 +37,29 @@ class QueryStart:
         options: of the writer and of the call, with names in lower case: a `path`, a `topic`, a `table`, a
             `queryname`, its checkpoint, and its `format`.
         trigger: None if the job names none.
+        call: the arguments of the call, by the names of its parameters.
     """
 
     writer: Any
     options: Mapping[str, str | None]
     trigger: TriggerSpec | None
+    call: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def function(self) -> Any:
+        """What the job passed to `foreachBatch`; None if it passed nothing."""
+        return getattr(self.writer, _FUNCTION, None)
+
+    def settle(self) -> None:
+        """Set on the writer what the call names beside its place, as the call itself would."""
+        self.writer.options(**self.call.get("options", {}))
+        for name in ("outputMode", "partitionBy", "format", "queryName"):
+            if self.call.get(name) is not None:
+                getattr(self.writer, name)(self.call[name])
+
+    def written(self, name: str) -> str:
+        """A private field of the writer, as text: `outputMode`, `source`, `partitioningColumns`."""
+        return str(private_field(self.writer._jwrite, name))
 
     def inputs(self) -> tuple[NamedInput, ...]:
         """The streaming sources of the query: of files the folder, of a broker the topic."""
@@ -51,18 +77,31 @@ class QueryStart:
         return value
 
 
-def watch_starts(examine: Callable[[QueryStart], None]) -> None:
-    """From now on, call `examine` before each `start()` and `toTable()`. If it raises, the query does not start."""
+Instead = Callable[[Callable[[], Any]], Any]
+"""Gets Spark's own `start` of the writer, and returns what the job's call returns."""
+
+
+def watch_starts(examine: Callable[[QueryStart], Instead | None]) -> None:
+    """From now on, call `examine` before each `start()` and `toTable()`. If it raises, the query does not start.
+
+    If it returns a function, that function starts the query instead, from what is set on the writer by then.
+    """
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    start_of_spark = DataStreamWriter.start
 
     def examined(name: str) -> None:
         started = getattr(DataStreamWriter, name)
 
         @functools.wraps(started)
         def start(writer: Any, *args: Any, **options: Any) -> Any:
-            seen = {**_options(writer), FORMAT: str(_field(writer, "source")), **arguments(started, args, options)}
-            named = getattr(writer, _TRIGGER_NAMED, False)
-            examine(QueryStart(writer, seen, trigger_of(_field(writer, "trigger")) if named else None))
+            own = writer._jwrite
+            given = {FORMAT: str(private_field(own, "source")), **arguments(started, args, options)}
+            trigger = trigger_of(private_field(own, "trigger")) if getattr(writer, _TRIGGER_NAMED, False) else None
+            call = inspect.signature(started).bind(None, *args, **options).arguments
+            instead = examine(QueryStart(writer, {**options_of(own), **given}, trigger, call))
+            if instead is not None:
+                return instead(lambda: start_of_spark(writer))
             return started(writer, *args, **options)
 
         setattr(DataStreamWriter, name, start)
@@ -74,7 +113,15 @@ def watch_starts(examine: Callable[[QueryStart], None]) -> None:
         setattr(writer, _TRIGGER_NAMED, True)
         return set_trigger(writer, *args, **options)
 
+    set_function = DataStreamWriter.foreachBatch
+
+    @functools.wraps(set_function)
+    def foreach_batch(writer: Any, func: Any) -> Any:
+        setattr(writer, _FUNCTION, func)
+        return set_function(writer, func)
+
     DataStreamWriter.trigger = trigger  # type: ignore[method-assign,assignment]
+    DataStreamWriter.foreachBatch = foreach_batch  # type: ignore[method-assign,assignment]
     examined("start")
     examined("toTable")
 
@@ -93,21 +140,36 @@ def _input(relation: Any) -> NamedInput:
     """What a streaming relation reads; nothing is known of a kind of relation that names neither."""
     kind = str(relation.getClass().getSimpleName())
     if kind == "StreamingRelation":
-        path = relation.dataSource().options().get("path")
-        return NamedInput(path=str(path.get()) if path.isDefined() else None)
+        options = relation.dataSource().options()
+        path = options.get("path")
+        left_out = any(options.get(name).isDefined() for name in _LEAVES_OUT)
+        return NamedInput(path=str(path.get()) if path.isDefined() else None, whole=not left_out)
     return NamedInput(topic=relation.extraOptions().get("subscribe")) if kind == "StreamingRelationV2" else NamedInput()
 
 
-def _field(writer: Any, name: str) -> Any:
-    """A private field of Spark's own writer: no method returns it."""
-    field = writer._jwrite.getClass().getDeclaredField(name)
+def private_field(jvm_object: Any, name: str) -> Any:
+    """A private field of one of Spark's own readers or writers: no method returns it."""
+    return _declared(jvm_object, name).get(jvm_object)
+
+
+def set_private_field(jvm_object: Any, name: str, value: Any) -> None:
+    """Set what `private_field` returns."""
+    _declared(jvm_object, name).set(jvm_object, value)
+
+
+def _declared(jvm_object: Any, name: str) -> Any:
+    """A field of the object's class or of one that it extends."""
+    kind = jvm_object.getClass()
+    while not any(each.getName() == name for each in kind.getDeclaredFields()):
+        kind = kind.getSuperclass()
+    field = kind.getDeclaredField(name)
     field.setAccessible(True)
-    return field.get(writer._jwrite)
+    return field
 
 
-def _options(writer: Any) -> dict[str, str | None]:
-    """The options that were set on a writer, with names in lower case."""
-    pairs = _field(writer, "extraOptions").iterator()
+def options_of(jvm_object: Any) -> dict[str, str | None]:
+    """The options that were set on one of Spark's readers or writers, with names in lower case."""
+    pairs = private_field(jvm_object, "extraOptions").iterator()
     found: dict[str, str | None] = {}
     while pairs.hasNext():
         pair = pairs.next()

@@ -23,9 +23,9 @@ class Guarded:
     """A function of foreachBatch that remembers what it raised; the exception goes on to Spark as it is."""
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
+        functools.update_wrapper(self, function)  # first: it also copies the attributes of an object that is called
         self._function = function
         self.failure: BaseException | None = None
-        functools.update_wrapper(self, function)
 
     def __call__(self, frame: Any, batch_id: int) -> None:
         try:

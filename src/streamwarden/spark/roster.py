@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.forks.scripts import inside
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.queries import QueryRecord, name_of
 from streamwarden.spark.sessions import StartedQuery, is_temporary
@@ -108,6 +109,8 @@ class Roster:
 
     def _name(self, query: StartedQuery) -> tuple[str, QueryRecord | None]:
         """(the query's name, the query that loses the stream's name to there being several)."""
+        if self._spec.fork is not None and not inside(query.checkpoint, self._spec.checkpoint):
+            raise self._astray(query)  # the last fence: a query that no hook has redirected
         if self._spec.queries and not self._alone:
             return self._declared(query), None
         again = next((each for each in self._running.values() if each.checkpoint == query.checkpoint), None)

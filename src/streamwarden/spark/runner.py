@@ -33,6 +33,7 @@ from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.unreachable_servers import FORGOTTEN
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
+from streamwarden.sources.base import StoredSource
 from streamwarden.spark import failures
 from streamwarden.spark.arguments import without_numpy
 from streamwarden.spark.cluster_manager import what_is_away
@@ -48,6 +49,7 @@ from streamwarden.spark.providers import require_provider
 from streamwarden.spark.quarantine import Quarantines
 from streamwarden.spark.raised import Raised
 from streamwarden.spark.roster import Roster
+from streamwarden.spark.script_fork import ForkedStarts
 from streamwarden.spark.script_starts import ScriptStarts
 from streamwarden.spark.sessions import Sessions
 from streamwarden.spark.sinks import batch_writer, start_query
@@ -83,7 +85,8 @@ class Runner:
         self._quarantines = Quarantines(self._spec, report=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
         job = job_facts(self._spec)
         self._queries = job.queries
-        self._roster = Roster(self._spec, folder.name, starts=job.queries, alone=job.module)
+        starts = job.queries if self._spec.fork is None else None  # a fork names each query, also the only one
+        self._roster = Roster(self._spec, folder.name, starts=starts, alone=job.module)
         self._link = StoreLink(
             url,
             stream=self._spec.name,
@@ -166,6 +169,8 @@ class Runner:
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
+        if isinstance(self._spec.source, StoredSource):
+            self._spec.source.require_planned(self._spec)
         built = build(spark, self._spec)
         writer = batch_writer(self._spec, self._token, lambda: self._control.ending is not None)
         query = start_query(built, self._spec, writer)
@@ -175,7 +180,10 @@ class Runner:
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
-        ScriptStarts(self._spec, starts=self._queries, refuse=self._refuse_start).watch()
+        if self._spec.fork is None:
+            ScriptStarts(self._spec, starts=self._queries, refuse=self._refuse_start).watch()
+        else:
+            ForkedStarts(self._spec, self._spec.fork, refuse=self._refuse_start).watch()
         run_script(job, self._spec.args)
         while self._sessions.active_queries():
             time.sleep(0.25)

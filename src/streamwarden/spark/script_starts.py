@@ -51,6 +51,7 @@ class ScriptStarts:
         watch_starts(self._examine)
 
     def _examine(self, start: QueryStart) -> None:
+        """The query starts as the script's call says, with what is missing."""
         try:
             self.complete(start.writer, named_by(start), start.inputs())
         except JobError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamwarden import sinks
@@ -26,7 +26,9 @@ def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lamb
     return spec.sink.batch_writer(spec, token, ending) if isinstance(spec.sink, Sink) else None
 
 
-def start_query(built: Any, spec: StreamSpec, writer: BatchWriter | None = None) -> StreamingQuery:
+def start_query(
+    built: Any, spec: StreamSpec, writer: BatchWriter | None = None, trigger: Mapping[str, Any] | None = None
+) -> StreamingQuery:
     """Start what `build` returned. Raises JobError if that is neither a streaming DataFrame nor a DataStreamWriter, and
     what the writer's `open` raises."""
     from pyspark.sql import DataFrame
@@ -47,7 +49,7 @@ def start_query(built: Any, spec: StreamSpec, writer: BatchWriter | None = None)
         stream.queryName(spec.name)
         .outputMode(spec.sink.mode.value)
         .option("checkpointLocation", spec.checkpoint)
-        .trigger(**trigger_options(spec.trigger))
+        .trigger(**(trigger or trigger_options(spec.trigger)))
         .start()
     )
     return query

@@ -185,3 +185,14 @@ def _either(one: ColumnType, other: ColumnType) -> ColumnType:
     parts |= {name: _either(mine[name], its[name]) for name in mine.keys() & its.keys()}
     shown = one.shown if one.shown == other.shown else f"{one.shown} or {other.shown}"
     return ColumnType(shown, one.possible | other.possible, tuple(sorted(parts.items(), key=lambda part: part[0])))
+
+
+def sample(values: Iterable[object]) -> object:
+    """The first value that shows the type of them all; None if there is none."""
+    return next((value for value in values if _shows_type(value)), None)
+
+
+def _shows_type(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_shows_type, value))
+    return value is not None

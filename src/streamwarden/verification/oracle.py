@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.column_types import ColumnType, parse_type, type_of_values
+from streamwarden.verification.column_types import ColumnType, parse_type, sample, type_of_values
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.starts import Start
 from streamwarden.verification.tolerance import Tolerance
@@ -149,6 +149,10 @@ class Expectation:
             name: _parsed(name, self.types[name]) if name in self.types else type_of_values(self._values(name))
             for name in (*self.key_columns, *self.value_columns)
         }
+
+    def samples(self) -> dict[str, object]:
+        """Column -> a value that shows its type, of each column that has one in the expected rows."""
+        return {name: sample(self._values(name)) for name in (*self.key_columns, *self.value_columns)}
 
     def _values(self, column: str) -> Iterator[object]:
         if column in self.key_columns:

@@ -1,4 +1,4 @@
-"""Compares two values of a column: exactly, unless the oracle declares a tolerance for the column. Pure.
+"""How far two values of a column may differ: not at all, unless the oracle declares a tolerance for the column. Pure.
 
 A sum of DOUBLE values depends on the order in which Spark adds them, so two correct runs differ in its last digits.
 """
@@ -6,13 +6,9 @@ A sum of DOUBLE values depends on the order in which Spark adds them, so two cor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 __all__ = ["Tolerance"]
-
-Same = Callable[[tuple[object, ...], tuple[object, ...]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +47,3 @@ def number(value: object) -> float | None:
         return None if isinstance(value, (bool, str, bytes)) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def comparison(tolerances: Mapping[str, Tolerance], columns: Sequence[str]) -> Same:
-    """Whether two rows of values are the same. NaN is the same as NaN, as in Spark.
-
-    Args:
-        columns: names of the values, in order; may be left out where there is no tolerance.
-    """
-    bounds = [tolerances.get(name) for name in columns]
-
-    def same(actual: tuple[object, ...], wanted: tuple[object, ...]) -> bool:
-        if actual == wanted:
-            return True
-        pairs = zip_longest(actual, wanted, bounds)
-        return all(
-            _equal(one, other) or (bound is not None and bound.covers(one, other)) for one, other, bound in pairs
-        )
-
-    return same
-
-
-def _equal(one: object, other: object) -> bool:
-    return one == other or (is_nan(one) and is_nan(other))
-
-
-def is_nan(value: object) -> bool:
-    """Whether the value is the float NaN."""
-    return isinstance(value, float) and math.isnan(value)

@@ -70,6 +70,12 @@ def test_a_run_that_is_not_there_is_reported(cli: CommandLine) -> None:
     assert "streamwarden drill list" in answer.err
 
 
+def test_a_replay_of_a_run_that_is_not_there_breaks_nothing(cli: CommandLine) -> None:
+    answer = cli("drill", "replay", "nope")
+    assert answer.code == Exit.USAGE
+    assert "streamwarden drill list" in answer.err
+
+
 def test_a_drill_that_has_not_run_yet_is_answered_with_how_to_run_it(cli: CommandLine) -> None:
     cli.project.stream("a")
     cli.project.write("config/drills/kill.yaml", "name: kill\nstream: a\nfault: {kind: kill_driver}\n")

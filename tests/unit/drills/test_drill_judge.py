@@ -7,7 +7,7 @@ import pytest
 from streamwarden.errors import VerificationError
 from streamwarden.services.drilling.judging import ExpectationsJudge
 from streamwarden.services.verifying import expectations
-from streamwarden.verification.reconciliation import reconcile
+from support.reconciling import reconcile
 
 
 def test_a_library_that_ends_the_program_at_import_is_an_error_not_a_success(monkeypatch: pytest.MonkeyPatch) -> None:

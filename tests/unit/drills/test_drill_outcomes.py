@@ -20,7 +20,7 @@ EVERY = pytest.mark.parametrize("kind", list(FaultKind))
 ENDING = [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS]
 """Faults after which the fork is started again."""
 
-LIVES = {Aftermath.ENDS: 2, Aftermath.LIVES: 1, Aftermath.MAY_END: 1, Aftermath.REFUSES: 3}
+LIVES = {Aftermath.ENDS: 2, Aftermath.LIVES: 1, Aftermath.MAY_END: 1, Aftermath.REFUSES: 3, Aftermath.REPLACED: 2}
 """Drivers of a fork that behaves; one of those after a refusal applies the remediation."""
 
 
@@ -45,7 +45,8 @@ def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> Non
     assert verdict_word(result) == "PASSED"
     assert result.facts["fault"]["landed"]
     assert result.facts["recovery"]["first_commit_at"] > result.facts["fault"]["moment"]
-    assert len(world.drivers) == LIVES[FAULTS[kind].aftermath]
+    gave_up = kind is FaultKind.SINK_FAILING
+    assert len(world.drivers) == LIVES[FAULTS[kind].aftermath] + gave_up
     assert_healed(world, result)
 
 
@@ -191,7 +192,7 @@ def test_a_stream_that_refuses_to_start_again_never_came_back(kind: FaultKind) -
     assert result.status is DrillStatus.COMPLETED
     assert result.deviated
     assert "never came back" in result.reason
-    assert "the second start is refused" in result.reason
+    assert "start is refused" in result.reason
     assert result.facts["steps"][DrillStep.VERIFICATION]["outcome"] == "failed"
     assert "reconciliation" not in result.facts
     assert_healed(world, result)
@@ -371,7 +372,7 @@ def test_an_unknown_drill_names_those_that_there_are() -> None:
 def test_a_defect_of_the_drill_itself_is_a_failed_drill_that_is_still_healed() -> None:
     world = World()
 
-    def broken(fork: object, oracle: str, **_: object) -> None:
+    def broken(fork: object, **_: object) -> None:
         raise ZeroDivisionError("a defect")
 
     world.reconcile = broken  # type: ignore[assignment,method-assign]
@@ -414,7 +415,7 @@ def test_a_run_that_another_process_is_at_work_on_is_left_alone() -> None:
 def test_ctrl_c_heals_and_reports_before_it_ends_the_program() -> None:
     world = World()
 
-    def interrupted(fork: object, oracle: str, **_: object) -> None:
+    def interrupted(fork: object, **_: object) -> None:
         raise KeyboardInterrupt
 
     world.reconcile = interrupted  # type: ignore[assignment,method-assign]
@@ -423,3 +424,26 @@ def test_ctrl_c_heals_and_reports_before_it_ends_the_program() -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.run("kill_driver", run_id)
     assert_healed(world, world.journals.runs[run_id])
+
+
+def test_a_replay_has_the_drill_of_the_run_and_not_of_the_file() -> None:
+    world = World()
+    first = world.engine(drill(recovery=RecoverySpec(target=77.0))).run("kill_driver")
+    engine = World.engine(world, drill(recovery=RecoverySpec(target=5.0)))
+    world.planned.clear()
+    world.committed.clear()
+    world.drivers.clear()
+    again = engine.run("kill_driver", engine.replay(first.run_id))
+    assert again.run_id != first.run_id
+    assert again.passed, again.reason
+    assert again.facts["drill"] == first.facts["drill"]
+    assert again.facts["replays"] == first.run_id
+    assert f"| replay of | `{first.run_id}` |" in world.summaries[again.run_id]
+    assert "replay of" not in world.summaries[first.run_id]
+
+
+def test_a_replay_of_no_run_opens_none() -> None:
+    world = World()
+    with pytest.raises(DrillError, match="there is no drill run 'nope'"):
+        world.engine(drill()).replay("nope")
+    assert world.journals.runs == {}

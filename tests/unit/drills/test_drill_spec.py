@@ -38,7 +38,7 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
 def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
     page, stores = (_guide(name) for name in ("drills", "object-stores"))
     shown = _drills_of(page)
-    assert len(shown) == page.count("```yaml") == 4
+    assert len(shown) == page.count("```yaml") == 5
     shown += _drills_of(stores)
     for name, text in shown:
         path = tmp_path / name
@@ -50,6 +50,7 @@ def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_faul
         FaultKind.KILL_EXECUTOR,
         FaultKind.SERVICE_OUTAGE,
         FaultKind.RETENTION_PASSED,
+        FaultKind.CHECKPOINT_DAMAGE,
     }
     assert [drill.name for drill in drills.values() if drill.fork.at] == ["killed_in_the_store"]
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == ["kind", *FaultKind]
@@ -126,7 +127,10 @@ def test_an_outage_is_data_too_and_survives_the_way_through_json(tmp_path: Path)
         ("kind: service_outage", r"outage: missing; expected a mapping of `service`, `down` and `up`"),
         (f"kind: kill_driver, {OUTAGE}", "a fault of the kind kill_driver has no outage"),
         (f"kind: service_outage, within: 10s, {OUTAGE}", r"within.*more than the outage lasts"),
-        ("kind: service_outage, " + OUTAGE.replace("source", "store"), "'store' is not known; expected 'source' or"),
+        (
+            "kind: service_outage, " + OUTAGE.replace("source", "moon"),
+            "'moon' is not known; expected 'source', 'sink'",
+        ),
         ("kind: service_outage, " + OUTAGE.replace("[docker, start, kafka]", "docker start kafka"), "up.*a list"),
         ("kind: service_outage, " + OUTAGE.replace("[docker, start, kafka]", "[]"), "a program and its arguments"),
         ("kind: service_outage, " + OUTAGE.replace("start", "7"), r"up\[1\]: the number 7; expected text"),

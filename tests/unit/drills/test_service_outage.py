@@ -9,7 +9,7 @@ import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.ports import CommandResult
+from streamwarden.drills.ports import CommandResult, ForkView
 from streamwarden.drills.report import verdict_word
 from streamwarden.errors import InvalidValue
 from support.drill_world import OUTAGE, Killed, World, drill
@@ -210,3 +210,83 @@ def test_a_command_may_hold_no_secret(key: str, command: list[str]) -> None:
         OutageSpec(service=OutageService.SINK, **commands)
     assert "hunter2" not in str(error.value)
     OutageSpec(service=OutageService.SINK, down=("stop", "--password-file", "/etc/password"), up=("start",))
+
+
+def outage_of(service: OutageService) -> OutageSpec:
+    return replace(OUTAGE, service=service)
+
+
+def test_a_stream_goes_on_without_the_store_and_the_drill_writes_its_journal_afterwards() -> None:
+    world = World(outage_has_effect=False, batch_seconds=4.0, total_batches=20)
+    world.service.is_store = True
+    result = run(world, outage_of(OutageService.STORE))
+    assert result.passed, result.reason
+    proof = result.facts["fault"]
+    assert proof["evidence"]["went_on"]
+    assert "was committed meanwhile" in proof["message"]
+    assert result.facts["recovery"]["driver_id"] == "d1"
+    assert_started_again(world)
+
+
+def test_a_stream_that_stands_still_without_the_store_deviates() -> None:
+    world = World()
+    world.service.is_store = True
+    result = run(world, outage_of(OutageService.STORE))
+    assert verdict_word(result) == "DEVIATED"
+    assert "no batch was committed during an outage of Streamwarden's store, which no batch needs" in result.reason
+
+
+def test_a_stream_that_ends_without_the_store_is_not_started_again() -> None:
+    world = World(patience=10.0)
+    world.service.is_store = True
+    result = run(world, outage_of(OutageService.STORE))
+    assert verdict_word(result) == "DEVIATED"
+    assert "never came back" in result.reason
+    assert len(world.drivers) == 1
+
+
+def test_a_store_outage_without_input_to_read_is_a_miss() -> None:
+    """What the stream would have done cannot be seen."""
+
+    class Read(World):
+        def unplanned(self, fork: ForkView) -> int:
+            return 0
+
+    result = run(Read(), outage_of(OutageService.STORE), attempts=1)
+    assert result.status is DrillStatus.FAILED
+    assert "the stream had no input left to read meanwhile" in result.reason
+
+
+def test_a_master_that_comes_back_without_recovery_ends_the_driver_which_is_started_again() -> None:
+    world = World(outage_has_effect=False, gives_up_late=3.0, batch_seconds=4.0, total_batches=30)
+    result = run(world, outage_of(OutageService.MASTER))
+    assert result.passed, result.reason
+    assert list(world.drivers) == ["d1", "d2"]
+
+
+def test_a_batch_hangs_without_workers() -> None:
+    result = run(World(), outage_of(OutageService.WORKER))
+    assert result.passed, result.reason
+    assert "hung" in result.facts["fault"]["message"]
+
+
+@pytest.mark.parametrize("service", [OutageService.MASTER, OutageService.WORKER])
+def test_a_stream_without_a_standalone_cluster_has_neither_master_nor_worker(service: OutageService) -> None:
+    world = World(master="local[2]")
+    result = run(world, outage_of(service))
+    assert result.status is DrillStatus.ABORTED
+    assert "flights runs on the master local[2], not on a standalone cluster" in result.reason
+    assert not world.drivers
+
+
+def test_a_full_disk_ends_the_driver_and_a_restart_cures_it() -> None:
+    world = World(patience=5.0)
+    result = run(world, outage_of(OutageService.DISK))
+    assert result.passed, result.reason
+    assert list(world.drivers) == ["d1", "d2"]
+
+
+def test_a_disk_that_is_never_full_is_a_miss() -> None:
+    result = run(World(outage_has_effect=False, total_batches=40), outage_of(OutageService.DISK), attempts=1)
+    assert result.status is DrillStatus.FAILED
+    assert "but no batch waited for it: batch 39 was committed" in result.reason

@@ -16,7 +16,8 @@ from pyspark.sql import Row
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracle import Expectation, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.reconciliation import Reconciliation
+from support.reconciling import reconcile
 from support.ticking import JOBS, Ticking, job_module
 
 JOB = job_module("state_evolution")

@@ -1,9 +1,11 @@
 """The stateful operators in logical plans, as Spark 4.3 printed them."""
 
+from pathlib import Path
+
 import pytest
 
 from streamwarden.lint.facts import Bound, OperatorKind
-from streamwarden.lint.plan_reader import read_plan
+from streamwarden.lint.plan_reader import identifying_columns, read_plan
 from streamwarden.stream import OutputMode
 from support.lint import facts, job
 
@@ -125,3 +127,26 @@ def test_what_a_processor_clears_comes_from_its_class() -> None:
     """
     (operator,) = facts(job=job(text), plan=read_plan(PROCESSOR, OutputMode.APPEND)).operators() or ()
     assert operator.bound is Bound.TTL
+
+
+PLANS = Path(__file__).parents[2] / "data" / "plans"
+
+
+@pytest.mark.parametrize(
+    ("plan", "columns"),
+    [
+        ((PLANS / "flight_departures.txt").read_text(), ("window_start", "origin", "carrier")),
+        ((PLANS / "event_dedup.txt").read_text(), ("event_id", "event_time")),
+        ((PLANS / "user_sessions.txt").read_text(), ()),  # the processor decides which rows there are
+        ((PLANS / "flight_weather.txt").read_text(), ()),
+        ("~Aggregate [a#1, b#2L], [a#1, b#2L, count(1) AS n#3L]", ("a", "b")),
+        ("~Project [a#1 AS x#4, n#3L, b#2L]\n+- ~Aggregate [a#1, b#2L], [a#1, b#2L, count(1) AS n#3L]", ("x", "b")),
+        ("~Project [a#1, n#3L]\n+- ~Aggregate [a#1, b#2L], [a#1, b#2L, count(1) AS n#3L]", ()),  # b is not shown
+        ("~Project [upper(a#1) AS a#5]\n+- ~Aggregate [a#1], [a#1]", ()),  # two groups may become one value
+        ("~Aggregate [(a#1 + 1)], [(a#1 + 1) AS b#2]", ()),  # an expression without a name
+        ("Aggregate [a#1], [a#1]", ()),  # not a stream's
+        ("no plan", ()),
+    ],
+)
+def test_the_columns_that_identify_a_row_of_the_output(plan: str, columns: tuple[str, ...]) -> None:
+    assert identifying_columns(plan) == columns

@@ -16,7 +16,14 @@ from streamwarden.errors import ConfigError
 from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.services.monitoring.drill_incidents import GRACE, drill_verdict, follow_drills, last_due, scheduled
+from streamwarden.services.monitoring.drill_incidents import (
+    GRACE,
+    drill_verdict,
+    due_and_missed,
+    follow_drills,
+    last_due,
+    scheduled,
+)
 from streamwarden.services.monitoring.rounds import run_round
 from streamwarden.services.workspace import Workspace
 
@@ -35,8 +42,12 @@ PASSED = DrillRun(
 )
 
 
-def judged(*runs: DrillRun, at: float = MIDNIGHT + HOUR, since: float | None = MIDNIGHT - 7 * DAY) -> Verdict:
-    return drill_verdict(SPEC, runs, since, at)
+def judged(*runs: DrillRun, at: float = MIDNIGHT + HOUR) -> Verdict:
+    return drill_verdict(SPEC, runs, at)
+
+
+def missed(*runs: DrillRun, at: float = MIDNIGHT + HOUR, since: float | None = MIDNIGHT - 7 * DAY) -> float | None:
+    return due_and_missed(SPEC, runs, since, at)
 
 
 @pytest.mark.parametrize(
@@ -75,22 +86,20 @@ def test_a_drill_that_does_not_end_is_an_incident() -> None:
 def test_a_drill_is_overdue_when_its_time_and_the_grace_have_passed_without_a_run() -> None:
     """Due at midnight: at 00:30 it may still begin, a second later it is overdue. A run resolves that."""
     yesterday = replace(PASSED, started_at=MIDNIGHT - DAY, ended_at=MIDNIGHT - DAY + 300)
-    assert judged(yesterday, at=MIDNIGHT + GRACE).status is Status.OK
-    overdue = judged(yesterday, at=MIDNIGHT + GRACE + 1)
-    assert overdue.status is Status.WARNING
-    assert "due at 2026-11-23 00:00 UTC" in overdue.reason
-    assert judged(PASSED, yesterday).status is Status.OK
+    assert missed(yesterday, at=MIDNIGHT + GRACE) is None
+    assert missed(yesterday, at=MIDNIGHT + GRACE + 1) == MIDNIGHT
+    assert missed(PASSED, yesterday) is None
 
 
 def test_a_drill_that_never_ran_counts_from_when_it_was_unpaused() -> None:
     """It was unpaused at one in the morning: the midnight before is no time at which it had to run."""
-    assert judged(since=MIDNIGHT + HOUR, at=MIDNIGHT + 2 * HOUR).status is Status.OK
-    assert judged(since=MIDNIGHT + HOUR, at=MIDNIGHT + DAY + GRACE + 1).status is Status.WARNING
+    assert missed(since=MIDNIGHT + HOUR, at=MIDNIGHT + 2 * HOUR) is None
+    assert missed(since=MIDNIGHT + HOUR, at=MIDNIGHT + DAY + GRACE + 1) == MIDNIGHT + DAY
 
 
 def test_a_drill_that_is_paused_or_has_no_schedule_is_never_overdue() -> None:
-    assert judged(since=None, at=MIDNIGHT + 30 * DAY).status is Status.OK
-    assert drill_verdict(replace(SPEC, schedule=None), (), 0.0, MIDNIGHT + 30 * DAY).status is Status.OK
+    assert missed(since=None, at=MIDNIGHT + 30 * DAY) is None
+    assert due_and_missed(replace(SPEC, schedule=None), (), 0.0, MIDNIGHT + 30 * DAY) is None
 
 
 @pytest.mark.parametrize(
@@ -159,3 +168,38 @@ def test_a_drill_that_ran_on_its_schedule_until_its_file_broke_is_an_incident(st
     (incident,) = store.incidents.open()
     assert incident.check == "drill_kill"
     assert "its file is broken: unknown key" in incident.reason
+
+
+def test_overdue_drills_are_one_incident_of_their_stream_which_names_each(store: Store) -> None:
+    """One never ran, the other ran yesterday: the incident ends when both have begun."""
+    drills = {"kill": SPEC, "stop": replace(SPEC, name="stop")}
+    store.drill_schedules.follow({"kill": "@daily", "stop": "@daily"}, MIDNIGHT - 2 * DAY)
+    store.journals.save(replace(PASSED, started_at=MIDNIGHT - DAY, ended_at=MIDNIGHT - DAY + 300))
+    follow_drills(store, drills, {}, MIDNIGHT + HOUR)
+    (incident,) = store.incidents.open("orders")
+    assert (incident.check, incident.status) == ("drill_overdue", Status.WARNING)
+    assert incident.reason.startswith("no run began of 2 drills kill (due at 2026-11-23 00:00 UTC), stop (due at ")
+    store.journals.save(replace(PASSED, run_id="stop-1", drill="stop"))
+    follow_drills(store, drills, {}, MIDNIGHT + 2 * HOUR)
+    assert "of the drill kill (due" in store.incidents.open("orders")[0].reason
+    store.journals.save(replace(PASSED, run_id="kill-2"))
+    follow_drills(store, drills, {}, MIDNIGHT + 3 * HOUR)
+    assert store.incidents.open() == ()
+
+
+def test_an_overdue_drill_does_not_hide_that_its_last_run_deviated(store: Store) -> None:
+    store.drill_schedules.follow({"kill": "@daily"}, MIDNIGHT - 2 * DAY)
+    store.journals.save(replace(PASSED, started_at=MIDNIGHT - DAY, ended_at=MIDNIGHT - DAY + 300, deviated=True))
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR)
+    assert {(each.check, each.status) for each in store.incidents.open()} == {
+        ("drill_kill", Status.CRITICAL),
+        ("drill_overdue", Status.WARNING),
+    }
+
+
+def test_the_incident_of_an_overdue_drill_ends_with_the_drills_file(store: Store) -> None:
+    store.drill_schedules.follow({"kill": "@daily"}, MIDNIGHT - 2 * DAY)
+    follow_drills(store, {"kill": SPEC}, {}, MIDNIGHT + HOUR)
+    assert len(store.incidents.open()) == 1
+    follow_drills(store, {}, {}, MIDNIGHT + 2 * HOUR)
+    assert store.incidents.open() == ()

@@ -16,6 +16,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.drilling import judging
+from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.judging import ForkVerifier, of_others, uncommitted
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.sinks.parquet import ParquetSink
@@ -89,10 +90,12 @@ def test_the_starts_of_the_origin_before_the_fork_count_and_no_later_ones(
     fork = view(origin, batch=4)
     launched(store, origin, 1.0, 2.0, 9.0)
     launched(store, replace(origin, name=fork.stream, checkpoint=fork.checkpoint), 5.0, 7.0)
-    ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
+    ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent)).reconcile(fork)
     assert [start.at for start in asked["starts"]] == [1.0, 2.0, 5.0, 7.0]
     assert (asked["bounded_from"], asked["owed"]) == (5, 0)
-    ForkVerifier(store, lambda name: origin).reconcile(replace(fork, batch=None), "batch")
+    ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent)).reconcile(
+        replace(fork, batch=None)
+    )
     assert [start.at for start in asked["starts"]] == [5.0, 7.0], "it took over no batch of its origin"
     assert asked["bounded_from"] == 0
 
@@ -112,14 +115,14 @@ def test_a_bounded_fork_owes_every_record_that_the_broker_had_and_still_has(
     monkeypatch.setattr(reading_back, "lag_of", lag)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "localhost:1"}}')
     topic = KafkaSource(connection="kafka", topic="flights")
-    verifier = ForkVerifier(store, lambda name: origin)
+    verifier = ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent))
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
-    verifier.reconcile(fork, "batch")
+    verifier.reconcile(fork)
     assert asked["owed"] == 500
     oldest |= {0: 40, 1: 350}
-    verifier.reconcile(fork, "batch")
+    verifier.reconcile(fork)
     assert asked["owed"] == 260, "40 of partition 0 and all of partition 1 are gone"
-    verifier.reconcile(replace(fork, bounded=False), "batch")
+    verifier.reconcile(replace(fork, bounded=False))
     assert (asked["owed"], asked["bounded_from"]) == (0, None), "the drill counts the records of a copied topic"
 
 
@@ -138,15 +141,15 @@ def test_a_broker_that_does_not_answer_leaves_no_verdict(
     topic = KafkaSource(connection="kafka", topic="flights")
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
     with pytest.raises(VerificationError, match="it is unknown which records the topic still keeps"):
-        ForkVerifier(store, lambda name: origin).reconcile(fork, "batch")
+        ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent)).reconcile(fork)
 
 
 def test_records_of_a_batch_that_never_was_are_a_problem_of_a_fork_that_ended_by_itself(origin: StreamSpec) -> None:
     fork = view(origin, batch=None)
     stray = replace(RIGHT, notes={"uncommitted_records": 2})
-    assert uncommitted(stray, fork) == ["2 records in the fork's topic are from batches that it never committed"]
-    assert uncommitted(replace(RIGHT, notes={"uncommitted_records": 0}), fork) == uncommitted(RIGHT, fork) == []
-    assert uncommitted(stray, replace(fork, bounded=False)) == [], "it was asked to stop, maybe within a batch"
+    assert uncommitted(stray.notes, fork) == ["2 records in the fork's topic are from batches that it never committed"]
+    assert uncommitted({"uncommitted_records": 0}, fork) == uncommitted({}, fork) == []
+    assert uncommitted(stray.notes, replace(fork, bounded=False)) == [], "it was asked to stop, maybe within a batch"
 
 
 def test_the_verdict_on_a_fork_names_records_of_others_and_of_batches_that_never_were(
@@ -154,12 +157,14 @@ def test_the_verdict_on_a_fork_names_records_of_others_and_of_batches_that_never
 ) -> None:
     notes = {"records_of_others": 1, "uncommitted_records": 2}
     monkeypatch.setattr(judging, "verify", lambda *_, **__: replace(RIGHT, notes=notes))
-    judged = ForkVerifier(store, lambda name: origin).reconcile(view(origin, batch=None), "batch")
+    judged = ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent)).reconcile(
+        view(origin, batch=None)
+    )
     assert len(judged.problems) == 2
 
 
 def test_records_of_another_query_in_the_topic_of_a_fork_are_a_problem() -> None:
-    assert of_others(RIGHT) == []
-    assert of_others(replace(RIGHT, notes={"records_of_others": 0})) == []
-    [problem] = of_others(replace(RIGHT, notes={"records_of_others": 3}))
+    assert of_others({}) == []
+    assert of_others({"records_of_others": 0}) == []
+    [problem] = of_others({"records_of_others": 3})
     assert problem.startswith("3 records in the fork's topic are not from its query")

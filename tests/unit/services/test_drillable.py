@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.errors import DrillAborted
+from streamwarden.drills.parts import OracleKind
+from streamwarden.errors import DrillAborted, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.drillable import require_verdict
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SinkSpec, StreamSpec
+from streamwarden.stream import SinkSpec, StreamSpec, TriggerSpec
 
 
 @pytest.fixture
@@ -31,10 +33,16 @@ def stream(tmp_path: Path) -> StreamSpec:
     )
 
 
-def refusal(stream: StreamSpec, feed: Feed = Feed.ORIGIN) -> DrillAborted:
+def refusal(stream: StreamSpec, feed: Feed = Feed.ORIGIN, oracle: OracleKind = OracleKind.AUTO) -> DrillAborted:
     data = Path(stream.checkpoint).parent
+    forks = DrillForks(DrillArchive(data), lambda _: stream)
+
+    def check() -> None:
+        forks.declared(stream.name, feed)
+        forks.oracles(stream.name, feed, oracle)
+
     with pytest.raises(DrillAborted) as error:
-        DrillForks(DrillArchive(data), lambda _: stream).declared(stream.name, feed)
+        check()
     assert not data.exists()
     assert error.value.next_step
     return error.value
@@ -45,12 +53,53 @@ def test_a_stream_with_an_oracle_and_a_build_can_be_drilled(stream: StreamSpec) 
     assert forks.declared(stream.name, Feed.ORIGIN).name == "flights"
 
 
-def test_a_stream_without_an_oracle_is_refused(stream: StreamSpec) -> None:
+JOB, TWIN, AUTO = OracleKind.JOB, OracleKind.TWIN, OracleKind.AUTO
+
+
+@pytest.mark.parametrize(
+    ("asked", "has_oracle", "found"),
+    [
+        (AUTO, True, (JOB, TWIN)),
+        (AUTO, False, (TWIN,)),
+        (JOB, True, (JOB,)),
+        (TWIN, True, (TWIN,)),
+        (TWIN, False, (TWIN,)),
+    ],
+)
+def test_the_oracles_of_a_drill(
+    stream: StreamSpec, asked: OracleKind, has_oracle: bool, found: tuple[OracleKind, ...]
+) -> None:
+    if not has_oracle:
+        (Path(stream.job).parent / "oracles/job.py").unlink()
+    assert require_verdict(stream, Feed.ORIGIN, asked) == found
+
+
+def test_a_stream_without_an_oracle_is_refused_if_the_drill_asks_for_its_oracle(stream: StreamSpec) -> None:
     oracle = Path(stream.job).parent / "oracles/job.py"
     oracle.unlink()
-    error = refusal(stream)
+    error = refusal(stream, oracle=JOB)
     assert error.observed == "the job has no oracle"
     assert error.where == str(oracle)
+
+
+REAL_TIME = TriggerSpec(processing_time=None, real_time=60.0)
+
+
+@pytest.mark.parametrize(
+    ("feed", "trigger", "why"),
+    [(Feed.COPY, TriggerSpec(), "the fault changes the topic"), (Feed.ORIGIN, REAL_TIME, "in real-time mode")],
+)
+def test_where_no_twin_can_be_the_jobs_own_oracle_judges_alone(
+    stream: StreamSpec, feed: Feed, trigger: TriggerSpec, why: str
+) -> None:
+    stream = replace(stream, trigger=trigger)
+    assert require_verdict(stream, feed, AUTO) == (JOB,)
+    with pytest.raises(VerificationError, match=why) as error:
+        require_verdict(stream, feed, TWIN)
+    assert "oracle" in error.value.next_step
+    (Path(stream.job).parent / "oracles/job.py").unlink()
+    with pytest.raises(VerificationError, match=f"{why}.*and the job has no oracle"):
+        require_verdict(stream, feed, AUTO)
 
 
 @pytest.mark.parametrize("text", ["raise ImportError('pandas')", "def expcted(): ...", "def expected(:"])
@@ -59,9 +108,17 @@ def test_an_oracle_that_cannot_be_used_is_refused(stream: StreamSpec, text: str)
     assert "the oracle" in refusal(stream).observed
 
 
-def test_a_script_is_refused_although_its_file_declares_folders(stream: StreamSpec) -> None:
+def test_a_script_is_judged_by_the_twin_whatever_its_file_declares(stream: StreamSpec) -> None:
     Path(stream.job).write_text("df.writeStream.start()\n")
-    assert "is a script, which chooses its checkpoint and its output itself" in refusal(stream).observed
+    assert require_verdict(stream, Feed.ORIGIN, AUTO) == require_verdict(stream, Feed.ORIGIN, TWIN) == (TWIN,)
+    assert "whose queries no oracle of a job judges" in refusal(stream, oracle=JOB).observed
+    forks = DrillForks(DrillArchive(Path(stream.checkpoint).parent), lambda _: stream)
+    assert forks.declared(stream.name, Feed.ORIGIN).sink == SinkSpec(), "the script has its own"
+
+
+def test_a_script_without_an_output_is_refused(stream: StreamSpec) -> None:
+    Path(stream.job).write_text("df.writeStream.format('console').start()\n")
+    assert "write to console, which keeps no output" in refusal(stream).observed
 
 
 def test_a_job_that_is_gone_is_refused(stream: StreamSpec) -> None:

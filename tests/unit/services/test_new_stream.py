@@ -13,6 +13,7 @@ import pytest
 from streamwarden.cli.app import run
 from streamwarden.cli.exits import Exit
 from streamwarden.config.loading import load_catalog, load_drills
+from streamwarden.drills.parts import OracleKind
 from streamwarden.errors import ConfigError
 from streamwarden.lint.finding import Severity
 from streamwarden.services.analysis.linting import lint_declared
@@ -44,7 +45,8 @@ def test_a_drill_can_judge_a_new_job(tmp_path: Path) -> None:
     made(tmp_path)
     (drill,) = load_drills(tmp_path)[0].values()
     assert (drill.name, drill.stream) == ("kill_orders", "orders")
-    require_verdict(load_catalog(tmp_path, tmp_path / "var").get("orders"))
+    stream = load_catalog(tmp_path, tmp_path / "var").get("orders")
+    assert require_verdict(stream, drill.feed, drill.verification.oracle) == (OracleKind.JOB, OracleKind.TWIN)
     assert drill.verification.min_records <= FILES * ORDERS_PER_FILE
     assert drill.fork.batches <= FILES
 

@@ -70,7 +70,8 @@ def test_opening_and_reading_streams_imports_no_heavy_library(project: Project) 
     code = (
         "import sys; from streamwarden.services.workspace import Workspace\n"
         f"assert list(Workspace.open({str(project.root)!r}).catalog().streams) == ['a']\n"
-        "heavy = {'sqlalchemy', 'pandas', 'pyarrow', 'pyspark', 'great_expectations', 'fsspec', 'airflow', 'numpy'}\n"
+        "heavy = {'sqlalchemy', 'pandas', 'pyarrow', 'duckdb', 'pyspark', 'great_expectations', "
+        "'fsspec', 'airflow', 'numpy'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

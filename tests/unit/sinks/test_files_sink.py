@@ -66,7 +66,7 @@ class Folder:
 
     def read(self, expectation: Expectation, *, committed: int | None = None) -> Output:
         spec = StreamSpec(name="a", job="a.py", checkpoint="/c", sink=self.sink)
-        return self.sink.read(spec, expectation, committed=committed, first=0, deduplicated=True)
+        return self.sink.read(spec, expectation.samples(), committed=committed, first=0, deduplicated=True)
 
 
 def folder(path: Path, file_format: FileFormat, **options: str) -> Folder:

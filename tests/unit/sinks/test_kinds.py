@@ -15,7 +15,7 @@ from streamwarden.sinks.file_sink.sink import FileSink
 from streamwarden.stream import SinkSpec
 
 SOURCE = Path(streamwarden.__file__).parent
-NEUTRAL = ("base", "output")
+NEUTRAL = ("base", "columns", "fork_output", "output")
 """What another module may import of `streamwarden.sinks`, besides the registry."""
 
 ALLOWED = {

@@ -223,6 +223,20 @@ def test_files_may_differ_in_their_columns_and_types(sink: Sink) -> None:
     assert output.rows[1][0] is None
 
 
+def test_the_batch_of_a_file_is_known_as_long_as_the_entry_that_named_it_first_is_there(sink: Sink) -> None:
+    sink.entry("2.compact", *(sink.folder / f"part-{number}.snappy.parquet" for number in range(3)))
+    (sink.folder / "_spark_metadata" / "2").unlink()
+    batches = read_output(sink.folder, committed=2).file_batches()
+    assert batches == {f"{sink.folder}/part-{number}.snappy.parquet": number for number in range(2)}
+
+
+def test_a_file_cannot_declare_a_column_as_boxed(sink: Sink) -> None:
+    """The values of such a column would be unpickled."""
+    boxed = pa.field("n", pa.binary(), metadata={"streamwarden": "boxed"})
+    pq.write_table(pa.table([[b"cos\nsystem\n."]], schema=pa.schema([boxed])), sink.folder / "part-1.snappy.parquet")
+    assert read_output(sink.folder).rows[1] == (None, b"cos\nsystem\n.")
+
+
 @pytest.mark.parametrize("line", ["nonsense", '{"path": "file:///x"}', "[]", '{"path": "s3://b/x", "action": "add"}'])
 def test_an_entry_that_cannot_be_understood_leaves_no_verdict(sink: Sink, line: str) -> None:
     (sink.folder / "_spark_metadata" / "1").write_text(f"v1\n{line}\n")

@@ -8,7 +8,7 @@ from math import isnan
 
 import pytest
 
-from streamwarden.sinks.json_values import samples, typed
+from streamwarden.sinks.json_values import typed
 from streamwarden.verification.oracle import Expectation, RowCounts
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -51,4 +51,4 @@ def test_not_a_number_is_one_float_of_its_own() -> None:
 def test_the_first_row_that_tells_a_columns_type_is_its_sample() -> None:
     rows = {(1,): (None, []), (2,): (None, [None]), (3,): (NOON, [NOON])}
     expectation = Expectation(key_columns=("id",), value_columns=("at", "times"), rows=rows, counts=COUNTS)
-    assert samples(expectation) == {"id": 1, "at": NOON, "times": [NOON]}
+    assert expectation.samples() == {"id": 1, "at": NOON, "times": [NOON]}

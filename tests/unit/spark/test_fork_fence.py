@@ -75,10 +75,10 @@ def test_a_place_is_seen_whether_it_is_given_by_position_or_by_name(
     assert arguments(getattr(DataStreamWriter, method), args, options) == found
 
 
-def test_a_fork_runs_no_script_and_its_code_is_not_even_begun(tmp_path: Path) -> None:
+def test_a_fork_that_redirects_no_query_runs_no_script_and_its_code_is_not_even_begun(tmp_path: Path) -> None:
     job = tmp_path / "script.py"
     job.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
-    with pytest.raises(JobError, match="a fork cannot run a script"):
+    with pytest.raises(JobError, match="this fork cannot run a script"):
         fence_fork(StreamSpec(name="flights__fork_0123456789", job=str(job), checkpoint="/c"))
     assert not (tmp_path / "ran").exists()
     fence_fork(StreamSpec(name="flights", job=str(job), checkpoint="/c"))  # which a stream that is no fork may do

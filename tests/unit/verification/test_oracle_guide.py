@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracle import RunFacts
-from streamwarden.verification.reconciliation import reconcile
+from support.reconciling import reconcile
 
 GUIDE = Path(__file__).parents[3] / "docs/how-to/oracles.md"
 

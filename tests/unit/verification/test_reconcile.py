@@ -7,7 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.reconciliation import SAMPLES, Key, Reconciliation, Values, reconcile
+from streamwarden.verification.reconciliation import SAMPLES, Key, Reconciliation, Values
+from support.reconciling import reconcile
 
 EXPECTED: dict[Key, Values] = {("EWR", hour): (hour * 10, 1) for hour in range(8)}
 RIGHT = list(EXPECTED.items())

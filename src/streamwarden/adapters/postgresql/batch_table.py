@@ -148,6 +148,12 @@ def claim(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: s
     return position
 
 
+def clear(cursor: psycopg.Cursor[Any], table: Table) -> None:
+    """Forget every query that has written the table."""
+    relation = sql.Identifier(table.schema, BATCH_TABLE)
+    cursor.execute(sql.SQL("DELETE FROM {} WHERE table_name = {}").format(relation, sql.Literal(table.name)))
+
+
 def read(cursor: psycopg.Cursor[Any], table: Table, query_id: str) -> Position | None:
     """The batch table's row of the query; None if there is none, or no batch table."""
     relation = sql.Identifier(table.schema, BATCH_TABLE)

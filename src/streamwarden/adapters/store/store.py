@@ -98,6 +98,10 @@ class Store:
         """Remove raw rows older than `keep` seconds, each rolled up before, and roll-ups older than `keep_hourly`."""
         return prune(self._database, now, keep=keep, keep_hourly=keep_hourly)
 
+    def require_answer(self) -> None:
+        """Begin and end a transaction that writes nothing. Raises StoreError if the store takes no writes."""
+        self._database.write(lambda connection: None)
+
     def close(self) -> None:
         """Close the connections. The store opens them again when it is used again."""
         self._database.close()

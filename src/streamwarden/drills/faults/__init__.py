@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, RefusalFault
+from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
+from streamwarden.drills.faults.freeze_driver import FreezeDriver
+from streamwarden.drills.faults.input_gone import InputGone
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
 from streamwarden.drills.faults.kill_driver import KillDriver
@@ -14,12 +17,14 @@ from streamwarden.drills.faults.kill_executor import KillExecutor
 from streamwarden.drills.faults.partitions_added import PartitionsAdded
 from streamwarden.drills.faults.retention_passed import RetentionPassed
 from streamwarden.drills.faults.service_outage import ServiceOutage
+from streamwarden.drills.faults.sink_failing import SinkFailing
 from streamwarden.drills.faults.topic_recreated import TopicRecreated
 from streamwarden.drills.parts import FaultKind
 
 FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.CONTROLLED_RESTART: ControlledRestart(),
     FaultKind.KILL_DRIVER: KillDriver(),
+    FaultKind.FREEZE_DRIVER: FreezeDriver(),
     FaultKind.KILL_AFTER_DATABASE_COMMIT: KillAfterDatabaseCommit(),
     FaultKind.KILL_AFTER_TOPIC_WRITE: KillAfterTopicWrite(),
     FaultKind.KILL_EXECUTOR: KillExecutor(),
@@ -27,6 +32,9 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.PARTITIONS_ADDED: PartitionsAdded(),
     FaultKind.RETENTION_PASSED: RetentionPassed(),
     FaultKind.TOPIC_RECREATED: TopicRecreated(),
+    FaultKind.CHECKPOINT_DAMAGE: CheckpointDamage(),
+    FaultKind.INPUT_GONE: InputGone(),
+    FaultKind.SINK_FAILING: SinkFailing(),
 }
 
 __all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "Proof", "RefusalFault"]

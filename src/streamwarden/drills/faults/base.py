@@ -10,17 +10,20 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import (
+    CheckpointFiles,
     CheckpointReader,
     Clock,
     DriverControl,
     DriverView,
     Executors,
-    Forks,
     ForkView,
+    InputFiles,
+    Ports,
     ServiceControl,
     SinkProbe,
     SourceTopic,
 )
+from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause
 from streamwarden.stream import StreamSpec
@@ -31,8 +34,26 @@ class Aftermath(StrEnum):
 
     ENDS = "ends"  # the recovery is the start that follows
     LIVES = "lives"  # it is not started again: its end is a deviation
+    REPLACED = "replaced"  # another driver has taken over, and the struck one has ended, when the strike is over
     MAY_END = "may_end"  # it goes on, or it fails in a way that a restart cures and is started again, as by supervision
     REFUSES = "refuses"  # it ends, and the driver that follows must refuse to go on: see RefusalFault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A fault, or one variant of it, on the page docs/faults.md. Each field is one or more whole sentences.
+
+    Args:
+        does: what the drill does.
+        promise: what Spark and the sink promise then.
+        seen: what the drills of this repository saw.
+        next_step: what to do when it happens to a stream.
+    """
+
+    does: str
+    promise: str
+    seen: str
+    next_step: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +71,8 @@ class FaultContext:
     spec: FaultSpec
     drivers: DriverControl
     checkpoint: CheckpointReader
+    files: CheckpointFiles
+    inputs: InputFiles
     sink: SinkProbe
     source: SourceTopic
     executors: Executors
@@ -93,6 +116,7 @@ class Proof:
         planned, committed: last batch in `offsets/` and in `commits/` when it had happened.
         message: one sentence; for a miss, what was found instead.
         evidence: the facts that the sentence rests on.
+        violation: what the stream already did during the strike that it must not do: a deviation.
         lost: records that the fault removed before any batch had read them: they must be reported, and no others may be
             missing.
         records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
@@ -105,6 +129,7 @@ class Proof:
     committed: int | None
     message: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    violation: str | None = None
     lost: tuple[TopicRange, ...] = ()
     records: int | None = None
 
@@ -116,13 +141,24 @@ class Fault(Protocol):
         aftermath: what becomes of the struck driver.
         event: the fault as a person who is not an engineer calls it, as the subject of a sentence about the stream.
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
-        needs_outage: the drill's file must say how a service is stopped (`fault.outage`), which no other fault allows.
+        needs, takes: the options of the fault's section (see `parts.OPTIONS`) that this kind must have, and may have.
+            No other kind allows them.
+        description: for the page docs/faults.md; variants: those of its options that differ, by how a drill's file
+            spells them.
     """
 
     aftermath: ClassVar[Aftermath]
     event: ClassVar[str]
     feed: ClassVar[Feed] = Feed.ORIGIN
-    needs_outage: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+    takes: ClassVar[tuple[str, ...]] = ()
+    description: ClassVar[Description]
+    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
+
+    def chosen(self, fault: FaultSpec) -> Fault:
+        """The fault as the drill's file chooses it: by default this one. Raises InvalidValue for options that do not
+        fit one another."""
+        return self
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
@@ -153,15 +189,18 @@ class RefusalFault(Protocol):
     cause: ClassVar[Cause]
     """The cause that the exit must be recognised as."""
 
+    check: ClassVar[str]
+    """The name of the check that must report it."""
+
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
-        """What the check `input_lost` fails to report about this fault; None: it reports all of it.
+        """What the check fails to report about this fault; None: it reports all of it.
 
         Args:
             evidence: the verdict's.
         """
 
-    def remediate(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
-        """The fork as the documentation lets it go on."""
+    def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
+        """The fork as the documentation lets it go on. May run again."""
 
 
 def prove_as_observed(
@@ -194,6 +233,23 @@ def prove_as_observed(
         message=strike.message if strike else "the process that struck died before it recorded what it had done",
         evidence=dict(strike.evidence) if strike else {},
     )
+
+
+def require_this_host(context: FaultContext, what: str) -> None:
+    """Raises DrillAborted for a fork in an object store.
+
+    Args:
+        what: what such a fork cannot have, in the plural.
+    """
+    places = (context.fork.checkpoint, context.fork.output or "")
+    if any("://" in place for place in places):
+        raise DrillAborted(
+            f"{context.spec.kind} is not applicable: {what} need a fork on this host, and this one is in an object "
+            "store",
+            expected="a fork whose checkpoint and output are on this host",
+            where=f"the drill of {context.fork.origin}",
+            next_step="leave out `fork.at`, or drill this stream with another fault",
+        )
 
 
 def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) -> float:

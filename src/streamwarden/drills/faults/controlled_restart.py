@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from streamwarden.drills.faults.base import (
     Aftermath,
+    Description,
     Fault,
     FaultContext,
     Proof,
@@ -27,6 +28,12 @@ class ControlledRestart(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
     event: ClassVar[str] = "a planned restart"
+    description: ClassVar[Description] = Description(
+        does="Stops the driver at a batch boundary, as a deployment does.",
+        promise="The next driver continues after the last committed batch.",
+        seen="The output was right, and no batch was cut.",
+        next_step="Nothing.",
+    )
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         if not context.observe().alive:

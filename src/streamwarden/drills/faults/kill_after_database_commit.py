@@ -5,17 +5,15 @@ The worst moment for a sink that does not know its batches: the batch runs again
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from streamwarden.drills.faults.base import FaultContext, Proof, Strike
-from streamwarden.drills.faults.kill_driver import OBSERVE_EVERY, KillDriver
+from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, Proof, Strike
+from streamwarden.drills.faults.kill_driver import FITTING, OBSERVE_EVERY, KillDriver
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted
 from streamwarden.stream import StreamSpec
-
-FITTING: Final = {"database": FaultKind.KILL_AFTER_DATABASE_COMMIT, "broker": FaultKind.KILL_AFTER_TOPIC_WRITE}
-"""What serves a sink -> the fault that strikes between the sink's write and Spark's commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +24,14 @@ class KillAfterDatabaseCommit(KillDriver):
     missed: ClassVar[str] = "no batch was caught between the database's commit and Spark's"
     place: ClassVar[str] = "database"
     service: ClassVar[str] = "database"
+    takes: ClassVar[tuple[str, ...]] = ()
+    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
+    description: ClassVar[Description] = Description(
+        does="Sends SIGKILL to the driver when the sink's database has batch N and `commits/N` is absent.",
+        promise="The batch runs again, and `foreachBatch` writes it again.",
+        seen="The table was right: its ledger has the batch, so Streamwarden's sink writes nothing.",
+        next_step="Nothing. A `foreachBatch` of a script needs its own guard by batch id.",
+    )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """The sink must write to such a place."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamwarden.drills.faults.base import Description
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 
 
@@ -20,3 +21,10 @@ class KillAfterTopicWrite(KillAfterDatabaseCommit):
     missed: ClassVar[str] = "no batch was caught between its first record in the topic and its commit"
     place: ClassVar[str] = "topic"
     service: ClassVar[str] = "broker"
+    description: ClassVar[Description] = Description(
+        does="Sends SIGKILL to the driver when the sink's topic has the first records of batch N and `commits/N` is "
+        "absent.",
+        promise="The batch runs again and writes its records again: Spark's Kafka sink is at-least-once.",
+        seen="Records were in the topic twice. Readers that drop repeated event ids got each row once.",
+        next_step="Let the readers of the topic drop repeated event ids.",
+    )

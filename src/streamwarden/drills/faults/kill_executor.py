@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_observed
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    prove_as_observed,
+)
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import ExecutorProcess
@@ -35,6 +43,12 @@ class KillExecutor(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
     event: ClassVar[str] = "the loss of an executor in mid-batch"
+    description: ClassVar[Description] = Description(
+        does="Sends SIGKILL to one executor of the driver while a batch runs.",
+        promise="Spark gives the lost tasks to another executor, which loads the state from the checkpoint.",
+        seen="The driver survived, the batch was committed, and the output was right.",
+        next_step="Nothing. If the driver ends, look for the worker's and the driver's logs: `streamwarden logs NAME`.",
+    )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """In local mode the driver does the executors' work."""

@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    describe_exit,
+    moment_of,
+)
 from streamwarden.drills.faults.own_topic import POLL_EVERY, await_all_read, copy_of, parts, require_topic
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.waiting import wait_for
@@ -27,6 +36,12 @@ class PartitionsAdded(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
     event: ClassVar[str] = "the addition of partitions to its topic"
+    description: ClassVar[Description] = Description(
+        does="Adds partitions to the fork's topic, and records to them, while the driver runs.",
+        promise="The next batch reads the new partitions from their first record.",
+        seen="The output was right, and each record was read.",
+        next_step="Nothing. If the driver ends, supervision starts it again.",
+    )
     feed: ClassVar[Feed] = Feed.GROWING
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:

@@ -14,7 +14,16 @@ from math import ceil
 from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    describe_exit,
+    moment_of,
+)
 from streamwarden.drills.faults.own_topic import (
     copy_of,
     parts,
@@ -23,7 +32,8 @@ from streamwarden.drills.faults.own_topic import (
     why_not_between_batches,
 )
 from streamwarden.drills.parts import FaultSpec
-from streamwarden.drills.ports import Forks, ForkView
+from streamwarden.drills.ports import ForkView, Ports
+from streamwarden.health.checks.input_lost import CHECK as INPUT_LOST
 from streamwarden.lifecycle.causes import LOST_INPUT
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause
@@ -45,6 +55,16 @@ class RetentionPassed(Fault):
     event: ClassVar[str] = "the expiry of records that it had not read"
     feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = LOST_INPUT
+    check: ClassVar[str] = INPUT_LOST.name
+    description: ClassVar[Description] = Description(
+        does="Removes records from the fork's topic that no batch has read, while the stream is down.",
+        promise="With `failOnDataLoss`, its default, Spark refuses to go on.",
+        seen="The stream refused, the check `input_lost` reported the lost records of each partition, and the stream "
+        "continued without them after one start with the option `failOnDataLoss: false`.",
+        next_step="Accept the loss: set `failOnDataLoss: false` in source.options for one start. Then raise the "
+        "topic's "
+        "retention.",
+    )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         require_topic(fault.kind, stream, declared)
@@ -96,7 +116,7 @@ class RetentionPassed(Fault):
         reported = dict(evidence.get("lost_by_partition", {}))
         return None if reported == lost else f"it reports {reported}, but the lost records are {lost}"
 
-    def remediate(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
+    def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
         """`failOnDataLoss: "false"` in source.options, for one start."""
         source = fork.spec.source
         options = {key: value for key, value in source.options.items() if key.lower() != OPTION.lower()}

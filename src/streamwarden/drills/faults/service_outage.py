@@ -1,4 +1,7 @@
-"""service_outage: the broker or the database that a stream needs is stopped for a while and started again.
+"""service_outage: a service that a stream uses is stopped for a while and started again.
+
+A stream waits for its broker, its database and its workers. It must go on without Streamwarden's store and without the
+master of its cluster. A full disk is an outage too: `down` fills it, and `up` makes room.
 
 The two commands of the drill's file do that: a drill stops no server by itself. `up` runs whatever happens in between,
 and once more when the drill is healed if the process that ran `down` was killed before it ran `up`.
@@ -7,10 +10,20 @@ and once more when the drill is healed if the process that ran `down` was killed
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, prove_as_observed
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    prove_as_observed,
+    require_this_host,
+)
 from streamwarden.drills.parts import FaultSpec, OutageService, OutageSpec
 from streamwarden.drills.ports import CommandResult, ServiceStatus
 from streamwarden.drills.waiting import wait_for
@@ -32,10 +45,70 @@ STALLS = 2.0
 """No batch may have been committed for this many times the median duration of a batch: less could be one long batch."""
 
 
+_VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
+    "outage.service: source": (
+        Aftermath.MAY_END,
+        Description(
+            does="Stops the broker of the stream's topic.",
+            promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
+            seen="The batch that hung was committed when the broker was back, by the same driver or by the next.",
+            next_step="Bring the broker back. The stream continues where it was.",
+        ),
+    ),
+    "outage.service: sink": (
+        Aftermath.MAY_END,
+        Description(
+            does="Stops the database of the stream's table, or the broker of the topic that it writes.",
+            promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
+            seen="The batch that hung was committed when the service was back, by the same driver or by the next.",
+            next_step="Bring the service back. The stream continues where it was.",
+        ),
+    ),
+    "outage.service: store": (
+        Aftermath.LIVES,
+        Description(
+            does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
+            promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
+            seen="Batches were committed during the outage, by the same driver, and the output was right.",
+            next_step="Bring the store back. Until then no stream can be started.",
+        ),
+    ),
+    "outage.service: master": (
+        Aftermath.MAY_END,
+        Description(
+            does="Stops the master of the stream's standalone cluster.",
+            promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
+            "driver ends, and the next one registers with the new master.",
+            seen="No drill of this repository has stopped a master; its tests have.",
+            next_step="Bring the master back, or give it recovery (`spark.deploy.recoveryMode`).",
+        ),
+    ),
+    "outage.service: worker": (
+        Aftermath.MAY_END,
+        Description(
+            does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
+            promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
+            seen="No drill of this repository has stopped a worker; its tests have.",
+            next_step="Bring the workers back. The batch then runs on them.",
+        ),
+    ),
+    "outage.service: disk": (
+        Aftermath.MAY_END,
+        Description(
+            does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
+            promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
+            seen="No drill of this repository has filled a disk.",
+            next_step="Free space under the checkpoint and the output (`df -h`). The stream then continues.",
+        ),
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceOutage(Fault):
     """Proof: the service answered before `down` and not after it, nor at the end of the outage; then a batch hung
-    between its plan and its commit, and no commit had come for longer than batches take.
+    between its plan and its commit, and no commit had come for longer than batches take. Of a service without which a
+    stream goes on: it did not answer, and there was input to read meanwhile.
 
     A service that keeps answering (`down` did nothing, or something else started it again) is a miss. The recovery is
     measured from the moment at which the service answers again.
@@ -43,11 +116,26 @@ class ServiceOutage(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
     event: ClassVar[str] = "an outage of its broker or its database"
-    needs_outage: ClassVar[bool] = True
+    description: ClassVar[Description] = Description(
+        does="Makes a service unavailable for a while, with the commands of the drill's file.",
+        promise="A stream waits for what it needs, and it goes on without what it does not need.",
+        seen="The output was right.",
+        next_step="Bring the service back. The stream continues where it was.",
+    )
+    needs: ClassVar[tuple[str, ...]] = ("outage",)
+    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = _VARIANTS
+    goes_on: ClassVar[bool] = False
+    """Whether the stream has to commit batches during the outage."""
+
+    def chosen(self, fault: FaultSpec) -> ServiceOutage:
+        """The outage of the service that the drill's file names."""
+        return self if fault.outage is None else _KINDS.get(fault.outage.service, self)
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """A folder needs no service."""
         part = _outage(fault).service
+        if part not in (OutageService.SOURCE, OutageService.SINK):
+            return
         given = declared.source if part is OutageService.SOURCE else declared.sink
         if given.SERVICE is None:
             raise DrillAborted(
@@ -95,6 +183,7 @@ class ServiceOutage(Fault):
     ) -> dict[str, Any] | str:
         """Stop the service until the outage has lasted and had an effect, or time is up. Text: why it failed."""
         clock, checkpoint = context.clock, context.checkpoint
+        unread = checkpoint.unplanned(context.fork)  # asked before: what is stopped may have to answer that
         down_at = clock.now()
         done = context.services.run(outage.down, within=COMMAND_WITHIN)
         if done.status != 0:
@@ -103,9 +192,9 @@ class ServiceOutage(Fault):
         if gone.answers:
             return f"{gone.name} still answers {GONE_WITHIN:.0f} s after `down`"
         gone_at = still_since = clock.now()
-        position = checkpoint.position(context.fork)
+        position = at_first = checkpoint.position(context.fork)
         while clock.now() < gone_at + outage.lasts or (
-            clock.now() < deadline and clock.now() - still_since < STALLS * (usual or 0.0)
+            not self.goes_on and clock.now() < deadline and clock.now() - still_since < STALLS * (usual or 0.0)
         ):
             clock.sleep(POLL)
             now_at = checkpoint.position(context.fork)
@@ -124,12 +213,104 @@ class ServiceOutage(Fault):
             "planned": position.planned,
             "committed": position.committed,
             "hung": position.gap > 0,
+            "went_on": position.committed != at_first.committed,
+            "unread": unread,
+            "left": self.left(context, unread),
             "still_seconds": clock.now() - still_since,
             "batch_seconds": usual,
         }
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_observed(context, strike, _judge)
+        proof = prove_as_observed(context, strike, _judge_going_on if self.goes_on else self.judge)
+        if self.goes_on and proof.landed and not proof.evidence["went_on"]:
+            return replace(proof, violation=f"no batch was committed during {self.event}, which no batch needs")
+        return proof
+
+    def left(self, context: FaultContext, unread: int) -> int:
+        """Input that no batch has planned at the end of the outage; `unread`: what there was at its beginning."""
+        return unread
+
+    def judge(self, strike: Strike) -> tuple[bool, str]:
+        """Whether a service that the stream waits for was missed."""
+        return _judge(strike)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOutage(ServiceOutage):
+    """Streamwarden's own store. The drill writes nothing to its journal, which is in the store, during the outage."""
+
+    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    event: ClassVar[str] = "an outage of Streamwarden's store"
+    goes_on: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOutage(ServiceOutage):
+    """A part of a standalone cluster."""
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        master = declared.spark.master
+        if not master.startswith("spark://"):
+            raise DrillAborted(
+                f"service_outage is not applicable: {stream} runs on the master {master}, not on a standalone cluster",
+                expected="spark.master spark://host:port",
+                where=f"the drill of {stream}",
+                next_step="correct `fault.outage.service`, or drill this stream with `kill_driver`",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MasterOutage(ClusterOutage):
+    """A running driver needs no master. One that comes back without recovery ends its executors; then the driver ends,
+    and the next one registers with the new master."""
+
+    event: ClassVar[str] = "an outage of its cluster's master"
+    goes_on: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOutage(ClusterOutage):
+    """The executors end with their worker. The batch waits for others."""
+
+    event: ClassVar[str] = "an outage of its cluster's workers"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskOutage(ServiceOutage):
+    """A batch may not even be planned on a full disk. It counts that none is committed."""
+
+    event: ClassVar[str] = "a full disk under its checkpoint"
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """Every stream has a checkpoint."""
+
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        require_this_host(context, "full disks")
+        return ServiceOutage.strike(self, context, deadline=deadline)
+
+    def left(self, context: FaultContext, unread: int) -> int:
+        """The source does not need the disk."""
+        return context.checkpoint.unplanned(context.fork)
+
+    def judge(self, strike: Strike) -> tuple[bool, str]:
+        left = strike.evidence["left"] > 0
+        return _judge(replace(strike, evidence={**strike.evidence, "hung": strike.evidence["hung"] or left}))
+
+
+_KINDS: Final[Mapping[OutageService, ServiceOutage]] = {
+    OutageService.STORE: StoreOutage(),
+    OutageService.MASTER: MasterOutage(),
+    OutageService.WORKER: WorkerOutage(),
+    OutageService.DISK: DiskOutage(),
+}
+
+
+def _judge_going_on(strike: Strike) -> tuple[bool, str]:
+    effect = strike.evidence
+    if not effect["went_on"] and effect["unread"] == 0:
+        return False, f"{strike.message}, but the stream had no input left to read meanwhile"
+    went = f"batch {effect['committed']} was committed meanwhile" if effect["went_on"] else "no batch was committed"
+    return True, f"{strike.message}, and {went}"
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, Strike, describe_exit, moment_of
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    describe_exit,
+    moment_of,
+)
 from streamwarden.drills.faults.own_topic import (
     await_all_read,
     copy_of,
@@ -21,7 +30,8 @@ from streamwarden.drills.faults.own_topic import (
     why_not_between_batches,
 )
 from streamwarden.drills.parts import FaultSpec
-from streamwarden.drills.ports import Forks, ForkView
+from streamwarden.drills.ports import ForkView, Ports
+from streamwarden.health.checks.input_lost import CHECK as INPUT_LOST
 from streamwarden.lifecycle.causes import TOPIC_RECREATED
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause
@@ -41,6 +51,15 @@ class TopicRecreated(Fault):
     event: ClassVar[str] = "the deletion of its topic"
     feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = TOPIC_RECREATED
+    check: ClassVar[str] = INPUT_LOST.name
+    description: ClassVar[Description] = Description(
+        does="Deletes the fork's topic and recreates it with fewer records than the stream has read.",
+        promise="Spark refuses to go on if the topic ends before the stream's offsets. If the new topic has grown "
+        "beyond them, Spark reads on from there without an error.",
+        seen="The stream refused, and the check `input_lost` named the recreated partitions. With a new checkpoint "
+        "path and a new output everything was right.",
+        next_step="Give the stream a new checkpoint path and a new place for its output, both in one change.",
+    )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         require_topic(fault.kind, stream, declared)
@@ -98,6 +117,6 @@ class TopicRecreated(Fault):
             return None
         return f"it reports {reported}, but the recreated partitions are {recreated}"
 
-    def remediate(self, run_id: str, fork: ForkView, forks: Forks) -> ForkView:
+    def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
         """A new checkpoint path and a new output: the manifest or batch table of the old one has the old batches."""
-        return forks.renew(run_id, fork)
+        return ports.forks.renew(run_id, fork)

@@ -105,6 +105,8 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         spec=context.recorder.spec.fault,
         drivers=context.ports.drivers,
         checkpoint=context.ports.checkpoint,
+        files=context.ports.files,
+        inputs=context.ports.inputs,
         sink=context.ports.sink,
         source=context.ports.source,
         executors=context.ports.executors,

@@ -12,7 +12,6 @@ from streamwarden.drills.state import Refusal, RemediationPlan
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
 from streamwarden.errors import DrillError
-from streamwarden.health.checks.input_lost import CHECK as INPUT_LOST
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.restart import GiveUp, decide
@@ -45,7 +44,7 @@ def remediate(context: StepContext, fault: RefusalFault, fork: ForkView) -> Reme
     """Start the fork as the documentation lets it go on. The plan is recorded first: it is made once."""
     recorder = context.recorder
     if recorder.state.remediation is None:
-        remediated = fault.remediate(recorder.run.run_id, fork, context.ports.forks)
+        remediated = fault.remediate(recorder.run.run_id, fork, context.ports)
         committed = context.ports.checkpoint.position(remediated).committed
         plan = RemediationPlan(fork=remediated, first_new=0 if committed is None else committed + 1)
         recorder.put(remediation=plan)
@@ -73,11 +72,11 @@ def _observe(context: StepContext, fault: RefusalFault, fork: ForkView) -> Refus
         running = f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"
         return Refusal(holds=False, driver_id=record.driver_id, message=running)
     note_exit(context, DrillStep.RECOVERY, view)
-    verdict = next((each for each in ports.health.evaluate(fork) if each.check == INPUT_LOST.name), None)
+    verdict = next((each for each in ports.health.evaluate(fork) if each.check == fault.check), None)
     found = {
         "the driver's exit": _exit_problem(fault, view, view.exit),
         "supervision": _supervision_problem(view, ports.clock.now()),
-        f"the check {INPUT_LOST.name}": _check_problem(fault, proof, verdict),
+        f"the check {fault.check}": _check_problem(fault, proof, verdict),
     }
     problems = [f"{party}: {problem}" for party, problem in found.items() if problem is not None]
     seconds = view.exit.ended_at - record.launched_at
@@ -86,7 +85,7 @@ def _observe(context: StepContext, fault: RefusalFault, fork: ForkView) -> Refus
         f"the fault was not reported in full: {'; '.join(problems)}"
         if problems
         else f"the driver ended {seconds:.1f} s after its launch and reported why, supervision leaves it down, and "
-        f"{INPUT_LOST.name} says: {reason}"
+        f"{fault.check} says: {reason}"
     )
     return Refusal(
         holds=not problems,

@@ -73,15 +73,16 @@ def as_observed(judged: HypothesisResult, committed: int | None, at: float) -> S
 def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     """Refuse a drill that cannot work before anything is made."""
     feed = context.fault.feed
-    context.fault.require(spec.stream, context.ports.forks.declared(spec.stream, feed), spec.fault)
-    fork = context.ports.forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed)
+    forks = context.ports.forks
+    context.fault.require(spec.stream, forks.declared(spec.stream, feed), spec.fault)
+    oracles = forks.oracles(spec.stream, feed, spec.verification.oracle)
+    fork = forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed, oracles)
     context.recorder.put(fork=fork)
     start = "from the beginning" if fork.batch is None else f"after batch {fork.batch}"
     context.recorder.note(
         DrillStep.STEADY_STATE,
         "forked",
-        f"{fork.stream} was made from {fork.origin}; it starts {start} and has "
-        f"{fork.unseen:,} input {fork.what}s to read{fork.own_topic}",
+        f"{fork.stream} was made from {fork.origin}; it starts {start} and has {fork.work} to read{fork.own_topic}",
         batch=fork.batch,
         unseen=fork.unseen,
         what=fork.what,
@@ -94,7 +95,7 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
 def _require_work(fork: ForkView, spec: DrillSpec) -> None:
     if fork.batches_left is not None and fork.batches_left < spec.batches_needed:
         raise DrillAborted(
-            f"the fork has {fork.batches_left} batches left to do ({fork.unseen:,} input {fork.what}s)",
+            f"the fork has {fork.batches_left} batches left to do ({fork.work})",
             expected=f"at least {spec.batches_needed}, so that something is left to break and to recover",
             where=f"drill {spec.name}, stream {fork.origin}",
             next_step="rewind further (`fork.rewind: all`), make smaller batches (`fork.batches`), or wait for input",

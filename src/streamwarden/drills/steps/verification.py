@@ -1,30 +1,33 @@
-"""Reconcile the fork's output with the oracle, and let the judge give the verdict on it."""
+"""Reconcile the fork's output with its oracles, and let the judge give the verdict on it."""
 
 from __future__ import annotations
 
 from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.outcome import describe_not_judged, describe_repeats, unverified
+from streamwarden.drills.parts import OracleKind
+from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import StepContext, StepResult
+from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
+from streamwarden.verification.reconciliation import Reconciliation
 
 
 def verification(context: StepContext) -> StepResult:
-    """Compare the whole output with what the oracle expects."""
+    """Compare the whole output with what the oracles expect."""
     recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
     fork = recorder.remediated_fork or recorder.require_fork()
-    recovery, lost = recorder.state.recovery, recorder.state.landed.lost
+    recovery = recorder.state.recovery
     if recovery is None or not recovery.completed:
         # Half an output reconciled with the whole input would only count what was not yet written.
         message = "not verified: the fork did not come to the end of its input"
         recorder.note(DrillStep.VERIFICATION, "skipped", message)
         return StepResult(ok=False, message=message)
-    outcome = ports.verifier.reconcile(fork, spec.verification.oracle.value, lost=lost)
-    recorder.put(reconciliation=outcome)
-    counts = (
-        f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
-        f" in {outcome.expected} expected rows from {outcome.records} records"
-    )
-    message = "; ".join(filter(None, (counts, describe_repeats(outcome), describe_not_judged(outcome))))
-    recorder.note(DrillStep.VERIFICATION, "reconciled", message, **outcome.to_dict())
+    outcomes = [_compare_with_oracle(context, fork)] if OracleKind.JOB in fork.oracles else []
+    if OracleKind.TWIN in fork.oracles:
+        twin = _compare_with_twin(context, fork)
+        outcomes.append(twin.outcome)
+        if twin.alone:
+            recorder.put(reconciliation=twin.outcome)
+    outcome = outcomes[0]
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)
     verdict = "accepts" if judgement.success else "rejects"
@@ -32,4 +35,34 @@ def verification(context: StepContext) -> StepResult:
     recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
     whole = unverified(recorder.state) is None
-    return StepResult(ok=outcome.exactly_once and judgement.success and enough and whole, message=message)
+    exact = {each.exactly_once for each in outcomes}
+    message = _counts(outcome) if len(exact) == 1 else "; by the twin: ".join(map(_counts, outcomes))
+    return StepResult(ok=exact == {True} and judgement.success and enough and whole, message=message)
+
+
+def _compare_with_oracle(context: StepContext, fork: ForkView) -> Reconciliation:
+    recorder = context.recorder
+    outcome = context.ports.verifier.reconcile(fork, lost=recorder.state.landed.lost)
+    recorder.put(reconciliation=outcome)
+    recorder.note(DrillStep.VERIFICATION, "reconciled", _counts(outcome), **outcome.to_dict())
+    return outcome
+
+
+def _compare_with_twin(context: StepContext, fork: ForkView) -> TwinReport:
+    recorder = context.recorder
+    twin = context.ports.verifier.compare_with_twin(
+        recorder.run.run_id, fork, recorder.spec.verification, within=recorder.spec.recovery.deadline
+    )
+    recorder.put(twin=twin)
+    parts = (describe_run(twin), _counts(twin.outcome), describe_key(twin), describe_left_out(twin))
+    message = f"the twin {'; '.join(part for part in parts if part is not None)}"
+    recorder.note(DrillStep.VERIFICATION, "twin", message, **twin.outcome.to_dict())
+    return twin
+
+
+def _counts(outcome: Reconciliation) -> str:
+    counts = (
+        f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
+        f" in {outcome.expected} expected rows from {outcome.records} records"
+    )
+    return "; ".join(filter(None, (counts, describe_repeats(outcome), describe_not_judged(outcome))))

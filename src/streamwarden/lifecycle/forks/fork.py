@@ -51,7 +51,8 @@ class Fork:
         origin: name of the stream that it was made from.
         batch: committed batch of the origin that it starts after; None: it starts from nothing.
         query_id: the fork's; None for a fork from nothing (Spark creates one when it starts).
-        inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read.
+        inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read. None: a
+            script does not show what it reads.
         what: what is counted, as one of them is called.
         longest_queue: the most of these that one source has: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.
@@ -64,8 +65,8 @@ class Fork:
     origin: str
     batch: int | None
     query_id: str | None
-    inputs: int
-    unseen: int
+    inputs: int | None
+    unseen: int | None
     longest_queue: int
     batches_left: int | None
     input_digest: str

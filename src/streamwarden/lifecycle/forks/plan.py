@@ -153,16 +153,24 @@ def checkpoint_links(survey: Survey, places: Places, batch: int) -> Iterator[Lin
     """Steps 1 to 3: logs and state up to `batch`, without the logs of file sources (`source_log_step`)."""
     names = [join(COMMITS, str(each)) for each in sorted(survey.commits) if each <= batch]
     names += [join(OFFSETS, str(each)) for each in sorted(survey.offsets) if each <= batch]
-    ends = dict(log_ends(survey.offsets[batch]))
-    for source, ids in sorted(survey.sources.items()):
-        if source not in ends:  # it keeps no log of files: its entries say where it began
-            names += [join(SOURCES, str(source), compactible_name(*each)) for each in ids]
+    names += starting_logs(survey, survey.offsets[batch])
     names += [name for name in survey.state_files if _OPERATOR.fullmatch(name) is None]
     for store in survey.stores:
         names += [join(store.folder, file.name) for file in store.files if file.version <= batch + 1]
         names += [join(store.folder, name) for name in sorted(store.other)]
     for name in names:
         yield Link(join(survey.checkpoint, name), join(places.checkpoint, name))
+
+
+def starting_logs(survey: Survey, record: OffsetRecord) -> list[str]:
+    """Logs of the sources that keep no log of files: their entries say where the source began."""
+    ends = dict(log_ends(record))
+    return [
+        join(SOURCES, str(source), compactible_name(*each))
+        for source, ids in sorted(survey.sources.items())
+        if source not in ends
+        for each in ids
+    ]
 
 
 def source_logs(survey: Survey, batch: int) -> list[str]:

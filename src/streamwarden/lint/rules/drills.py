@@ -67,8 +67,8 @@ RULE = Rule(
         "not deviated."
     ),
     remedy=(
-        "Declare a drill in `config/drills` with a schedule, and run it: `streamwarden drill run NAME`. A drill "
-        "needs a job with build(): a fork cannot redirect a script."
+        "Declare a drill in `config/drills` with a schedule, and run it: `streamwarden drill run NAME`. A script "
+        "is drilled as it is, if one of its queries keeps an output."
     ),
     judge=judge,
 )

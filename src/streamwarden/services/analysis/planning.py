@@ -8,17 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import QUICK, spark_environment, spark_home
+from streamwarden.adapters.jvm.spark_home import spark_environment
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.submission import properties_text, spark_conf
-from streamwarden.services.fleet import class_archive
+from streamwarden.services.fleet.program import in_quick_jvm, on_this_host, program_command
 from streamwarden.stream import StreamSpec
 
 TIMEOUT: Final = 180.0
 """Seconds; it takes some ten on two idle cores."""
+
+MEMORY: Final = 700 * 2**20
+"""Bytes of the heap in which a plan is built."""
 
 _INSTEAD: Final = "the job's text was read instead"
 
@@ -38,7 +39,7 @@ def logical_plan(spec: StreamSpec) -> str:
         (folder / "spec.json").write_text(json.dumps(spec_to_dict(spec)), encoding="utf-8")
         try:
             done = subprocess.run(
-                _command(spec, folder, java),
+                program_command("planning", in_quick_jvm(on_this_host(spec, "local[1]", MEMORY)), folder, java),
                 env=spark_environment(java),
                 cwd=spec.data if spec.data and Path(spec.data).is_dir() else scratch,  # relative paths are below it
                 capture_output=True,
@@ -54,26 +55,6 @@ def logical_plan(spec: StreamSpec) -> str:
         if problem.exists():
             raise _none(spec, problem.read_text(encoding="utf-8").strip())
         raise _none(spec, f"Spark ended with {done.returncode}: {done.stderr[-1000:].strip()}")
-
-
-def _command(spec: StreamSpec, folder: Path, java: Path) -> list[str]:
-    archive = class_archive.find(java)
-    flags = [*QUICK, f"-Djava.io.tmpdir={folder}"]
-    flags += class_archive.flags(archive) if archive is not None else ()
-    conf = spark_conf(spec) | {
-        "spark.master": "local[1]",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "700m",
-        "spark.driver.extraJavaOptions": " ".join(flags),
-        "spark.local.dir": str(folder),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-    }
-    properties = folder / "spark.properties"
-    properties.write_text(properties_text(with_connector(spec, conf)))
-    program = Path(__file__).parents[2] / "spark" / "planning.py"
-    submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--properties-file", str(properties), str(program), str(folder)]
 
 
 def _none(spec: StreamSpec, observed: str) -> JobError:

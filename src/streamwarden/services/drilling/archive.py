@@ -24,7 +24,7 @@ SUMMARY: Final = "report.md"
 _LOCK: Final = "step.lock"
 _TENURE: Final = "run.lock"
 _LOCK_WAIT: Final = 30.0
-_PACKAGES: Final = ("streamwarden", "pyspark", "apache-airflow", "great-expectations", "pandas", "pyarrow")
+_PACKAGES: Final = ("streamwarden", "pyspark", "apache-airflow", "great-expectations", "pandas", "pyarrow", "duckdb")
 
 
 class SystemClock:

@@ -20,8 +20,11 @@ from streamwarden.checkpoint.logs import (
     written_at,
 )
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
+from streamwarden.checkpoint.traces import BatchTraces, read_traces
 from streamwarden.drills.ports import BatchFact, ForkView
+from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.services.forks.scripts import fork_queries, unplanned
 from streamwarden.sources.base import StoredSource
 
 if TYPE_CHECKING:
@@ -56,9 +59,17 @@ class ForkCheckpoint:
 
     def unplanned(self, fork: ForkView) -> int:
         """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
+        if fork.spec.fork is not None:
+            return sum(unplanned(query, fork.spec.storage.connection) for query in fork_queries(fork.spec)[:1])
         source = fork.spec.source
         assert isinstance(source, StoredSource)  # no other source can be forked
         return source.unplanned(fork.spec)
+
+    def traces(self, fork: ForkView, batch: int) -> BatchTraces:
+        """What the batch has left so far."""
+        sink = fork.spec.sink
+        output = open_path(str(sink.path), fork.spec.storage.connection) if sink.MANIFEST else None
+        return read_traces(_checkpoint(fork), output, batch)
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch that the fork itself logged, with Spark's numbers if its progress report survived."""
@@ -67,7 +78,7 @@ class ForkCheckpoint:
         query = log_position(checkpoint).query_id  # a fork that was remediated had another one before
         reports = {
             batch.batch_id: batch.progress
-            for batch in self._store.batches.window(fork.stream, _MOST)
+            for batch in self._store.batches.window(self._name(fork), _MOST)
             if batch.progress is not None and batch.progress.query_id == query
         }
         first = 0 if fork.batch is None else fork.batch + 1
@@ -76,6 +87,12 @@ class ForkCheckpoint:
             for batch in sorted(planned.keys() | committed.keys())
             if batch >= first
         )
+
+    def _name(self, fork: ForkView) -> str:
+        """The name under which the store keeps the batches of `_checkpoint`."""
+        known = self._store.queries.of(fork.stream) if fork.spec.fork is not None else ()
+        first = _place(fork)
+        return next((each.identity for each in known if same_place(each.checkpoint, first)), fork.stream)
 
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
@@ -92,7 +109,13 @@ class ForkCheckpoint:
 
 
 def _checkpoint(fork: ForkView) -> Location:
-    return open_path(fork.checkpoint, fork.spec.storage.connection)
+    return open_path(_place(fork), fork.spec.storage.connection)
+
+
+def _place(fork: ForkView) -> str:
+    """The checkpoint whose batches time the fault and the recovery: of a script, that of its first query with an
+    output. No batch has the name of a query, so that the root is an empty checkpoint until one has started."""
+    return next((each.checkpoint for each in fork_queries(fork.spec)), fork.checkpoint)
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:

@@ -1,43 +1,83 @@
-"""Which streams a drill can judge. `validate` and the drill itself check it before anything is made."""
+"""Which streams a drill can judge, and by which oracles. `validate` and the drill itself check it before anything is
+made."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from streamwarden.drills.parts import ForkSpec, OracleKind
 from streamwarden.errors import JobError, VerificationError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.job_files import has_build
+from streamwarden.services.forks.scripts import is_script, require_script_fork
 from streamwarden.services.forks.spec import forked_spec
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.verification import load_oracle, oracle_file
 from streamwarden.stream import StreamSpec
 
 _ANYWHERE = Places.under("/fork")
 
 
-def require_verdict(stream: StreamSpec) -> None:
-    """Raises VerificationError if a drill could break a fork of the stream but never verify its output.
+def require_verdict(stream: StreamSpec, feed: Feed, asked: OracleKind) -> tuple[OracleKind, ...]:
+    """The oracles that judge a fork of the stream.
 
-    That is the case for a stream whose job is a whole script, and for one without an oracle.
+    Raises VerificationError if a drill could break a fork but never verify its output: nothing of what is asked for can
+    judge it.
     """
     job = Path(stream.job)
     try:
-        redirected = has_build(job)
+        script = not has_build(job)
     except JobError as error:
         raise VerificationError(
             error.observed, expected="the job's file", where=error.where, next_step=error.next_step
         ) from error
-    if not redirected:
+    if script and asked is OracleKind.JOB:
         raise VerificationError(
-            f"the job of {stream.name} is a script, which chooses its checkpoint and its output itself: a fork of it "
-            "would write to the stream's own",
-            expected="a job with build(spark, spec), whose checkpoint and output Streamwarden sets",
+            f"the job of {stream.name} is a script, whose queries no oracle of a job judges",
+            expected="`verification.oracle: twin` or `auto`",
             where=stream.job,
-            next_step="move the query of the script into build(), or drill another stream",
+            next_step="remove `verification.oracle` from the drill's file: the twin judges each query of a script",
         )
-    load_oracle(job)
+    if script:
+        return (OracleKind.TWIN,)
+    own: tuple[OracleKind, ...] = ()
+    if asked is OracleKind.JOB or (asked is OracleKind.AUTO and oracle_file(job).exists()):
+        load_oracle(job)
+        own = (OracleKind.JOB,)
+    obstacle = why_no_twin(stream, feed)
+    if asked is not OracleKind.JOB and obstacle is None:
+        return (*own, OracleKind.TWIN)
+    if not own:
+        without = "" if asked is OracleKind.TWIN else f", and the job has no oracle (there is no {oracle_file(job)})"
+        raise _no_twin(stream, f"{obstacle}{without}")
+    return own
 
 
-def require_fork(stream: StreamSpec, feed: Feed) -> None:
-    """Raises CheckpointError if the input or the output of a fork of the stream cannot be redirected."""
+def why_no_twin(stream: StreamSpec, feed: Feed) -> str | None:
+    """Why no twin can execute the batches of a fork again; None if one can."""
+    if feed is not Feed.ORIGIN:
+        return "the fault changes the topic that the fork has read, so that a twin cannot read the same records"
+    if stream.trigger.real_time is not None:
+        return "the stream runs in real-time mode, whose batches a twin cannot execute again"
+    return None
+
+
+def require_fork(stream: StreamSpec, feed: Feed, wanted: ForkSpec | None = None) -> None:
+    """Raises CheckpointError if the input or the output of a fork of the stream cannot be redirected.
+
+    Args:
+        wanted: how the fork is made; None: not known yet.
+    """
     forked_spec(stream, _ANYWHERE, feed)
+    if wanted is not None and is_script(stream):
+        require_script_fork(stream, wanted.rewind, wanted.at)
+
+
+def _no_twin(stream: StreamSpec, observed: str) -> VerificationError:
+    return VerificationError(
+        observed,
+        expected="a stream and a fault with which a twin can execute the batches again, or a job with an oracle",
+        where=stream.file or stream.name,
+        next_step="write an oracle for the job and set `verification.oracle: job`, or drill the stream with another "
+        "fault, such as `kill_driver`",
+    )

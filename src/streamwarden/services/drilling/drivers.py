@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.errors import DrillError
@@ -11,6 +12,9 @@ from streamwarden.lifecycle.driver import DriverRecord
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.services.fleet.fleet import Fleet
+
+_ASK_AGAIN: Final = 1.0
+"""Seconds between two attempts to start a driver while the lease of another one has not expired."""
 
 
 class ForkDrivers:
@@ -47,3 +51,25 @@ class ForkDrivers:
     def kill(self, driver_id: str) -> bool:
         """Send SIGKILL to the driver's process group; False if it no longer existed."""
         return self._fleet.kill(driver_id)
+
+    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
+        """Stop the driver's process group with SIGSTOP; False if it does not stand still."""
+        return self._fleet.freeze(driver_id, supervised=supervised)
+
+    def is_running(self, driver_id: str) -> bool:
+        """Whether the driver's process exists, whatever the store says of it."""
+        return self._fleet.is_running(driver_id)
+
+    def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
+        """Start a driver as another host does, as soon as the lease of this one has expired."""
+        with self._fleet.elsewhere(driver_id) as fleet:
+            while time.time() < deadline:
+                started = fleet.start(fork.spec, launched_by=f"drill:{run_id}")
+                if started.record.driver_id != driver_id:
+                    return started.record
+                time.sleep(_ASK_AGAIN)
+        return None
+
+    def thaw(self, driver_id: str) -> bool:
+        """Let a frozen driver go on; False if it was not frozen."""
+        return self._fleet.thaw(driver_id)

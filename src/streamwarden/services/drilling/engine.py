@@ -13,9 +13,11 @@ from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
+from streamwarden.services.drilling.checkpoint_files import ForkCheckpointFiles
 from streamwarden.services.drilling.drivers import ForkDrivers
 from streamwarden.services.drilling.executors import ForkExecutors
 from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.drilling.inputs import ForkInputs
 from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth, ForkVerifier
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.services.drilling.sink import ForkSink
@@ -51,12 +53,14 @@ def build_engine(
         forks=DrillForks(archive, stream),
         drivers=ForkDrivers(fleet, store),
         checkpoint=ForkCheckpoint(store),
+        files=ForkCheckpointFiles(),
+        inputs=ForkInputs(),
         sink=ForkSink(),
         source=ForkSource(),
         executors=ForkExecutors(),
-        services=ForkServices(project),
+        services=ForkServices(project, store),
         health=ForkHealth(health_monitor),
-        verifier=ForkVerifier(store, stream),
+        verifier=ForkVerifier(store, stream, archive),
         judge=ExpectationsJudge(),
         archive=archive,
         clock=SystemClock(),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.uris import file_name
-from streamwarden.drills.parts import ForkSpec
+from streamwarden.drills.parts import ForkSpec, OracleKind
 from streamwarden.drills.ports import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
 from streamwarden.lifecycle.folder import read_document, write_document
@@ -26,11 +27,15 @@ from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.checkpoint_files import COPY
 from streamwarden.services.drilling.drillable import require_fork, require_verdict
+from streamwarden.services.drilling.inputs import TAKEN_OUT
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
+from streamwarden.services.forks.scripts import is_script, without_places
 from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
 from streamwarden.services.forks.stored import StoredSpecs
+from streamwarden.services.twins import making as twins
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 
@@ -39,8 +44,9 @@ FORK: Final = "fork"
 RENEWED: Final = "anew"
 """The folder for checkpoint and output of a fork that needed new ones."""
 
-_SCRATCH: Final = ("input", "checkpoint/state")
-"""The parts of a fork that are not evidence: links to the input, and the state. Logs and output stay."""
+_SCRATCH: Final = ("input", TAKEN_OUT, "checkpoint/state", "checkpoint/*/state", COPY)
+"""The parts of a fork that are not evidence: links to the input, the state of its queries, and the copy of a checkpoint
+that a fault has damaged. Logs and output stay."""
 
 _PLANNED: Final = "fork.json"
 """The fork's spec, written next to its folder before anything is made. It names the table, or the topics, of a fork
@@ -63,33 +69,31 @@ class DrillForks:
         self._specs = StoredSpecs(stream)
 
     def declared(self, stream: str, feed: Feed) -> StreamSpec:
-        """Raises DrillAborted for a stream that cannot be forked or whose output no oracle judges."""
-        try:
+        """Raises DrillAborted for a stream that cannot be forked."""
+        with _as_abortion():
             origin = self._stream(stream)
             require_fork(origin, feed)
-            require_verdict(origin)
-        except (CheckpointError, ConfigError, VerificationError) as error:
-            raise DrillAborted(
-                error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-            ) from error
-        return origin
+        return without_places(origin) if is_script(origin) else origin
 
-    def make(self, run_id: str, stream: str, spec: ForkSpec, feed: Feed) -> ForkView:
+    def oracles(self, stream: str, feed: Feed, asked: OracleKind) -> tuple[OracleKind, ...]:
+        """Raises DrillAborted for a stream whose output nothing of what is asked for can judge."""
+        with _as_abortion():
+            return require_verdict(self._stream(stream), feed, asked)
+
+    def make(
+        self, run_id: str, stream: str, spec: ForkSpec, feed: Feed, oracles: tuple[OracleKind, ...] = (OracleKind.JOB,)
+    ) -> ForkView:
         """Raises DrillAborted if the stream cannot be forked there, has no input, or no oracle could judge the fork.
         Nothing is broken then."""
         origin = self._stream(stream)
         into = self._archive.folder(run_id) / FORK
         at = None if spec.at is None else join(spec.at, run_id, FORK)
-        try:
+        with _as_abortion():
             remove_folder(into, below=into.parents[1])  # half a fork that a killed try left: it had no driver
             planned = forked_spec(origin, places_of(origin, str(into.absolute()), at), feed)
             write_document(into.parent / _PLANNED, self._specs.write(planned))
             _remove_stored(run_id, planned)
             made = fork(origin, into=into, at=at, rewind=spec.rewind, feed=feed)
-        except (CheckpointError, ConfigError, SourceError) as error:
-            raise DrillAborted(
-                error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-            ) from error
         if made.inputs == 0:
             raise DrillAborted(
                 "the stream has no input yet",
@@ -98,12 +102,15 @@ class DrillForks:
                 next_step="wait for input, or make some (`streamwarden replay`)",
             )
         _require_every_batch(made)
-        bounded = _bounded(made, run_id, spec.batches)
+        bounded = _bounded(made, run_id, spec)
+        if OracleKind.TWIN in oracles and made.batch is not None:
+            with _as_abortion():
+                twins.keep_start(bounded, into.parent / twins.TWIN)
         return ForkView(
             stream=bounded.name,
             origin=made.origin,
             checkpoint=bounded.checkpoint,
-            output=bounded.sink.place,
+            output=bounded.fork.output if bounded.fork is not None else bounded.sink.place,
             batch=made.batch,
             unseen=made.unseen,
             what=made.what,
@@ -113,6 +120,7 @@ class DrillForks:
             bounded=feed is Feed.ORIGIN,
             copied=made.copied,
             ranges=made.ranges,
+            oracles=oracles,
         )
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
@@ -135,7 +143,8 @@ class DrillForks:
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove input links, state, scratch tables and topics, and everything in an object store, from where logs and
-        output are moved to this host first. Of a fork that was never finished everything is removed.
+        output are moved to this host first. Of a fork that was never finished everything is removed. The same of its
+        twins.
 
         Raises CheckpointError if the database, the broker or the object store refuses, or a folder of the fork is a
         symbolic link: what it points to does not belong to the drill.
@@ -144,12 +153,15 @@ class DrillForks:
         for part in (FORK, RENEWED):
             require_own(home / part, below=home.parent)
         targets = (
-            [home / FORK] if fork is None else [home / part / each for part in (FORK, RENEWED) for each in _SCRATCH]
+            [home / FORK]
+            if fork is None
+            else [each for part in (FORK, RENEWED) for name in _SCRATCH for each in sorted((home / part).glob(name))]
         )
-        removed = []
+        removed: list[str] = []
         document = read_document(home / _PLANNED)
         planned = self._specs.read(document) if document else None
         spec = fork.spec if fork is not None else planned
+        removed += twins.clear(spec, home / twins.TWIN, whole=fork is None)
         if spec is not None:
             removed += drop_scratch(spec)
             if (home / RENEWED).is_dir() and (output := drop_output(_renewed(spec, home / RENEWED))) is not None:
@@ -163,6 +175,16 @@ class DrillForks:
             if remove_folder(target, below=home.parent):
                 removed.append(str(target.relative_to(home)))
         return removed
+
+
+@contextmanager
+def _as_abortion() -> Iterator[None]:
+    try:
+        yield
+    except (CheckpointError, ConfigError, SourceError, VerificationError) as error:
+        raise DrillAborted(
+            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
+        ) from error
 
 
 def _require_every_batch(made: Fork) -> None:
@@ -215,13 +237,14 @@ def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:
     return removed
 
 
-def _bounded(made: Fork, run_id: str, batches: int | None) -> StreamSpec:
+def _bounded(made: Fork, run_id: str, wanted: ForkSpec) -> StreamSpec:
     """The fork's spec with a name that only this run uses (so that neither its drivers nor its health are mixed with
     those of another drill), with logs that are kept, and with the requested number of batches."""
-    spec = made.spec
+    spec, batches = made.spec, wanted.batches
     name = f"{made.origin[:40]}{SUFFIX}_{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
     source = spec.source
     if batches is not None and isinstance(source, StoredSource):
         source = source.limited_to(max(1, math.ceil(made.longest_queue / batches)))
     spark = replace(spec.spark, conf={**spec.spark.conf, RETAIN: _RETAINED})
-    return replace(spec, name=name, source=source, spark=spark)
+    script = spec.fork and replace(spec.fork, batches=batches, foreach_batch=wanted.foreach_batch)
+    return replace(spec, name=name, source=source, spark=spark, fork=script)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.parts import VerificationSpec
 from streamwarden.drills.ports import ForkView, Judgement
+from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
+from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.fleet.recorded_starts import starts_of
+from streamwarden.services.twins.making import TWIN
+from streamwarden.services.twins.scripts import ScriptWitness
+from streamwarden.services.twins.witness import Witness
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
+from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start
 
@@ -36,31 +43,49 @@ class ForkHealth:
 
 
 class ForkVerifier:
-    """Implements `drills.ports.Verifier`: the job's own batch oracle over the whole input, which a fork has linked.
+    """Implements `drills.ports.Verifier`: the job's own oracle over the whole input, which a fork has linked, and the
+    twin.
 
     Args:
         stream: the production stream's spec by name; raises ConfigError for one that is not there.
     """
 
-    def __init__(self, store: Store, stream: Callable[[str], StreamSpec]) -> None:
+    def __init__(self, store: Store, stream: Callable[[str], StreamSpec], archive: DrillArchive) -> None:
         self._store = store
         self._stream = stream
+        self._archive = archive
 
-    def reconcile(self, fork: ForkView, oracle: str, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
         """Raises VerificationError if no verdict is possible."""
         spec = fork.spec
-        first = fork.batch + 1 if fork.batch is not None and not spec.sink.INHERITED else 0
         own = 0 if fork.batch is None else fork.batch + 1
         outcome = verify(
             spec,
-            first=first,
+            first=_first_judged(fork),
             lost=lost,
             copied=fork.copied,
             starts=self._starts(fork),
             bounded_from=own if fork.bounded else None,
             owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, StoredSource) else 0,
         )
-        return replace(outcome, problems=(*outcome.problems, *of_others(outcome), *uncommitted(outcome, fork)))
+        return replace(outcome, problems=(*outcome.problems, *_of_output(outcome.notes, fork)))
+
+    def compare_with_twin(
+        self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: Seconds
+    ) -> TwinReport:
+        """Raises VerificationError if no verdict is possible."""
+        home = self._archive.folder(run_id) / TWIN
+        if fork.spec.fork is not None:
+            return ScriptWitness(fork, home, verification, within).report()
+        witness = Witness(
+            fork=fork,
+            home=home,
+            verification=verification,
+            starts=self._starts(fork),
+            first=_first_judged(fork),
+            within=within,
+        )
+        return witness.report(lambda output: _of_output(output.notes, fork))
 
     def _starts(self, fork: ForkView) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""
@@ -73,17 +98,26 @@ class ForkVerifier:
         return own
 
 
-def of_others(outcome: Reconciliation) -> list[str]:
+def _first_judged(fork: ForkView) -> int:
+    """The first batch whose output is judged: 0 if the fork took over its origin's output."""
+    return fork.batch + 1 if fork.batch is not None and not fork.spec.sink.INHERITED else 0
+
+
+def _of_output(notes: Mapping[str, object], fork: ForkView) -> list[str]:
+    return [*of_others(notes), *uncommitted(notes, fork)]
+
+
+def of_others(notes: Mapping[str, object]) -> list[str]:
     """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
     reader of the stream's own topic skips such records."""
-    found = outcome.notes.get("records_of_others")
+    found = notes.get("records_of_others")
     return [f"{found} records in the fork's topic are not from its query: no other query writes there"] if found else []
 
 
-def uncommitted(outcome: Reconciliation, fork: ForkView) -> list[str]:
+def uncommitted(notes: Mapping[str, object], fork: ForkView) -> list[str]:
     """Records of batches that the fork has not committed, as a problem, if it ended by itself: then each batch that
     wrote records is committed. A fork that was asked to stop may have been in a batch."""
-    found = outcome.notes.get("uncommitted_records") if fork.bounded else None
+    found = notes.get("uncommitted_records") if fork.bounded else None
     return [f"{found} records in the fork's topic are from batches that it never committed"] if found else []
 
 

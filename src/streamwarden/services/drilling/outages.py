@@ -5,18 +5,24 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from streamwarden.adapters import processes
 from streamwarden.adapters.connections import connection
 from streamwarden.drills.parts import OutageService
 from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
+from streamwarden.errors import StoreError
 from streamwarden.redaction import redacted_text
 from streamwarden.units import Seconds
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
 
 ANSWERS_WITHIN: Final = 3
 """Seconds within which a running service answers. An open port is not an answer: the server may hang."""
@@ -33,21 +39,39 @@ _MOST_BYTES: Final = 8 * 2**20
 _POLL: Final = 0.1
 """Seconds between two looks at how much output there is."""
 
+_WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+"""The main class of a worker, which its command line has as a separate argument."""
+
+_WRITTEN: Final = 1 << 20
+"""Bytes that a disk must take to count as available."""
+
 
 class ForkServices:
     """Implements `drills.ports.ServiceControl`.
 
     Args:
         project: folder in which the commands run.
+        store: Streamwarden's own.
         answers_within: seconds within which a running service answers.
     """
 
-    def __init__(self, project: Path, *, answers_within: int = ANSWERS_WITHIN) -> None:
+    def __init__(self, project: Path, store: Store | None = None, *, answers_within: int = ANSWERS_WITHIN) -> None:
         self._project = project
+        self._store = store
         self._answers_within = answers_within
 
     def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
-        """List the topics of a broker, or run `SELECT 1` in a database."""
+        """List the topics of a broker, run `SELECT 1` in a database, connect to a master, look for the process of a
+        worker, begin a transaction in the store, or write a file beside the checkpoint."""
+        match service:
+            case OutageService.STORE:
+                return _store(self._store)
+            case OutageService.MASTER:
+                return _master(fork.spec.spark.master, self._answers_within)
+            case OutageService.WORKER:
+                return _worker(fork.spec.spark.master)
+            case OutageService.DISK:
+                return _disk(Path(fork.checkpoint).parent)
         side = fork.spec.source if service is OutageService.SOURCE else fork.spec.sink
         return _PROBES[str(side.SERVICE)](str(side.connection), self._answers_within)
 
@@ -147,6 +171,51 @@ def _database(name: str, within: int) -> ServiceStatus:
     except psycopg.OperationalError as error:
         return ServiceStatus(name=shown, answers=False, detail=" ".join(str(error).split()))
     return ServiceStatus(name=shown, answers=True)
+
+
+def _store(store: Store | None) -> ServiceStatus:
+    name = "the store of Streamwarden"
+    if store is None:
+        return ServiceStatus(name=name, answers=False, detail="this process has no store")
+    try:
+        store.require_answer()
+    except StoreError as error:
+        return ServiceStatus(name=name, answers=False, detail=error.observed)
+    return ServiceStatus(name=name, answers=True)
+
+
+def _master(master: str, within: int) -> ServiceStatus:
+    """One of several masters is enough."""
+    refused = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=within).close()
+        except (OSError, ValueError) as error:
+            refused.append(f"{address}: {error}")
+        else:
+            return ServiceStatus(name=f"the master {master}", answers=True, detail=address)
+    return ServiceStatus(name=f"the master {master}", answers=False, detail="; ".join(refused))
+
+
+def _worker(master: str) -> ServiceStatus:
+    """Workers are processes of this host that name the master."""
+    found = [pid for pid, command in processes.commands().items() if _WORKER in command and master in command]
+    name = f"the workers of {master} on this host"
+    return ServiceStatus(name=name, answers=bool(found), detail=f"{len(found)} processes of {_WORKER}")
+
+
+def _disk(folder: Path) -> ServiceStatus:
+    """A disk answers if it takes as much as a small batch writes."""
+    name = f"the disk of {folder}"
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_WRITTEN))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return ServiceStatus(name=name, answers=False, detail=str(error))
+    return ServiceStatus(name=name, answers=True, detail=f"it took {_WRITTEN:,} bytes")
 
 
 _PROBES: Final = {"broker": _broker, "database": _database}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from streamwarden.drills.ports import Arrivals, ForkView
 from streamwarden.errors import DrillError
@@ -19,6 +20,26 @@ class ForkSink:
     def newest(self, fork: ForkView) -> int | None:
         """Newest batch that is there."""
         return _sink(fork).newest(fork.spec)
+
+    def block(self, fork: ForkView) -> None:
+        """The folder is moved aside, and a file with its name is written."""
+        folder = Path(str(fork.spec.sink.path))
+        folder.rename(_aside(folder))
+        folder.write_text("A drill makes the sink fail: see the run's journal.\n")
+
+    def unblock(self, fork: ForkView) -> bool:
+        """The file is removed, and the folder is moved back."""
+        folder = Path(str(fork.spec.sink.path))
+        if not _aside(folder).is_dir():
+            return False
+        if folder.is_file():
+            folder.unlink()
+        _aside(folder).rename(folder)
+        return True
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-moved-aside")
 
 
 def _sink(fork: ForkView) -> Sink:

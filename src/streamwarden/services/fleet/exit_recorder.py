@@ -15,7 +15,7 @@ from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.exits import ProcessExit, compose
-from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.lease import Lease, Liveness
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.fleet.backfill import fill_from_logs, load_spill
@@ -48,10 +48,11 @@ class Observation:
 class ExitRecorder:
     """Observes drivers without Spark. Each exit is recorded once, however many processes observe the driver."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float], alive: Liveness = processes.is_alive) -> None:
         self._store = store
         self._clock = clock
-        self._observer = LeaseObserver(processes.is_alive, clock)
+        self._alive = alive
+        self._observer = LeaseObserver(alive, clock)
 
     def observe(self, driver_id: str) -> Observation:
         """Observe a driver without Spark. Records its exit, releases its lease and loads its spilled progress if dead.
@@ -74,7 +75,9 @@ class ExitRecorder:
 
     def is_alive(self, record: DriverRecord) -> bool | None:
         """See `liveness.is_alive`; None: its lease has expired, and may still be renewed."""
-        return is_alive(record, lease_on=self._store.leases.current, held=self.is_held, now=self._clock())
+        return is_alive(
+            record, lease_on=self._store.leases.current, held=self.is_held, now=self._clock(), alive=self._alive
+        )
 
     def is_held(self, lease: Lease | None) -> bool | None:
         """Whether `lease` excludes another writer; see `LeaseObserver.is_held`."""
@@ -107,7 +110,7 @@ class ExitRecorder:
         lease = self._store.leases.current(record.checkpoint)
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
             self._store.leases.release(lease, now=self._clock())
-        if process_alive(folder, record.process) is False:
+        if process_alive(folder, record.process, self._alive) is False:
             files.tidy(folder)
         recorded = self._store.drivers.get(record.driver_id)
         return recorded.exit if recorded is not None and recorded.exit is not None else found
@@ -143,11 +146,7 @@ class ExitRecorder:
             document = files.read_document(folder / files.EXIT)
             if document is not None:
                 return ProcessExit(**document)
-            if (
-                supervisor is None
-                or not processes.is_alive(ProcessIdentity(**supervisor))
-                or time.monotonic() > deadline
-            ):
+            if supervisor is None or not self._alive(ProcessIdentity(**supervisor)) or time.monotonic() > deadline:
                 return None
             time.sleep(0.02)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamwarden.adapters import processes
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.lease import Liveness
 from streamwarden.lifecycle.stop import Desired, StopRequest
 from streamwarden.services.fleet.cluster_submissions import ClusterSubmissions
 from streamwarden.services.fleet.desired import set_desired
@@ -31,13 +34,21 @@ class Fleet:
     Args:
         store: where leases, drivers and stop requests are kept.
         data: absolute data folder; drivers live under `data/drivers/STREAM/DRIVER_ID`.
+        alive: tells which processes live, and which cannot be seen from here.
     """
 
-    def __init__(self, store: Store, data: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        data: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        alive: Liveness = processes.is_alive,
+    ) -> None:
         self._store = store
         self._data = Path(data)
         self._clock = clock
-        self._exits = ExitRecorder(store, clock)
+        self._exits = ExitRecorder(store, clock, alive)
         finder = Finder(store, self._exits, clock)
         self._starter = Starter(store, self._data, finder, clock)
         self._cluster = ClusterSubmissions(store, self._data, finder, self._exits, clock)
@@ -189,6 +200,40 @@ class Fleet:
     def kill(self, driver_id: str) -> bool:
         """SIGKILL to the driver's process group; False if there was no such process any more."""
         return self._stopper.kill(driver_id)
+
+    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
+        """SIGSTOP to the driver's process group, for a drill; returns whether it stands still now.
+
+        Args:
+            supervised: its supervisor process goes on, and kills a driver that stands still for
+                `restart.unresponsive_after`; False: it stands still too, as on a host that does.
+        """
+        return self._stopper.freeze(driver_id, supervised=supervised)
+
+    def thaw(self, driver_id: str) -> bool:
+        """SIGCONT to a driver that stands still, and to its supervisor process; False if the driver does not."""
+        return self._stopper.thaw(driver_id)
+
+    def is_running(self, driver_id: str) -> bool:
+        """Whether the driver's process exists on this host, running or stopped, whatever the store says of it."""
+        return any(processes.is_alive(each) for each in self._stopper.processes(driver_id)[:1])
+
+    @contextmanager
+    def elsewhere(self, driver_id: str) -> Iterator[Fleet]:
+        """The fleet as another host sees it, which cannot see the processes of this driver: only its lease shows
+        whether it lives."""
+        from streamwarden.adapters.store import Store
+
+        hidden = self._stopper.processes(driver_id)
+
+        def alive(process: ProcessIdentity) -> bool | None:
+            return None if process in hidden else processes.is_alive(process)
+
+        store = Store(self._store.url, alive=alive)
+        try:
+            yield Fleet(store, self._data, clock=self._clock, alive=alive)
+        finally:
+            store.close()
 
     def set_running(self, stream: str, by: str, reason: str) -> None:
         """Record that the stream should run; supervisors act on it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import folder as files
-from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.events import STOP_REQUESTED
 from streamwarden.lifecycle.stop import Desired, StopRequest
 from streamwarden.services.fleet.desired import set_desired, silence_stream
@@ -18,6 +19,9 @@ from streamwarden.stream import StopPolicy
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
+
+_STOPS_WITHIN: Final = 2.0
+"""Seconds within which SIGSTOP must have taken effect; a process that hangs in the kernel takes longer."""
 
 
 class Stopper:
@@ -70,9 +74,46 @@ class Stopper:
 
     def kill(self, driver_id: str) -> bool:
         """See `Fleet.kill`."""
-        record = self._store.drivers.get(driver_id)
-        process = None if record is None else record.process or files.read_process(Path(record.folder))
+        process = self._process(driver_id)
         return process is not None and processes.signal_group(process, signal.SIGKILL)
+
+    def freeze(self, driver_id: str, *, supervised: bool) -> bool:
+        """See `Fleet.freeze`."""
+        process, supervisor = self._process(driver_id), self._supervisor(driver_id)
+        if process is None or not processes.signal_group(process, signal.SIGSTOP):
+            return False
+        if not supervised and supervisor is not None:
+            processes.signal_one(supervisor, signal.SIGSTOP)
+        deadline = time.monotonic() + _STOPS_WITHIN
+        while not (stopped := processes.is_stopped(process)) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return stopped
+
+    def thaw(self, driver_id: str) -> bool:
+        """See `Fleet.thaw`."""
+        process, supervisor = self._process(driver_id), self._supervisor(driver_id)
+        thawed = (
+            process is not None and processes.is_stopped(process) and processes.signal_group(process, signal.SIGCONT)
+        )
+        if supervisor is not None and processes.is_stopped(
+            supervisor
+        ):  # later: it would see a driver that stands still
+            processes.signal_one(supervisor, signal.SIGCONT)
+        return thawed
+
+    def processes(self, driver_id: str) -> tuple[ProcessIdentity, ...]:
+        """The driver's JVM and its supervisor process, as far as they are known."""
+        known = (self._process(driver_id), self._supervisor(driver_id))
+        return tuple(each for each in known if each is not None)
+
+    def _supervisor(self, driver_id: str) -> ProcessIdentity | None:
+        record = self._store.drivers.get(driver_id)
+        document = None if record is None else files.read_document(Path(record.folder) / files.SUPERVISOR)
+        return None if document is None else ProcessIdentity(**document)
+
+    def _process(self, driver_id: str) -> ProcessIdentity | None:
+        record = self._store.drivers.get(driver_id)
+        return None if record is None else record.process or files.read_process(Path(record.folder))
 
     def _living(self, stream: str) -> DriverRecord | None:
         record = self._store.drivers.latest(stream)

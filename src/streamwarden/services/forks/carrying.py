@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -36,8 +37,8 @@ COMMIT_WITHIN: Final = 10.0
 """Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
 
 
-def _survey(checkpoint: Location, output: Location | None) -> Survey:
-    """List the origin in the order that makes a copy of a running query whole. `output` None: no folder is written."""
+def survey_logs(checkpoint: Location) -> Survey:
+    """List the logs alone, in the order that makes a copy of a running query whole."""
     return Survey(
         checkpoint=checkpoint.path,
         commits=frozenset(batch_ids(list_or_empty(checkpoint / COMMITS))),
@@ -47,6 +48,14 @@ def _survey(checkpoint: Location, output: Location | None) -> Survey:
             for name in list_or_empty(checkpoint / SOURCES)
             if name.isdigit()
         },
+        stores=(),
+    )
+
+
+def _survey(checkpoint: Location, output: Location | None) -> Survey:
+    """List the origin in the order that makes a copy of a running query whole. `output` None: no folder is written."""
+    return replace(
+        survey_logs(checkpoint),
         stores=state_stores(checkpoint),
         state_files=tuple(_operator_files(checkpoint)),
         manifest_ids=(tuple(compactible_ids(list_or_empty(output / SINK_LOG))) or None) if output is not None else None,
@@ -115,10 +124,10 @@ def _carry_checkpoint(
             "whole metadata of the operator",
         ),
     ):
-        carry_out((_rewritten(checkpoint, name, places, step, expected) for name in names), checkpoint.fs, store)
+        carry_out((rewritten(checkpoint, name, places, step, expected) for name in names), checkpoint.fs, store)
 
 
-def _rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
+def rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
     """A file of the checkpoint as `step` rewrites it for the fork."""
     try:
         return step(name, read_log_file(checkpoint / name), places=places)

@@ -14,11 +14,12 @@ from streamwarden.adapters.storage.files import LocalFiles, open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
-from streamwarden.lifecycle.forks.fork import Fork
-from streamwarden.lifecycle.forks.places import places_of
+from streamwarden.lifecycle.forks.fork import Fork, input_digest
+from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.forks.carrying import carry
 from streamwarden.services.forks.files import carry_out, remove_folder, remove_stored, require_empty, require_own
+from streamwarden.services.forks.scripts import is_script, require_script_fork, script_input
 from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
@@ -46,11 +47,15 @@ def fork(
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
 
+    The fork of a script gets nothing: its driver makes what it needs, and it reads the input where it is.
+
     Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
     sink, a database that does not allow it), the batch is not kept any more (with the rewinds that are possible), or
     `into` is not empty.
     """
     into = into.absolute()
+    if is_script(spec):
+        return _fork_script(spec, into, at, rewind, feed)
     places = places_of(spec, str(into), at)
     forked = forked_spec(spec, places, feed)
     rewind = rewind if feed is Feed.ORIGIN else "all"
@@ -106,6 +111,26 @@ def fork(
         what=found.what,
         copied=found.copied,
         ranges=found.ranges,
+    )
+
+
+def _fork_script(spec: StreamSpec, into: Path, at: str | None, rewind: int | Literal["all"] | None, feed: Feed) -> Fork:
+    """The fork of a script. Nothing is made: its driver creates the folders of each query."""
+    require_script_fork(spec, rewind, at)
+    forked = forked_spec(spec, Places.under(str(into)), feed)
+    require_own(into, below=into.parent)
+    require_empty(str(into))
+    files = script_input(spec)
+    return Fork(
+        spec=forked,
+        origin=spec.name,
+        batch=None,
+        query_id=None,
+        inputs=None if files is None else len(files),
+        unseen=None if files is None else len(files),
+        longest_queue=0,
+        batches_left=None,
+        input_digest="" if files is None else input_digest(files),
     )
 
 

@@ -13,9 +13,10 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import real_time_format
+from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import CopyableSource, StoredSource
-from streamwarden.stream import NAME_PATTERN, DeployMode, StorageSpec, StreamSpec, TriggerSpec
+from streamwarden.stream import NAME_PATTERN, DeployMode, ScriptFork, StorageSpec, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
 
@@ -32,6 +33,8 @@ SINKS: Final = tuple(name for name, kind in sinks.KINDS.items() if issubclass(ki
 
 def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:
     """The spec of the fork. Raises CheckpointError for a stream whose input or output cannot be redirected."""
+    if is_script(spec):
+        return _forked_script(spec, places, feed)
     source, sink = spec.source, spec.sink
     if feed is not Feed.ORIGIN and not isinstance(source, CopyableSource):
         raise CheckpointError(
@@ -55,6 +58,27 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         trigger=TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN),
         # A drill starts the driver itself, where it can see and kill it.
         spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
+    )
+
+
+def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
+    """The fork of a script, whose driver redirects each query below these places."""
+    if feed is not Feed.ORIGIN:
+        raise CheckpointError(
+            "a script reads the stream's own input, which no drill changes",
+            expected="a job with build(spark, spec), whose topic a fork can copy",
+            where=spec.file or spec.name,
+            next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
+        )
+    require_script_fork(spec)
+    return replace(
+        without_places(spec),
+        name=fork_name(spec.name),
+        checkpoint=places.checkpoint,
+        queries={},
+        trigger=TriggerSpec(processing_time=None, available_now=True),
+        spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
+        fork=ScriptFork(output=places.output, queries=dict(spec.fork.queries if spec.fork else spec.queries)),
     )
 
 
@@ -83,7 +107,7 @@ def _cannot_redirect(spec: StreamSpec, what: str, given: str, possible: Sequence
         f"the stream's {what} is of the kind {given}, which a fork cannot redirect",
         expected=f"{what}.kind {' or '.join(possible)}",
         where=spec.file or spec.name,
-        next_step=f"drill a stream with such a {what}; a script becomes one when its job is a module with build()",
+        next_step=f"drill a stream with such a {what}, or declare one",
     )
 
 

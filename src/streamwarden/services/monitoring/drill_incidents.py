@@ -1,4 +1,5 @@
-"""Judges the drills: a drill that did not pass, does not end, or is overdue is an incident until it passes.
+"""Judges the drills: a drill that did not pass or does not end is an incident until it passes, and a stream with a
+drill that is overdue has an incident until the drill begins.
 
 A stream that was stopped on purpose is silent: its drills have no open incident meanwhile.
 """
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.health.causes import DRILL
+from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.single_verdicts import keep
 from streamwarden.units import format_duration
@@ -38,17 +39,16 @@ class _Finding:
     advice: str = ""
 
 
-def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> Verdict:
-    """The verdict on a drill at `now`: OK if its newest run passed, or if it never had to run. Pure.
+def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict:
+    """The verdict on a drill at `now`: OK if its newest run passed, or if it never ran. Pure.
 
-    An unfinished run and a missing one count more than an older run that did not pass.
+    An unfinished run counts more than an older run that did not pass.
 
     Args:
         runs: the drill's newest runs, newest first.
-        since: when Airflow was first seen to run the drill on its schedule; None if it does not.
     """
     passed = _Finding(status=Status.OK, reason=f"the drill {spec.name} passed")
-    found = _unfinished(spec, runs, now) or _overdue(spec, runs, since, now) or _not_passed(spec, runs) or passed
+    found = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
     return _verdict(spec.stream, spec.name, found, now)
 
 
@@ -70,18 +70,42 @@ def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Findi
     )
 
 
-def _overdue(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> _Finding | None:
+def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> float | None:
+    """When the drill had to begin and did not, Unix seconds; None if it is not overdue. Pure.
+
+    Args:
+        runs: the drill's newest runs, newest first.
+        since: when Airflow was first seen to run the drill on its schedule; None if it does not.
+    """
     due = last_due(spec.schedule, now - GRACE) if spec.schedule and since is not None else None
     if due is None or since is None or due < since:
         return None
-    if any(run.started_at >= due - _EARLY for run in runs):
-        return None
-    moment = datetime.fromtimestamp(due, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return _Finding(
+    return None if any(run.started_at >= due - _EARLY for run in runs) else due
+
+
+def overdue_verdict(stream: str, missed: Mapping[str, float], now: float) -> Verdict:
+    """The verdict of the check `drill_overdue` on a stream: WARNING if one of its drills did not begin. Pure.
+
+    Args:
+        missed: drill -> when it had to begin, Unix seconds.
+    """
+    if not missed:
+        return Verdict(stream=stream, check=OVERDUE, status=Status.OK, at=now, reason="no drill is overdue")
+    late = ", ".join(f"{name} (due at {_minute(due)})" for name, due in sorted(missed.items()))
+    drills = "the drill" if len(missed) == 1 else f"{len(missed)} drills"
+    return Verdict(
+        stream=stream,
+        check=OVERDUE,
         status=Status.WARNING,
-        reason=f"the drill {spec.name} is overdue: its schedule {spec.schedule} was due at {moment}, and no run began",
-        advice=f"check that Airflow's scheduler runs, or run `streamwarden drill run {spec.name}`",
+        at=now,
+        value=float(len(missed)),
+        reason=f"no run began of {drills} {late}",
+        advice="check that Airflow's scheduler runs, or run it with `streamwarden drill run NAME`",
     )
+
+
+def _minute(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
@@ -119,24 +143,50 @@ def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping
         drills: all drills with a correct file, by name.
         broken: the errors of the other files, by their stems.
     """
-    verdicts = {each.check: each for each in (*_judged(store, drills, now), *_broken(store, broken, now))}
+    judged = {name: store.journals.recent(drill=name, limit=_LOOK_BACK) for name in drills}
+    verdicts = {
+        each.check: each
+        for each in (
+            *(drill_verdict(spec, judged[name], now) for name, spec in drills.items()),
+            *_broken(store, broken, now),
+        )
+    }
+    late = [
+        overdue_verdict(stream, missed, now)
+        for stream, missed in overdue_drills(drills, judged, store.drill_schedules.since(), now).items()
+    ]
     gone = [
         Verdict(stream=each.stream, check=each.check, status=Status.OK, at=now, reason=_GONE)
         for each in store.incidents.open()
         if each.check.startswith(DRILL)
+        and each.check != OVERDUE
         and each.check.removeprefix(DRILL) not in broken
         and (each.check not in verdicts or verdicts[each.check].stream != each.stream)
     ]
-    keep(store, (*verdicts.values(), *gone), now)
+    without = {each.stream for each in store.incidents.open() if each.check == OVERDUE} - {each.stream for each in late}
+    none = [overdue_verdict(stream, {}, now) for stream in sorted(without)]
+    keep(store, (*verdicts.values(), *gone, *late, *none), now)
+
+
+def overdue_drills(
+    drills: Mapping[str, DrillSpec],
+    runs: Mapping[str, Sequence[DrillRun]],
+    since: Mapping[str, float],
+    now: float,
+) -> dict[str, dict[str, float]]:
+    """Stream -> its overdue drills, each with the time at which it had to begin. Pure.
+
+    Args:
+        runs: of each drill the newest, newest first; since: see `due_and_missed`.
+    """
+    found: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
+    for name, spec in drills.items():
+        if (due := due_and_missed(spec, runs[name], since.get(name), now)) is not None:
+            found[spec.stream][name] = due
+    return found
 
 
 _GONE: Final = "the drill is no longer in config/drills, or it drills another stream"
-
-
-def _judged(store: Store, drills: Mapping[str, DrillSpec], now: float) -> Iterator[Verdict]:
-    since = store.drill_schedules.since()
-    for name, spec in drills.items():
-        yield drill_verdict(spec, store.journals.recent(drill=name, limit=_LOOK_BACK), since.get(name), now)
 
 
 def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iterator[Verdict]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from streamwarden.health.causes import DRILL, EVERYWHERE
+from streamwarden.health.causes import DRILL, EVERYWHERE, OVERDUE
 from streamwarden.lifecycle.folder import LOG
 from streamwarden.lifecycle.queries import owner
 
@@ -42,7 +42,7 @@ def links_of(store: Store, base: str, incident: Incident) -> Links:
     Args:
         base: URL of Airflow as its users open it; empty if it is not known.
     """
-    if incident.check.startswith(DRILL):
+    if incident.check.startswith(DRILL) and incident.check != OVERDUE:
         newest = store.journals.recent(drill=incident.check.removeprefix(DRILL), limit=1)
         return drill_links(base, incident.check, newest[0].run_id if newest else None)
     if incident.stream == EVERYWHERE:

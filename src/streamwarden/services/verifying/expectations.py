@@ -1,7 +1,8 @@
 """Great Expectations as the judge of a reconciliation. The only place that imports it, and lazily: it takes seconds.
 
-The judge trusts no counter. It gets the rows, matches them again with pandas (an outer join; the reconciliation uses
-dictionaries), states its expectations on what it finds, and only then are the two compared. If they disagree, one of
+The judge trusts no counter. The deviations are counted a second time, in another way (`recount`), and the sums of all
+columns of whole numbers are added up. Great Expectations states what it expects of these numbers, of the deviating rows
+that the reconciliation names, of the columns and of the books. Only then are the two compared. If they disagree, one of
 the verifiers is broken and there is no verdict.
 """
 
@@ -9,28 +10,26 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.drills.ports import Judgement
 from streamwarden.errors import VerificationError
+from streamwarden.services.verifying.outputs import Evidence
+from streamwarden.services.verifying.recount import Recount, recount
 from streamwarden.verification.columns import Role
-from streamwarden.verification.reconciliation import Evidence, Reconciliation
-from streamwarden.verification.tolerance import Tolerance, is_nan, number
+from streamwarden.verification.reconciliation import Reconciliation
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
-_PRESENCE: Final = "presence"
-_VALUES: Final = "values"
-_BOTH: Final = "expected and actual"
-_EQUAL: Final = "equal"
+_KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 
 def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
-    """Great Expectations' verdict, as suites: the output's rows, expected against actual, the columns, the books.
+    """Great Expectations' verdict, as suites: the second count, the deviating rows, the columns, the books.
 
     Args:
         min_records: input records below which a verification proves nothing.
@@ -38,81 +37,92 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     Raises VerificationError if the reconciliation carries no rows, an expectation could not be evaluated, or the
     verdict and the reconciliation's counters disagree.
     """
-    evidence = reconciliation.evidence
-    if evidence is None:
+    parts = _parts(reconciliation)
+    if not parts:
         raise VerificationError(
             "the reconciliation carries no rows",
             expected="the rows that were compared, so that they can be judged again",
             where="Great Expectations",
-            next_step="pass on what reconcile() returned, not a copy from a journal",
+            next_step="pass on what the reconciliation returned, not a copy from a journal",
         )
     import great_expectations as gx
 
-    wanted, actual = _frames(evidence)
     context = _quiet_context(gx)
+    counts = {name: _recounted(evidence) for name, evidence in parts.items()}
     suites = {
-        "output": _validate(context, "output", actual, _of_output(evidence, wanted, actual)),
-        "comparison": _validate(context, "comparison", _compare(evidence, wanted, actual), _of_comparison()),
-        **_columns(context, evidence),
-        "books": _validate(context, "books", _books(reconciliation), _of_books(min_records)),
+        f"{name}{suite}": result
+        for name, evidence in parts.items()
+        for suite, result in {
+            "output": _judge_output(context, f"{name}output", counts[name], _sums(evidence)),
+            "comparison": _judge_comparison(context, f"{name}comparison", evidence),
+            **_judge_columns(context, f"{name}columns", evidence),
+        }.items()
     }
+    suites["books"] = _judge_books(context, reconciliation, min_records)
     success = all(bool(result["success"]) for result in suites.values())
     rows = [_summary(name, each) for name, result in suites.items() for each in result["results"]]
-    _require_agreement(reconciliation, suites, success, min_records)
+    _require_agreement(reconciliation, list(counts.values()), success, min_records)
     return Judgement(
         judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
     )
 
 
-def _frames(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Expected and actual rows. Keys stay Python objects, so that no type is guessed into equality."""
+def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
+    """What was compared: the whole output, or those of several queries, each with a prefix for its suites."""
+    evidence = reconciliation.evidence
+    if isinstance(evidence, Evidence):
+        return {"": evidence}
+    several = evidence.items() if isinstance(evidence, Mapping) else ()
+    return {f"{name}: ": each for name, each in several if isinstance(each, Evidence)}
+
+
+def _recounted(evidence: Evidence) -> Recount:
+    return recount(evidence.sides, evidence.keys, evidence.values, evidence.tolerances, whole=evidence.whole)
+
+
+def _sums(evidence: Evidence) -> dict[str, tuple[int, int]]:
+    """Value column -> its sum in the expected and in the actual rows, for columns that hold whole numbers alone on both
+    sides and have no tolerance. The others are judged row by row."""
+    sides, sums = evidence.sides, {}
+    for name in evidence.values:
+        wanted, came = (table.column(sides.columns[name]) for table in (sides.expected, sides.actual))
+        if name not in evidence.tolerances and name in sides.whole_numbers and len(came) and not came.null_count:
+            sums[name] = _sum(wanted), _sum(came)
+    return sums
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    """The sum, modulo 2^64."""
+    import pyarrow.compute as pc
+
+    return int(pc.sum(column).as_py() or 0)
+
+
+def _judge_output(context: Any, suite: str, counted: Recount, sums: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    """The numbers of the second count. One row, so a sum is the number itself, and the result shows it."""
+    found = {kind: getattr(counted, kind) for kind in _KINDS}
+    numbers = {"rows": counted.actual, **found, **{f"sum of {name}": came for name, (_, came) in sums.items()}}
+    wanted = {
+        "rows": counted.expected,
+        **dict.fromkeys(_KINDS, 0),
+        **{f"sum of {name}": total for name, (total, _) in sums.items()},
+    }
+    return _validate(context, suite, _one_row(numbers), [_is(name, number) for name, number in wanted.items()])
+
+
+def _judge_comparison(context: Any, suite: str, evidence: Evidence) -> dict[str, Any]:
+    """The rows that the reconciliation names: each is one unexpected value."""
     import pandas as pd
 
-    columns = [*evidence.key_columns, *evidence.value_columns]
-    frames = []
-    for rows in (evidence.expected.items(), evidence.actual):
-        frame = pd.DataFrame([(*key, *values) for key, values in rows], columns=columns, dtype=object)
-        frames.append(frame)
-    return frames[0], frames[1]
+    rows = [(kind, row) for kind, shown in evidence.deviations.items() for row in shown]
+    frame = pd.DataFrame(rows, columns=["deviation", "row"], dtype=object)
+    expectations = [
+        _expectations().ExpectColumnValuesToNotBeInSet(column="deviation", value_set=[kind]) for kind in _KINDS
+    ]
+    return _validate(context, suite, frame, expectations)
 
 
-def _compare(evidence: Evidence, wanted: pd.DataFrame, actual: pd.DataFrame) -> pd.DataFrame:
-    """Outer join by key: where each row was found, and whether its values agree (null where there is no pair)."""
-    keys, names = list(evidence.key_columns), list(evidence.value_columns)
-    joined = wanted.merge(actual, how="outer", on=keys, suffixes=("_expected", "_actual"), indicator=_PRESENCE)
-    joined[_PRESENCE] = joined[_PRESENCE].map(
-        {"both": _BOTH, "left_only": "expected only", "right_only": "actual only"}
-    )
-    joined[_PRESENCE] = joined[_PRESENCE].astype(object)
-    same = [True] * len(joined)
-    for name in names:
-        equal = _equality(evidence.tolerances.get(name))
-        pairs = zip(same, joined[f"{name}_expected"], joined[f"{name}_actual"], strict=True)
-        same = [so_far and equal(wanted, found) for so_far, wanted, found in pairs]
-    joined[_VALUES] = [_EQUAL if each else "different" for each in same]
-    joined.loc[joined[_PRESENCE] != _BOTH, _VALUES] = None
-    return joined
-
-
-def _equality(tolerance: Tolerance | None) -> Callable[[object, object], bool]:
-    """Whether two values are equal; by a formula that is written a second time, so that two of them have to agree."""
-
-    def equal(wanted: object, actual: object) -> bool:
-        if wanted == actual:  # nearly every pair: the rest is asked of the others alone
-            return True
-        if is_nan(wanted) or is_nan(actual):
-            return is_nan(wanted) and is_nan(actual)
-        if tolerance is None:
-            return False
-        one, other = number(wanted), number(actual)
-        if one is None or other is None:
-            return False
-        return math.isclose(one, other, rel_tol=tolerance.relative, abs_tol=tolerance.absolute)
-
-    return equal
-
-
-def _columns(context: Any, evidence: Evidence) -> dict[str, dict[str, Any]]:
+def _judge_columns(context: Any, suite: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
     """The suite of the columns, if anything is known of them: each deviation is one unexpected value."""
     import pandas as pd
 
@@ -122,75 +132,35 @@ def _columns(context: Any, evidence: Evidence) -> dict[str, dict[str, Any]]:
     frame = pd.DataFrame(columns, dtype=object)
     left_out = [column.name for column in evidence.columns if column.role is Role.NOT_JUDGED]
     notes = f"not judged: {', '.join(left_out)}" if left_out else "every column is judged"
-    return {
-        "columns": _validate(
-            context, "columns", frame, [_kinds().ExpectColumnValuesToBeNull(column="problem", notes=notes)]
-        )
+    expectation = _expectations().ExpectColumnValuesToBeNull(column="problem", notes=notes)
+    return {"columns": _validate(context, suite, frame, [expectation])}
+
+
+def _judge_books(context: Any, reconciliation: Reconciliation, min_records: int) -> dict[str, Any]:
+    books = {
+        "records": reconciliation.records,
+        "expected_rows": reconciliation.expected,
+        "problems": len(reconciliation.problems),
     }
+    expectations = [_is_at_least("records", min_records), _is_at_least("expected_rows", 1), _is("problems", 0)]
+    return _validate(context, "books", _one_row(books), expectations)
 
 
-def _books(reconciliation: Reconciliation) -> pd.DataFrame:
+def _one_row(numbers: Mapping[str, int]) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(
-        [
-            {
-                "records": reconciliation.records,
-                "expected_rows": reconciliation.expected,
-                "problems": len(reconciliation.problems),
-            }
-        ]
-    )
+    return pd.DataFrame([numbers], dtype="int64")
 
 
-def _of_output(evidence: Evidence, wanted: pd.DataFrame, actual: pd.DataFrame) -> list[Any]:
-    gxe = _kinds()
-    expectations: list[Any] = [
-        gxe.ExpectTableRowCountToEqual(value=len(wanted)),
-        _unique(evidence.key_columns),
-    ]
-    for name in evidence.value_columns:
-        # Sums only where both sides hold numbers. A column of another type, or with a tolerance, is judged row by row
-        # in the comparison.
-        if name in evidence.tolerances:
-            continue
-        if len(actual) and _all_integers(wanted[name]) and _all_integers(actual[name]):
-            total = int(wanted[name].sum())
-            actual[name] = actual[name].astype("int64")
-            expectations.append(gxe.ExpectColumnSumToBeBetween(column=name, min_value=total, max_value=total))
-    return expectations
+def _is(column: str, number: int) -> Any:
+    return _expectations().ExpectColumnSumToBeBetween(column=column, min_value=number, max_value=number)
 
 
-def _unique(columns: Sequence[str]) -> Any:
-    gxe = _kinds()
-    if len(columns) == 1:  # which the expectation of compound columns refuses
-        return gxe.ExpectColumnValuesToBeUnique(column=columns[0])
-    return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(columns))
+def _is_at_least(column: str, number: int) -> Any:
+    return _expectations().ExpectColumnSumToBeBetween(column=column, min_value=number)
 
 
-def _all_integers(column: pd.Series[Any]) -> bool:
-    return all(type(value) is int for value in column)
-
-
-def _of_comparison() -> list[Any]:
-    gxe = _kinds()
-    return [
-        gxe.ExpectColumnValuesToBeInSet(column=_PRESENCE, value_set=[_BOTH]),
-        gxe.ExpectColumnValuesToBeInSet(column=_VALUES, value_set=[_EQUAL]),
-    ]
-
-
-def _of_books(min_records: int) -> list[Any]:
-    gxe = _kinds()
-    # One row, so a sum is the number itself, and the result shows it.
-    return [
-        gxe.ExpectColumnSumToBeBetween(column="records", min_value=min_records),
-        gxe.ExpectColumnSumToBeBetween(column="expected_rows", min_value=1),
-        gxe.ExpectColumnSumToBeBetween(column="problems", min_value=0, max_value=0),
-    ]
-
-
-def _kinds() -> Any:
+def _expectations() -> Any:
     """The module of expectations; as Any, because it re-exports them without saying so to a type checker."""
     import great_expectations.expectations as gxe
 
@@ -245,28 +215,13 @@ def _summary(suite: str, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_agreement(
-    reconciliation: Reconciliation, suites: Mapping[str, Mapping[str, Any]], success: bool, min_records: int
+    reconciliation: Reconciliation, counts: Sequence[Recount], success: bool, min_records: int
 ) -> None:
-    """The judge and the counters were reached in different ways and must say the same."""
-
-    def count(suite: str, kind: str, key: str, column: str | None = None) -> int:
-        for each in suites[suite]["results"]:
-            config = each["expectation_config"]
-            if config["type"] == kind and config["kwargs"].get("column") == column:
-                return int(each["result"].get(key) or 0)
-        raise KeyError(kind)
-
-    in_set = "expect_column_values_to_be_in_set"
-    rows = count("output", "expect_table_row_count_to_equal", "observed_value")
-    misplaced = count("comparison", in_set, "unexpected_count", _PRESENCE)
-    different = count("comparison", in_set, "unexpected_count", _VALUES)
-    ours = {
-        "rows": reconciliation.actual,
-        "lost and unexpected": reconciliation.lost + reconciliation.unexpected,
-        "wrong": reconciliation.wrong,
-        "success": reconciliation.exactly_once and reconciliation.records >= min_records,
-    }
-    theirs = {"rows": rows, "lost and unexpected": misplaced, "wrong": different, "success": success}
+    """The two counts were reached in different ways and must say the same."""
+    numbers = ("expected", "actual", *_KINDS)
+    ours: dict[str, object] = {name: getattr(reconciliation, name) for name in numbers}
+    ours["success"] = reconciliation.exactly_once and reconciliation.records >= min_records
+    theirs = {**{name: sum(getattr(each, name) for each in counts) for name in numbers}, "success": success}
     if ours != theirs:
         raise VerificationError(
             f"Great Expectations says {theirs}",

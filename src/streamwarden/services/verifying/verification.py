@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
@@ -23,14 +24,17 @@ from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.services.verifying.batch_inputs import describe_input
+from streamwarden.services.verifying.outputs import reconcile_outputs
 from streamwarden.sinks.base import Sink
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.columns import values_of
+from streamwarden.sinks.output import Output, Part
 from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.contradictions import contradictions
 from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation, reconcile
+from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start, stale_entries
 
 WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -100,15 +104,16 @@ def verify(
         given = spec.source.read_back(spec, run)
         facts = _facts(spec, position, given, first=first, starts=starts, ended=bounded_from is not None)
         expectation = oracle(given.inputs, facts)
-    output = spec.sink.read(spec, expectation, committed=facts.committed, first=facts.first, deduplicated=deduplicated)
-    actual = output.keyed(expectation.key_columns, expectation.value_columns)
-    return reconcile(
-        expectation.rows,
-        actual,
-        key_columns=expectation.key_columns,
-        value_columns=expectation.value_columns,
+    output = spec.sink.read(
+        spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
+    )
+    names = (*expectation.key_columns, *expectation.value_columns)
+    return reconcile_outputs(
+        Output.of_rows(names, ((*key, *values) for key, values in expectation.rows.items())),
+        output,
+        keys=expectation.key_columns,
+        values=expectation.value_columns,
         records=expectation.counts.records,
-        repeated=output.repeated,
         notes={**_notes(expectation, output), "starts": [asdict(start) for start in facts.starts]},
         problems=(
             *_stale_entries(facts, output),  # a cause goes before what it causes
@@ -116,12 +121,13 @@ def verify(
             *contradictions(facts),
             *given.problems,
             *output.problems,
-            *_unbalanced(expectation, actual),
+            *_unbalanced(expectation, output),
         ),
         tolerances=expectation.tolerances,
         columns=report_columns(
             expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
         ),
+        input_of=partial(describe_input, checkpoint=_checkpoint(spec), files=given.files),
     )
 
 
@@ -129,9 +135,14 @@ def _checkpoint(spec: StreamSpec) -> Location:
     return open_path(spec.checkpoint, spec.storage.connection)
 
 
+def oracle_file(job: Path) -> Path:
+    """Where the oracle of a job is, if it has one."""
+    return job.parent / "oracles" / job.name
+
+
 def load_oracle(job: Path) -> Oracle:
     """The oracle of a job. Raises VerificationError if there is none or it cannot be imported."""
-    file = job.parent / "oracles" / job.name
+    file = oracle_file(job)
     if not file.is_file():
         raise VerificationError(
             "the job has no oracle",
@@ -244,12 +255,11 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, ...], tuple[object, ...]]]) -> list[str]:
+def _unbalanced(expectation: Expectation, output: Output) -> list[str]:
     """Conservation: what went in is in the output, still open, late, or malformed; nothing else can be."""
     if expectation.count_column is None:
         return []
-    at = list(expectation.value_columns).index(expectation.count_column)
-    counted = sum(_whole(values[at]) for _, values in actual)
+    counted = sum(_total(part, expectation.count_column) for part in output.parts)
     books = expectation.counts
     if counted == books.emitted:
         return []
@@ -257,3 +267,16 @@ def _unbalanced(expectation: Expectation, actual: Sequence[tuple[tuple[object, .
         f"the books do not balance: {books.pairs} (row, window) pairs in, less {books.dropped} late, "
         f"{books.open} open, {books.emitted_before} written earlier, is {books.emitted}; the output counts {counted}"
     ]
+
+
+def _total(part: Part, column: str) -> int:
+    """The sum of a column of counts; 0 if it is not there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column not in part.table.column_names:
+        return 0
+    values = part.table.column(column)
+    if pa.types.is_integer(values.type):
+        return int(pc.sum(values).as_py() or 0)
+    return sum(map(_whole, values_of(part.table, column)))

@@ -3,12 +3,14 @@ damaged. What cannot be read is reported with the rows of the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import VerificationError
+from streamwarden.sinks.columns import table_of
+from streamwarden.sinks.output import Part
 from streamwarden.sinks.output_types import arrow_type
 from streamwarden.verification.column_types import ColumnType
 
@@ -20,18 +22,20 @@ COMPRESSED: Final = (".gz", ".bz2", ".deflate")
 """What Spark adds to the name of a file of text that it compresses."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DataFile:
-    """What one data file holds: each column's types and values, and the number of rows."""
+    """What one data file holds: each column's types, the columns, and the number of rows."""
 
     types: Mapping[str, Sequence[ColumnType]]
-    values: Mapping[str, Sequence[object]]
+    table: pa.Table
     count: int
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
-        """The rows. A column that the file does not have is null in each."""
-        nulls: list[object] = [None] * self.count
-        return zip(*(self.values.get(name, nulls) for name in columns), strict=True)
+
+def of_values(
+    types: Mapping[str, Sequence[ColumnType]], values: Mapping[str, Sequence[object]], count: int
+) -> DataFile:
+    """A data file of text, of which each value was parsed."""
+    return DataFile(types, table_of(values), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class ReadFiles:
 
     columns: tuple[str, ...]
     types: Mapping[str, Sequence[ColumnType]]
-    rows: Sequence[tuple[object, ...]] = field(repr=False)
+    parts: Sequence[Part] = field(repr=False)
     unreadable: Sequence[tuple[str, str]] = ()
 
 
@@ -77,34 +81,39 @@ def read_files(root: Location, files: Sequence[str], data_format: DataFormat) ->
     """
     import pyarrow as pa
 
-    read: list[DataFile] = []
+    parts: list[Part] = []
+    types: dict[str, list[ColumnType]] = {}
     unreadable: list[tuple[str, str]] = []
     for file in files:
         try:
             with root.fs.open(file) as opened:
-                read.append(data_format.read(opened, file))
+                found = data_format.read(opened, file)
         except MemoryError:  # which says nothing of the file
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             _require_answer(root, error)
             unreadable.append((file, " ".join(str(error).split())))
-    types: dict[str, list[ColumnType]] = {}
-    for each in read:
-        for name, kinds in each.types.items():
+            continue
+        parts.append(Part(table=found.table, count=found.count, file=file))
+        for name, kinds in found.types.items():
             known = types.setdefault(name, [])
             known += [kind for kind in kinds if kind not in known]
-    columns = tuple(types)
-    rows = [row for each in read for row in each.rows(columns)]
-    return ReadFiles(columns=columns, types=types, rows=rows, unreadable=unreadable)
+    return ReadFiles(columns=tuple(types), types=types, parts=parts, unreadable=unreadable)
 
 
 def of_table(table: pa.Table) -> DataFile:
-    """A data file that knows its own types."""
-    return DataFile(
-        types={each.name: (arrow_type(each.type),) for each in table.schema},
-        values={name: _plain(table.column(name)) for name in table.column_names},
-        count=table.num_rows,
-    )
+    """A data file that knows its own types.
+
+    Raises ArrowInvalid for a text that is not UTF-8, ValueError or OverflowError for an instant or a day outside the
+    years 1 to 9999.
+    """
+    import pyarrow as pa
+
+    types = {each.name: (arrow_type(each.type),) for each in table.schema}
+    # Made without the fields' own metadata: a file must not be able to declare a column as boxed.
+    plain = pa.table([_plain(column) for column in table.columns], names=table.column_names)
+    plain.validate(full=True)
+    return DataFile(types=types, table=plain, count=table.num_rows)
 
 
 def _read_parquet(opened: BinaryIO, _: str) -> DataFile:
@@ -129,11 +138,17 @@ def _require_answer(root: Location, error: Exception) -> None:
         ) from unavailable
 
 
-def _plain(column: pa.ChunkedArray) -> list[object]:
-    """Python values. Spark's timestamps (INT96, nanoseconds, no zone) are UTC instants in whole microseconds."""
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Instants in whole microseconds: Spark's timestamps (INT96, nanoseconds, no zone) are UTC."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", tz="UTC"))
-    values: list[object] = column.to_pylist()
-    return values
+    # Reading a value as Python's fails for one that Python has no type for.
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        pc.min_max(column).as_py()
+    elif pa.types.is_nested(column.type):
+        for chunk in column.chunks:
+            chunk.to_pylist()
+    return column

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.checkpoint.sink import SinkManifest, newest_entry, read_sink_manifest
+from streamwarden.checkpoint.sink import SinkManifest, newest_entry, plain_entries, read_sink_manifest
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.output import Manifest
 
@@ -47,6 +47,12 @@ def read_manifest(root: Location, committed: int | None, first: int) -> Manifest
         gaps=tuple(batch for batch in found.missing if first <= batch <= last),
         missing=tuple(file for file in files if not _is_file(Location(root.fs, file))),
     )
+
+
+def file_batches(root: Location) -> dict[str, int]:
+    """Data file -> the batch that wrote it. A compact file does not say that: a file is left out if Spark has removed
+    the entry that named it first. Raises OSError if the storage does not answer."""
+    return {file.path: entry.batch for entry in plain_entries(root) for file in entry.files}
 
 
 def _not_understood(root: Location, manifest: SinkManifest) -> Iterator[str]:

@@ -8,6 +8,7 @@ counted, and not read.
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from streamwarden.adapters.storage.files import LocalFiles, open_path
@@ -16,7 +17,7 @@ from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.file_sink.data import PARQUET, DataFormat, read_files
-from streamwarden.sinks.file_sink.manifest import read_manifest
+from streamwarden.sinks.file_sink.manifest import file_batches, read_manifest
 from streamwarden.sinks.output import Output
 
 
@@ -64,7 +65,7 @@ def read_output(
         data = read_files(root, [(root / name).path for name in on_disk], data_format)
         problems += [_not_read(file, reason) for file, reason in data.unreadable]
         return Output(
-            columns=data.columns, rows=data.rows, files=len(on_disk), problems=tuple(problems), types=data.types
+            columns=data.columns, parts=data.parts, files=len(on_disk), problems=tuple(problems), types=data.types
         )
     missing = set(manifest.missing)
     present = [file for file in manifest.files if file not in missing]
@@ -72,10 +73,11 @@ def read_output(
     data = read_files(root, present, data_format)
     return Output(
         columns=data.columns,
-        rows=data.rows,
+        parts=data.parts,
         types=data.types,
         manifest=manifest,
         files=len(present),
+        file_batches=partial(file_batches, root),
         orphans=tuple(name for name in on_disk if _real(root.fs, (root / name).path) not in named),
         problems=(
             *(f"the manifest has no entry for the committed batch {batch}" for batch in manifest.gaps),

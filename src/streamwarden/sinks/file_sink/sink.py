@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -17,9 +17,10 @@ from streamwarden.problems import Problem
 from streamwarden.sinks.base import Sink, refused_mode
 from streamwarden.sinks.file_sink.data import DataFormat
 from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.file_sink.written import written_files
+from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream import OutputMode, StreamSpec
-from streamwarden.verification.oracle import Expectation
+from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,13 +38,17 @@ class FileSink(Sink):
     """the output folder"""
 
     @property
+    def can_be_set_back(self) -> bool:
+        return True
+
+    @property
     def spark_format(self) -> str:
         """Spark's name of the format."""
         return self.kind
 
     @abstractmethod
-    def data_format(self, expectation: Expectation) -> DataFormat:
-        """How the data files are read. A format that has no types of its own takes those of the oracle's values."""
+    def data_format(self, like: Mapping[str, object]) -> DataFormat:
+        """How the data files are read. A format that has no types of its own takes those of the values in `like`."""
 
     def writer_options(self) -> dict[str, str]:
         """Options of Spark's writer: those of the declaration, and what the format needs."""
@@ -70,12 +75,16 @@ class FileSink(Sink):
         return manifest_steps(manifest, output.path, places)
 
     def read(
-        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+        self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
         return read_output(
             self.path,
             connection=spec.storage.connection,
             committed=committed,
             first=first,
-            data_format=self.data_format(expectation),
+            data_format=self.data_format(like),
         )
+
+    def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
+        root = open_path(self.path, spec.storage.connection)
+        return written_files(root, audited, began, self.writer_options())

@@ -11,13 +11,17 @@ from streamwarden.adapters.kafka.brokers import headers, reader
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.json_values import parse_object, typed, types_of
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.json_values import parse_object, sorted_types, typed, types_of
+from streamwarden.sinks.output import Output, part_of
 from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.verification.column_types import ColumnType
 from streamwarden.verification.events import Delivery, Event, delivered, delivered_live
 
 SILENCE: Final = 30.0
 """Seconds without a record after which reading fails, with what the broker said last."""
+
+_TOGETHER: Final = 50_000
+"""Records whose values are Python objects at a time."""
 
 _AT_ONCE: Final = 2_000
 """Records that are taken from the client at a time."""
@@ -34,7 +38,7 @@ def read_topic(
     """The rows of the stream's committed batches in its topic.
 
     Args:
-        like: column -> a value of its type; see `samples`.
+        like: column -> a value of its type; see `Expectation.samples`.
         first: first batch whose rows are read.
         deduplicated: False: as a reader sees them that does not know event ids.
 
@@ -56,13 +60,21 @@ def read_topic(
 
 
 def output_of(found: Delivery, like: Mapping[str, object]) -> Output:
-    """The rows of a delivery; `like`: column -> a value of its type, see `samples`."""
-    objects = [parse_object(event.value) for event in found.events]
-    columns = tuple(dict.fromkeys(name for each in objects for name in each))
+    """The rows of a delivery; `like`: column -> a value of its type, see `Expectation.samples`."""
+    types: dict[str, set[ColumnType]] = {}
+    parts = []
+    for begin in range(0, len(found.events), _TOGETHER):
+        events = found.events[begin : begin + _TOGETHER]
+        objects = [parse_object(event.value) for event in events]
+        shown = types_of(objects)
+        for name, kinds in shown.items():
+            types.setdefault(name, set()).update(kinds)
+        values = {name: [typed(each.get(name), like.get(name)) for each in objects] for name in shown}
+        parts.append(part_of(values, len(events), [event.batch for event in events]))
     return Output(
-        columns=columns,
-        types=types_of(objects),
-        rows=[tuple(typed(each.get(name), like.get(name)) for name in columns) for each in objects],
+        columns=tuple(types),
+        parts=parts,
+        types={name: sorted_types(kinds) for name, kinds in types.items()},
         repeated=found.repeated,
         notes={
             "repeated_records": {str(batch): count for batch, count in found.repeats.items()},

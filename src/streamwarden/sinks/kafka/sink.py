@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -15,7 +15,6 @@ from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode
 from streamwarden.sinks.kafka import topic as topics
 from streamwarden.sinks.output import Output
 from streamwarden.stream import OutputMode, StreamSpec
-from streamwarden.verification.oracle import Expectation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,12 +80,11 @@ class KafkaSink(Sink):
         return live(frame, spec)
 
     def read(
-        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+        self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
-        from streamwarden.sinks.json_values import samples
         from streamwarden.sinks.kafka.output import read_topic
 
-        return read_topic(spec, samples(expectation), committed=committed, first=first, deduplicated=deduplicated)
+        return read_topic(spec, like, committed=committed, first=first, deduplicated=deduplicated)
 
     def listen(self, spec: StreamSpec) -> AbstractContextManager[Arrivals]:
         from streamwarden.sinks.kafka import probe

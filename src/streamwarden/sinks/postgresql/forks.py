@@ -5,8 +5,10 @@ psycopg is imported when a fork has a table: a fork of files needs no database.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.checkpoint.logs import read_query_id
@@ -88,6 +90,44 @@ def drop(forked: StreamSpec) -> str | None:
             return None
         cursor.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
         return schema
+
+
+def keep(forked: StreamSpec) -> None:
+    """Keep a copy of the fork's table in its schema. Raises CheckpointError if the database does not allow it."""
+    from psycopg import sql
+
+    with _session(forked) as cursor:
+        table = _table(cursor, forked)
+        cursor.execute(sql.SQL("CREATE TABLE {} AS TABLE {}").format(_kept(table).identifier, table.identifier))
+
+
+def set_back(forked: StreamSpec, batch: int | None, plan: bytes) -> None:
+    """Make the table and the batch table hold what they held after `batch`, of the rows that were kept.
+
+    Args:
+        plan: content of `offsets/BATCH`, of which the batch table holds a digest.
+
+    Raises CheckpointError if the database does not allow it.
+    """
+    from psycopg import sql
+
+    from streamwarden.adapters.postgresql import batch_table
+    from streamwarden.adapters.storage.files import open_path
+
+    with _session(forked) as cursor:
+        table = _table(cursor, forked)
+        cursor.execute(sql.SQL("DELETE FROM {}").format(table.identifier))
+        batch_table.clear(cursor, table)
+        if batch is not None:
+            query_id = read_query_id(open_path(forked.checkpoint)) or ""
+            _copy_rows(cursor, _kept(table), table, batch)
+            batch_table.claim(cursor, table, query_id, stream=forked.name, token=0)
+            digest = hashlib.sha256(plan).hexdigest()
+            batch_table.note(cursor, table, query_id, batch=batch, plan=digest, rows=0)
+
+
+def _kept(table: Table) -> Table:
+    return replace(table, name=f"{table.name[:58]}_kept")
 
 
 @contextmanager

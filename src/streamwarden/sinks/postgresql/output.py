@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final, cast
 
 import psycopg
 from psycopg import sql
@@ -13,9 +15,12 @@ from streamwarden.adapters.postgresql.table import BATCH, Table, find_schema, sp
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.output import Output, Part, part_of
 from streamwarden.sinks.output_types import postgresql_type
 from streamwarden.stream import StreamSpec
+
+_TOGETHER: Final = 50_000
+"""Rows whose values are Python objects at a time."""
 
 
 def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Output:
@@ -37,12 +42,14 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
             # Rows and batch table as of one moment.
             session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             table = Table(schema=find_schema(cursor, place), name=name, oids=())
-            rows = cursor.execute(
-                sql.SQL("SELECT * FROM {} WHERE {} >= {}").format(
-                    table.identifier, sql.Identifier(BATCH), sql.Literal(first)
+            with session.cursor("rows", binary=True) as reader:  # of the server, which sends some rows at a time
+                reader.execute(
+                    sql.SQL("SELECT * FROM {} WHERE {} >= {}").format(
+                        table.identifier, sql.Identifier(BATCH), sql.Literal(first)
+                    )
                 )
-            ).fetchall()
-            described = tuple(cursor.description or ())
+                described = tuple(reader.description or ())
+                parts = [_part(described, rows) for rows in iter(partial(reader.fetchmany, _TOGETHER), [])]
             position = batch_table.read(
                 cursor, table, read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or ""
             )
@@ -58,18 +65,21 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
         raise VerificationError(
             explained.observed, expected=explained.expected, where=explained.where, next_step=explained.next_step
         ) from error
-    return _output(described, rows, _contradictions(position, committed, table))
+    return _output(described, parts, _contradictions(position, committed, table))
 
 
-def _output(
-    described: Sequence[psycopg.Column], rows: Sequence[tuple[object, ...]], problems: tuple[str, ...]
-) -> Output:
-    """Rows and columns without the sink's own number of the batch."""
-    kept = [index for index, column in enumerate(described) if column.name != BATCH]
+def _part(described: Sequence[psycopg.Column], rows: Sequence[tuple[object, ...]]) -> Part:
+    """Rows without the sink's own number of the batch, which is kept apart."""
+    values = dict(zip((column.name for column in described), zip(*rows, strict=True), strict=True))
+    return part_of(values, len(rows), cast(Sequence[int], values.pop(BATCH)))
+
+
+def _output(described: Sequence[psycopg.Column], parts: Sequence[Part], problems: tuple[str, ...]) -> Output:
+    kept = [column for column in described if column.name != BATCH]
     return Output(
-        columns=tuple(described[index].name for index in kept),
-        rows=[tuple([row[index] for index in kept]) for row in rows],
-        types={described[index].name: (postgresql_type(described[index].type_display),) for index in kept},
+        columns=tuple(column.name for column in kept),
+        parts=parts,
+        types={column.name: (postgresql_type(column.type_display),) for column in kept},
         problems=problems,
     )
 

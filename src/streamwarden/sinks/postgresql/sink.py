@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -17,7 +17,6 @@ from streamwarden.sinks.output import Output
 from streamwarden.sinks.postgresql import forks
 from streamwarden.stream import OutputMode, StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.oracle import Expectation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,6 +82,16 @@ class PostgresqlSink(Sink):
         schema = forks.drop(forked)
         return None if schema is None else f"the schema {schema}"
 
+    @property
+    def can_be_set_back(self) -> bool:
+        return self.mode is OutputMode.APPEND
+
+    def keep(self, forked: StreamSpec) -> None:
+        forks.keep(forked)
+
+    def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
+        forks.set_back(forked, batch, plan)
+
     def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
         from streamwarden.sinks.postgresql.writer import TableWriter
 
@@ -97,7 +106,7 @@ class PostgresqlSink(Sink):
         )
 
     def read(
-        self, spec: StreamSpec, expectation: Expectation, *, committed: int | None, first: int, deduplicated: bool
+        self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
         from streamwarden.sinks.postgresql.output import read_table
 

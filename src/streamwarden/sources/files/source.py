@@ -108,6 +108,11 @@ class FilesSource(StoredSource):
 
         return unplanned_files(forked)
 
+    def require_planned(self, spec: StreamSpec) -> None:
+        from streamwarden.sources.files.planned_input import require_planned_input
+
+        require_planned_input(spec)
+
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
         from streamwarden.sources.files.reading_back import read_back
 

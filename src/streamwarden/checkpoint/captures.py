@@ -1,0 +1,34 @@
+"""The names in the folder of a captured output: see `spark.captures`, which writes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+AGAIN: Final = "_again"
+"""The folder of the attempts that a later execution of their batch replaced."""
+
+_BATCH: Final = re.compile(r"batch_id=(\d+)")
+_ATTEMPT: Final = re.compile(r"batch_id=(\d+)\.(\d+)")
+
+
+def batch_name(batch: int) -> str:
+    """The folder of the newest execution of a batch."""
+    return f"batch_id={batch}"
+
+
+def attempt_name(batch: int, attempt: int) -> str:
+    """The folder, in `AGAIN`, of an execution of a batch that a later one replaced."""
+    return f"{batch_name(batch)}.{attempt}"
+
+
+def batch_of(name: str) -> int | None:
+    """The batch of a folder; None for any other name."""
+    match = _BATCH.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def attempt_of(name: str) -> int | None:
+    """The batch of an earlier attempt; None for any other name."""
+    match = _ATTEMPT.fullmatch(name)
+    return int(match[1]) if match else None

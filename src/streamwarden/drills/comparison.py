@@ -1,0 +1,98 @@
+"""Two runs of drills side by side: what differs in what they did, in what they measured and in the versions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from streamwarden.drills.codec import encode
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.report import show_time, verdict_word
+from streamwarden.drills.state import RunState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One value of both runs. `change`: (B - A) / A, for two numbers of which A is not 0."""
+
+    name: str
+    first: object
+    second: object
+    change: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs.
+
+    Args:
+        measured: verdict, recovery, batches, counts: also what is equal.
+        settings: keys of the drills' files that differ.
+        versions: what the runs were made with, where it differs.
+    """
+
+    first: str
+    second: str
+    measured: tuple[Difference, ...]
+    settings: tuple[Difference, ...]
+    versions: tuple[Difference, ...]
+
+
+def compare(first: DrillRun, second: DrillRun) -> Comparison:
+    """Raises DrillError if a journal cannot be read."""
+    one, other = RunState.of(first), RunState.of(second)
+    facts, others = dict(_facts(first, one)), dict(_facts(second, other))
+    return Comparison(
+        first=first.run_id,
+        second=second.run_id,
+        measured=tuple(
+            _difference(name, facts.get(name), others.get(name)) for name in dict.fromkeys((*facts, *others))
+        ),
+        settings=_differing(dict(_flat(encode(one.drill))), dict(_flat(encode(other.drill)))),
+        versions=_differing(one.versions, other.versions),
+    )
+
+
+def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
+    yield "verdict", verdict_word(run)
+    yield "started", show_time(run.started_at)
+    yield "seconds in all", None if run.ended_at is None else round(run.ended_at - run.started_at, 1)
+    yield "attempts of the fault", state.fault.attempts if state.fault is not None else None
+    recovery = state.recovery
+    yield "recovery, seconds from the fault", None if recovery is None else recovery.recovery_seconds
+    yield "restart, seconds from the launch", None if recovery is None else recovery.restart_seconds
+    for each in state.predicted:
+        yield f"predicted seconds: {each.formula}", each.seconds
+    spans = [
+        batch.committed_at - batch.planned_at for batch in state.batches if batch.committed_at and batch.planned_at
+    ]
+    yield "batches", len(state.batches)
+    yield "median seconds of a batch", round(median(spans), 3) if spans else None
+    counts = state.reconciliation
+    for name in ("records", "expected", "actual", "lost", "duplicated", "unexpected", "wrong", "repeated"):
+        yield name, None if counts is None else getattr(counts, name)
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """`{"fork": {"rewind": 5}}` as `fork.rewind`, 5. The file's own path is not a setting."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flat(part, f"{name}.{key}" if name else str(key))
+    elif name != "file":
+        yield name, value
+
+
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Difference, ...]:
+    names = sorted({*first, *second})
+    return tuple(
+        _difference(name, first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)
+    )
+
+
+def _difference(name: str, first: object, second: object) -> Difference:
+    change = None
+    if isinstance(first, int | float) and isinstance(second, int | float) and first:
+        change = second / first - 1
+    return Difference(name=name, first=first, second=second, change=change)

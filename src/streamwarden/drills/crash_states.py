@@ -1,0 +1,223 @@
+"""Every state of a stream's files that a crash can leave, from the record of a run without one. Pure.
+
+A record lists the changes of the files of a checkpoint and of its sink, in the order in which they happened. A kill
+leaves a prefix of them, and perhaps a file that was half written. Storage that breaks its promises leaves more: a file
+that has its name and only half its content, or a file that is missing although later ones are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_PLACES: Final = (
+    ("checkpoint/sources/", "sources"),
+    ("checkpoint/offsets/", "offsets"),
+    ("checkpoint/state/", "state"),
+    ("checkpoint/commits/", "commits"),
+    ("output/_spark_metadata/", "manifest"),
+    ("output/", "data"),
+    ("ledger/", "ledger"),
+)
+_COMMIT: Final = re.compile(r"checkpoint/commits/([0-9]+)")
+
+
+class Change(StrEnum):
+    """How a file came to be or went.
+
+    `RENAMED`: it was written under another name and then got its own, so it is never half there. `WRITTEN`: under its
+    own name. `REMOVED`: it went.
+    """
+
+    RENAMED = "renamed"
+    WRITTEN = "written"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One change of one file.
+
+    Args:
+        path: below the folder that holds `checkpoint/` and `output/`.
+        content: name under which the record keeps the content; empty for a file that went, and for a transaction.
+        temporary: where a renamed file was while it was written; empty: unknown.
+    """
+
+    path: str
+    change: Change
+    content: str = ""
+    temporary: str = ""
+
+    @property
+    def part(self) -> str:
+        """The part of the stream's files: `offsets`, `state`, `data`, …"""
+        return next((name for prefix, name in _PLACES if self.path.startswith(prefix)), "other")
+
+
+class Origin(StrEnum):
+    """What leaves a state: a kill of the driver, or only storage that breaks its promises."""
+
+    KILL = "kill"
+    STORAGE = "storage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashState:
+    """A state of the files.
+
+    Args:
+        batch: the batch around which it lies; name: what a person reads.
+        applied: the first operations of the record that happened.
+        without: of these, one that is lost.
+        torn: of these, one whose file has only the first half of its content. A kill leaves that under the temporary
+            name, if the file had one; storage that breaks its promises leaves it under its own.
+    """
+
+    number: int
+    batch: int
+    name: str
+    origin: Origin
+    applied: int
+    without: int | None = None
+    torn: int | None = None
+
+
+def windows(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
+    """Batch -> its operations, as the range (first, behind the last): up to `commits/BATCH`, from the commit before."""
+    found: dict[int, tuple[int, int]] = {}
+    begin = 0
+    for index, each in enumerate(operations):
+        committed = _COMMIT.fullmatch(each.path)
+        if committed is not None and each.change is not Change.REMOVED:
+            found[int(committed[1])] = begin, index + 1
+            begin = index + 1
+    return found
+
+
+def with_ledger(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+    """The record of a run that writes into a database, with the transaction of each batch as `ledger/BATCH`.
+
+    The transaction ends before the function of foreachBatch returns, and Spark commits the batch after that. So it is
+    directly before `commits/BATCH`, and after all other writes of the batch.
+    """
+    found: list[Operation] = []
+    for each in operations:
+        committed = _COMMIT.fullmatch(each.path)
+        if committed is not None and each.change is not Change.REMOVED:
+            found.append(Operation(path=f"ledger/{committed[1]}", change=Change.RENAMED))
+        found.append(each)
+    return tuple(found)
+
+
+def ledger_of(operations: Sequence[Operation], state: CrashState) -> int | None:
+    """The newest batch whose transaction a state has; None: it has none."""
+    applied = (each for index, each in enumerate(operations[: state.applied]) if index != state.without)
+    batches = [int(each.path.rpartition("/")[2]) for each in applied if each.part == "ledger"]
+    return max(batches, default=None)
+
+
+def crash_states(operations: Sequence[Operation], batches: Iterable[int]) -> list[CrashState]:
+    """The states around `batches`: each prefix for all of them, and what broken storage leaves for the last.
+
+    Raises ValueError if the record has no commit of one of them.
+    """
+    wanted, ranges = sorted(set(batches)), windows(operations)
+    missing = [batch for batch in wanted if batch not in ranges]
+    if missing:
+        raise ValueError(f"the record has no commit of batch {missing[0]}")
+    made = [state for batch in wanted for state in _killed(operations, batch, ranges[batch])]
+    made += _broken(operations, wanted[-1], ranges[wanted[-1]])
+    return [
+        CrashState(
+            number=number,
+            batch=each.batch,
+            name=each.name,
+            origin=each.origin,
+            applied=each.applied,
+            without=each.without,
+            torn=each.torn,
+        )
+        for number, each in enumerate(made)
+    ]
+
+
+def _killed(operations: Sequence[Operation], batch: int, span: tuple[int, int]) -> Iterator[CrashState]:
+    """Before the batch, after each of its operations, and within each file that is being written."""
+    begin, end = span
+    count = end - begin
+    for index in range(begin, end):
+        happened = index - begin
+        after = f"after {happened} of {count} operations" if happened else "before its first operation"
+        yield CrashState(number=0, batch=batch, name=f"batch {batch}, {after}", origin=Origin.KILL, applied=index)
+        each = operations[index]
+        if each.change is Change.WRITTEN or each.temporary:
+            name = f"batch {batch}, while {each.path} is written"
+            yield CrashState(number=0, batch=batch, name=name, origin=Origin.KILL, applied=index + 1, torn=index)
+
+
+def _broken(operations: Sequence[Operation], batch: int, span: tuple[int, int]) -> Iterator[CrashState]:
+    """The batch is complete, but one of its files is torn or lost."""
+    begin, end = span
+    for index in range(begin, end):
+        each = operations[index]
+        if each.change is Change.REMOVED or _is_checksum(each.path):
+            continue
+        torn, lost = f"{each.path} has half its content", f"{each.path} is lost"
+        if each.content:
+            yield CrashState(number=0, batch=batch, name=torn, origin=Origin.STORAGE, applied=end, torn=index)
+        yield CrashState(number=0, batch=batch, name=lost, origin=Origin.STORAGE, applied=end, without=index)
+
+
+def _is_checksum(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith(".") and name.endswith(".crc")
+
+
+def files_of(operations: Sequence[Operation], state: CrashState) -> Mapping[str, int]:
+    """The files of a state: path -> the operation that gave each its content."""
+    found: dict[str, int] = {}
+    for index, each in enumerate(operations[: state.applied]):
+        if index == state.without or each.part == "ledger":
+            continue
+        if index == state.torn and state.origin is Origin.KILL and each.temporary:
+            found[each.temporary] = index
+        elif each.change is Change.REMOVED:
+            found.pop(each.path, None)
+        else:
+            found[each.path] = index
+    return found
+
+
+class Ending(StrEnum):
+    """How a restart from a state ended. Only `DIFFERENT` is a finding: nothing reported it."""
+
+    RIGHT = "right"
+    REFUSED = "refused"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The restart from one state.
+
+    Args:
+        detail: what was reported, or how the output differs.
+        seconds: of the restart and of its verification.
+    """
+
+    state: CrashState
+    ending: Ending
+    detail: str
+    seconds: float
+
+
+def counted(outcomes: Iterable[Outcome]) -> dict[Origin, dict[Ending, int]]:
+    """How many states of each origin ended how."""
+    found = {origin: dict.fromkeys(Ending, 0) for origin in Origin}
+    for each in outcomes:
+        found[each.state.origin][each.ending] += 1
+    return found

@@ -1,0 +1,327 @@
+"""checkpoint_damage: a part of the checkpoint is lost, cut in half or changed by one bit, while the stream is down.
+
+The driver is stopped at a batch boundary, the checkpoint is copied, and then damaged. Some damages Spark repairs. After
+the others it must refuse to start, and the copy is restored, as an operator restores a checkpoint from a copy.
+
+Three parties have to agree on each damage: what this module declares, what `streamwarden inspect` foretells, and what
+Spark then does. If the inspector foretells something else, the checkpoint is not one on which the damage does what is
+declared: the damage is undone and the attempt counts as a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, ClassVar, Final
+
+from streamwarden.checkpoint.diagnosis.damage import Consequence, worst
+from streamwarden.checkpoint.layout import COMMITS, METADATA, OFFSETS, STATE
+from streamwarden.checkpoint.state import FileKind, StateFile, StateStore
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    prove_as_observed,
+    require_this_host,
+)
+from streamwarden.drills.faults.own_topic import stop_between_batches
+from streamwarden.drills.parts import CheckpointTarget, FaultSpec, FileDamage
+from streamwarden.drills.ports import ForkView, HarmedFile, Ports
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted, InvalidValue
+from streamwarden.health.checks.restart_loop import CHECK as RESTART_LOOP
+from streamwarden.lifecycle.causes import CHECKPOINT_DAMAGED
+from streamwarden.lifecycle.signs import Cause
+from streamwarden.stream import Backend, StreamSpec
+
+POLL_EVERY: Final = 0.2
+"""Seconds between two listings of the state, while no file of the target is there."""
+
+_HEALED: Final = frozenset({None, Consequence.HARMLESS, Consequence.RECOVERS})
+"""What the inspector foretells of a damage after which Spark starts and the output is right; None: no finding."""
+
+_LOGS: Final[Mapping[CheckpointTarget, str]] = {CheckpointTarget.COMMIT: COMMITS, CheckpointTarget.OFFSETS: OFFSETS}
+_WHOLE: Final[Mapping[CheckpointTarget, str]] = {CheckpointTarget.METADATA: METADATA, CheckpointTarget.STATE: STATE}
+_KINDS: Final[Mapping[CheckpointTarget, FileKind]] = {
+    CheckpointTarget.CHANGELOG: FileKind.CHANGELOG,
+    CheckpointTarget.DELTA: FileKind.DELTA,
+}
+
+_WHAT: Final[Mapping[CheckpointTarget, str]] = {
+    CheckpointTarget.COMMIT: "the last file of `commits/`",
+    CheckpointTarget.OFFSETS: "the last file of `offsets/`",
+    CheckpointTarget.METADATA: "the file `metadata`",
+    CheckpointTarget.STATE: "the folder `state/`",
+    CheckpointTarget.SNAPSHOT: "the newest snapshot of one partition of the state, whose changes are all there",
+    CheckpointTarget.CHANGELOG: "the newest changelog of one partition of the state (RocksDB)",
+    CheckpointTarget.DELTA: "the newest delta of one partition of the state (HDFS-backed)",
+}
+_DOES: Final[Mapping[FileDamage, str]] = {
+    FileDamage.LOST: "Removes {}.",
+    FileDamage.TRUNCATED: "Cuts off the second half of {}.",
+    FileDamage.FLIPPED: "Changes one bit in the middle of {}.",
+}
+
+_STARTED: Final = "The stream started, and the output was right."
+_REFUSED: Final = (
+    "The driver failed with the cause `checkpoint_damaged`, and supervision left the stream down. When the copy was "
+    "restored, the output was right."
+)
+_RESTORE: Final = (
+    "Restore the checkpoint from a copy (a savepoint), or give the stream a new checkpoint path and output."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What has to happen after a damage to the target, and why.
+
+    Args:
+        unsure: the inspector may also foretell that it is harmless, since it does not know the query.
+    """
+
+    aftermath: Aftermath
+    promise: str
+    unsure: bool = False
+
+    def fits(self, foretold: Consequence | None) -> bool:
+        """Whether the inspector foretells this outcome."""
+        if self.aftermath is Aftermath.ENDS:
+            return foretold in _HEALED
+        return foretold is Consequence.REFUSES or (self.unsure and foretold is Consequence.HARMLESS)
+
+    @property
+    def seen(self) -> str:
+        return _STARTED if self.aftermath is Aftermath.ENDS else _REFUSED
+
+    @property
+    def next_step(self) -> str:
+        return "Nothing: start the stream." if self.aftermath is Aftermath.ENDS else _RESTORE
+
+
+_RERUN: Final = _Rule(Aftermath.ENDS, "The batch runs again from its plan. The sink has its rows already.")
+_NO_LOG: Final = _Rule(Aftermath.REFUSES, "Spark reads the last file of each log when it starts, and fails.")
+_NO_QUERY: Final = _Rule(
+    Aftermath.REFUSES, "Spark starts no query on a checkpoint with batches and without `metadata`."
+)
+_NO_STATE: Final = _Rule(Aftermath.REFUSES, "Spark starts no stateful query whose operator has no folder.", unsure=True)
+_REPAIRED: Final = _Rule(Aftermath.ENDS, "Spark loads an older snapshot, or none, and replays all changes since then.")
+_NO_CHANGES: Final = _Rule(
+    Aftermath.REFUSES, "The newest version of the state cannot be loaded: the first batch fails."
+)
+
+_T, _D = CheckpointTarget, FileDamage
+
+RULES: Final[Mapping[tuple[CheckpointTarget, FileDamage], _Rule]] = {
+    (_T.COMMIT, _D.LOST): _RERUN,
+    (_T.COMMIT, _D.TRUNCATED): _NO_LOG,
+    (_T.OFFSETS, _D.TRUNCATED): _NO_LOG,
+    (_T.METADATA, _D.LOST): _NO_QUERY,
+    (_T.STATE, _D.LOST): _NO_STATE,
+    **dict.fromkeys(product((_T.SNAPSHOT,), FileDamage), _REPAIRED),
+    **dict.fromkeys(product((_T.CHANGELOG, _T.DELTA), FileDamage), _NO_CHANGES),
+}
+"""Target and damage -> what has to happen. Pairs that are not here are no experiments: nothing declares their
+outcome."""
+
+
+def _variants() -> Iterator[tuple[str, tuple[Aftermath, Description]]]:
+    for (target, damage), rule in RULES.items():
+        described = Description(
+            does=_DOES[damage].format(_WHAT[target]), promise=rule.promise, seen=rule.seen, next_step=rule.next_step
+        )
+        yield f"target: {target}, damage: {damage}", (rule.aftermath, described)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDamage(Fault):
+    """Proof: the driver stopped with every planned batch committed; compared with the copy, exactly the files of the
+    target are damaged; and the inspector foretells what is declared."""
+
+    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    event: ClassVar[str] = "a damage to its checkpoint"
+    needs: ClassVar[tuple[str, ...]] = ("target", "damage")
+    description: ClassVar[Description] = Description(
+        does="Stops the driver at a batch boundary, damages one part of the fork's checkpoint, and starts the driver.",
+        promise="It depends on the part and on the damage: Spark repairs it, or refuses to go on. It must not go on "
+        "with "
+        "an output that is wrong.",
+        seen="Each damage had the declared outcome, which `streamwarden inspect` foretold. Of a lost state it says "
+        "that "
+        "only a query without state can continue.",
+        next_step="Before a start on a checkpoint that may be damaged: `streamwarden inspect NAME`.",
+    )
+    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = dict(_variants())
+
+    def chosen(self, fault: FaultSpec) -> CheckpointDamage:
+        """The damage with its declared outcome. Raises InvalidValue for a pair without one."""
+        if fault.target is None or fault.damage is None:  # the spec has reported it
+            return self
+        rule = RULES.get((fault.target, fault.damage))
+        if rule is None:
+            fitting = ", ".join(damage for target, damage in RULES if target is fault.target)
+            raise InvalidValue(repr(fault.damage.value), key="fault.damage", allowed=f"for {fault.target}: {fitting}")
+        return RefusedDamage() if rule.aftermath is Aftermath.REFUSES else self
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """Changes of the state are files of the backend."""
+        backend, target = declared.state.backend, fault.target
+        fitting = {
+            CheckpointTarget.CHANGELOG: backend is Backend.ROCKSDB and declared.state.changelog,
+            CheckpointTarget.DELTA: backend is Backend.HDFS,
+        }
+        if target is not None and not fitting.get(target, True):
+            raise DrillAborted(
+                f"the target {target} is not applicable: {stream} has the state backend {backend}, "
+                f"{'with' if declared.state.changelog else 'without'} changelogs",
+                expected="RocksDB with changelogs for `changelog`, the HDFS-backed store for `delta`",
+                where=f"fault.target of the drill of {stream}",
+                next_step="choose another target, such as `snapshot`",
+            )
+
+    def undo(self, context: FaultContext) -> str | None:
+        return "the checkpoint was restored from its copy" if context.files.restore(context.fork) else None
+
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        require_this_host(context, "damages to files")
+        missed = self._await_target(context, deadline=deadline) or stop_between_batches(
+            context, why="its checkpoint is to be damaged", deadline=deadline
+        )
+        paths = () if missed is not None else self._paths(context)
+        if missed is None and context.checkpoint.unplanned(context.fork) == 0:
+            missed = "the driver stopped only at the end of the input: no batch is left that a restart could commit"
+        if missed is not None or not paths:
+            return Strike(moment=None, message=missed or f"the checkpoint has no file to damage: {_what(context)}")
+        context.files.keep(context.fork)
+        moment = context.mark()
+        context.files.harm(context.fork, paths, _damage(context))
+        strike = Strike(moment=moment, message=f"{paths[0]} is {_damage(context)}", evidence=self._evidence(context))
+        other = self._otherwise(context, strike.evidence)
+        if other is not None:
+            context.files.restore(context.fork)
+            return Strike(moment=None, message=f"{strike.message}, but {other}: the checkpoint was restored")
+        return strike
+
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        def judge(struck: Strike) -> tuple[bool, str]:
+            harmed = context.files.harmed(context.fork)
+            if not harmed:
+                return False, f"{struck.message}, but every file of the checkpoint is as it was"
+            found = "; ".join(_describe(each) for each in harmed)
+            other = self._otherwise(context, struck.evidence)
+            return other is None, f"between two batches the checkpoint was damaged: {found}" + (
+                "" if other is None else f", but {other}"
+            )
+
+        return prove_as_observed(context, strike, judge)
+
+    def _await_target(self, context: FaultContext, *, deadline: float) -> str | None:
+        """Wait until there is a file to damage: the first snapshot is uploaded some batches after the start. Returns
+        why there is none, None if there is one."""
+
+        def probe() -> str | bool | None:
+            if self._paths(context):
+                return True
+            return None if context.observe().alive else f"the driver ended before there was {_what(context)}"
+
+        result = wait_for(probe, clock=context.clock, deadline=deadline, every=POLL_EVERY)
+        return f"there was no {_what(context)}" if result is None else result if isinstance(result, str) else None
+
+    def _paths(self, context: FaultContext) -> tuple[str, ...]:
+        committed = context.checkpoint.position(context.fork).committed
+        target = context.spec.target
+        if committed is None or target is None:
+            return ()
+        return choose(target, committed, context.files.stores(context.fork))
+
+    def _evidence(self, context: FaultContext) -> dict[str, Any]:
+        """What is there after the damage; the inspector reads it as it is."""
+        position = context.checkpoint.position(context.fork)
+        findings = context.files.foresee(context.fork)
+        gravest = worst(tuple(findings))
+        return {
+            "planned": position.planned,
+            "committed": position.committed,
+            "harmed": [asdict(each) for each in context.files.harmed(context.fork)],
+            "foretold": None if gravest is None else gravest.value,
+            "findings": [asdict(each) for each in findings],
+        }
+
+    def _otherwise(self, context: FaultContext, evidence: Mapping[str, Any]) -> str | None:
+        """What the inspector foretells, if it is not what is declared."""
+        foretold = None if evidence["foretold"] is None else Consequence(evidence["foretold"])
+        target, damage = context.spec.target, context.spec.damage
+        if target is None or damage is None or RULES[target, damage].fits(foretold):
+            return None
+        declared = "recovers" if self.aftermath is Aftermath.ENDS else "refuses"
+        return f"`inspect` foretells {foretold or 'nothing'}, and the declared outcome is that the stream {declared}"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedDamage(CheckpointDamage):
+    """A damage that no restart cures. See RefusalFault."""
+
+    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    cause: ClassVar[Cause] = CHECKPOINT_DAMAGED
+    check: ClassVar[str] = RESTART_LOOP.name
+
+    def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
+        """The check has to give the next step of the cause."""
+        reasons = [str(each["why"]) for each in evidence.get("died", ())]
+        if any(self.cause.next_step in each for each in reasons):
+            return None
+        return f"it gives {reasons}, without the next step: {self.cause.next_step}"
+
+    def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
+        """The checkpoint is restored from its copy."""
+        ports.files.restore(fork)
+        return fork
+
+
+def choose(target: CheckpointTarget, committed: int, stores: Sequence[StateStore]) -> tuple[str, ...]:
+    """The paths below the checkpoint that a damage to the target hits; empty if there is nothing to hit. Pure.
+
+    Of the state it is one file that the next start reads: the version after the newest committed batch is loaded.
+    """
+    if target in _LOGS:
+        return (f"{_LOGS[target]}/{committed}",)
+    if target in _WHOLE:
+        return (_WHOLE[target],) if target is not CheckpointTarget.STATE or stores else ()
+    for store in stores:
+        file = _state_file(target, store, committed + 1)
+        if file is not None:
+            return (f"{store.folder}/{file.name}",)
+    return ()
+
+
+def _state_file(target: CheckpointTarget, store: StateStore, version: int) -> StateFile | None:
+    load = store.load(version)
+    if target is CheckpointTarget.SNAPSHOT:
+        snapshot = load.snapshot
+        whole = snapshot is not None and store.load(version, without=frozenset({snapshot.name})).complete
+        return snapshot if whole else None
+    newest = load.changes[-1] if load.changes else None
+    return newest if newest is not None and newest.kind is _KINDS[target] and newest.version == version else None
+
+
+def _what(context: FaultContext) -> str:
+    target = context.spec.target
+    return "target" if target is None else _WHAT[target]
+
+
+def _damage(context: FaultContext) -> FileDamage:
+    assert context.spec.damage is not None, "the drill's spec requires it"
+    return context.spec.damage
+
+
+def _describe(harmed: HarmedFile) -> str:
+    """`commits/7 is gone (86 bytes before)`."""
+    if harmed.after is None:
+        return f"{harmed.path} is gone ({harmed.before:,} bytes before)"
+    if harmed.after < harmed.before:
+        return f"{harmed.path} has {harmed.after:,} of {harmed.before:,} bytes"
+    return f"{harmed.path} has other content ({harmed.after:,} bytes)"

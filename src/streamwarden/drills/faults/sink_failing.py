@@ -1,0 +1,103 @@
+"""sink_failing: the folder that the sink writes to takes no files for a while.
+
+A plain file stands in the place of the folder, which is the same failure for every user: permissions do not bind root.
+The driver stands still (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    await_exit,
+    describe_exit,
+    prove_as_observed,
+    require_this_host,
+)
+from streamwarden.drills.faults.kill_driver import FITTING, await_running_batch
+from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.errors import DrillAborted
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.stream import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFailing(Fault):
+    """Proof: the driver failed while the folder took no files, and committed no batch that was not in the sink's
+    manifest before. The recovery is measured from the moment at which the folder takes files again."""
+
+    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    event: ClassVar[str] = "a failure of the folder that it writes to"
+    description: ClassVar[Description] = Description(
+        does="Puts a plain file in the place of the folder that the sink writes to, until the driver has failed. Then "
+        "puts the folder back.",
+        promise="The batch fails, and nothing of it is in the manifest. A restart runs it again.",
+        seen="The driver failed, a restart cured it, and the output was right.",
+        next_step="Repair the folder: its disk, its mount, its permissions. Supervision restarts the stream within its "
+        "budget; after that run `streamwarden start NAME`.",
+    )
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """A service fails otherwise: `service_outage`."""
+        if not declared.sink.MANIFEST:
+            instead = FaultKind.SERVICE_OUTAGE if declared.sink.SERVICE in FITTING else FaultKind.KILL_DRIVER
+            raise DrillAborted(
+                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
+                "no folder",
+                expected="a sink that writes files",
+                where=f"the drill of {stream}",
+                next_step=f"drill this stream with `{instead}`",
+            )
+
+    def undo(self, context: FaultContext) -> str | None:
+        """The folder is back, and a driver that still stands still goes on."""
+        back = context.sink.unblock(context.fork)
+        context.drivers.thaw(context.driver_id)
+        return "the sink's folder is back" if back else None
+
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        require_this_host(context, "exchanges of folders")
+        batch = await_running_batch(context, deadline=deadline)
+        if batch is None or not context.drivers.freeze(context.driver_id):
+            return Strike(moment=None, message="no batch was caught between its plan and its commit")
+        blocked_at = context.clock.now()
+        try:
+            context.sink.block(context.fork)
+            before = context.checkpoint.position(context.fork)
+            context.drivers.thaw(context.driver_id)
+            view = await_exit(context, deadline=deadline)
+        finally:
+            self.undo(context)
+        position = context.checkpoint.position(context.fork)
+        moment = context.clock.now()
+        return Strike(
+            moment=moment,
+            message=f"the sink's folder took no files for {moment - blocked_at:.1f} s, from batch {before.planned} on",
+            batch=before.planned,
+            evidence={
+                **describe_exit(view),
+                "planned": position.planned,
+                "committed": position.committed,
+                "committed_before": before.committed,
+            },
+        )
+
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        return prove_as_observed(context, strike, _judge)
+
+
+def _judge(strike: Strike) -> tuple[bool, str]:
+    seen = strike.evidence
+    before = -1 if seen["committed_before"] is None else seen["committed_before"]
+    if seen["exit"] != ExitKind.FAILED:
+        return False, f"{strike.message}, but the driver did not fail: {seen['exit'] or 'it runs on'} {seen['message']}"
+    if (seen["committed"] or 0) > before + 1:
+        return False, f"{strike.message}, but batches were committed up to {seen['committed']}"
+    return True, f"{strike.message}: the driver failed: {seen['message'].partition(chr(10))[0]}"

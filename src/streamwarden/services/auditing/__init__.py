@@ -1,0 +1,1 @@
+"""Audits: whether what a running stream read is in its output, in its state, or dropped as late."""

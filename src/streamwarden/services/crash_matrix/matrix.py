@@ -1,0 +1,224 @@
+"""Runs a crash matrix: a run without a crash, whose changes of files are recorded, and a restart from every state."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden import disk
+from streamwarden.config.loading import spec_from_dict, spec_to_dict
+from streamwarden.drills.codec import decode, encode
+from streamwarden.drills.crash_states import CrashState, Ending, Operation, Outcome, crash_states, with_ledger
+from streamwarden.errors import CheckpointError, ConfigError, VerificationError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.settings import MAINTENANCE, RETAIN
+from streamwarden.services.crash_matrix.laying import PARTS
+from streamwarden.services.crash_matrix.recording import Recording
+from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
+from streamwarden.services.fleet.program import here, run_program
+from streamwarden.services.forks.files import remove_folder
+from streamwarden.services.forks.forks import drop_scratch, fork
+from streamwarden.sinks.base import Sink
+from streamwarden.sources.base import StoredSource
+from streamwarden.stream import StreamSpec
+from streamwarden.units import Seconds
+
+BATCHES: Final = 12
+"""Batches of the run without a crash: in the tenth Spark compacts its logs of files."""
+
+AROUND: Final = (8, 9, 10)
+"""The batches around which the states lie: before, in and after the compaction."""
+
+WITHIN: Final = 1800.0
+"""Seconds for each of the two programs."""
+
+VARIABLE: Final = "STREAMWARDEN_CRASH_MATRIX"
+"""Names the folder of a program in the environment of each of its processes."""
+
+_SOON: Final = {RETAIN: "100000", MAINTENANCE: "1s"}
+"""All logs are kept, and snapshots of the state are uploaded as soon as they are due, so that a run of some seconds has
+what a run of hours has."""
+
+_LATER: Final = {MAINTENANCE: "1h"}
+"""During the restarts nothing is uploaded in the background: a late upload of one state would reach the files of the
+next one."""
+
+_RUN, _CONTENTS, _CLEAN, _RESTARTS = "run", "contents", "clean", "restarts"
+_RECORD: Final = "record.json"
+_PROGRAM: Final = "crash_states"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run without a crash, from which the states are laid out.
+
+    Args:
+        folder: holds all of it; spec: the fork that ran.
+        around: the batches around which the states lie.
+    """
+
+    folder: Path
+    spec: StreamSpec
+    operations: tuple[Operation, ...]
+    around: tuple[int, ...]
+
+    @property
+    def states(self) -> list[CrashState]:
+        return crash_states(self.operations, self.around)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """The restarts from the states of a record, and how many seconds they took, with the start of Spark."""
+
+    stream: str
+    folder: Path
+    operations: int
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+    @property
+    def findings(self) -> tuple[Outcome, ...]:
+        """The states whose restart gave another output, which nothing reported."""
+        return tuple(each for each in self.outcomes if each.ending is Ending.DIFFERENT)
+
+
+def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, within: Seconds = WITHIN) -> RunRecord:
+    """Run a fork of `origin` in `BATCHES` batches and record every change of its files.
+
+    Args:
+        into: a new folder.
+        within: seconds for the run, with the start of Spark.
+
+    Raises:
+        CheckpointError: the stream cannot be forked, or its states cannot be laid out again.
+        VerificationError: the run did not end in time, or ended with an error.
+    """
+    run = into / _RUN
+    places = _places(into)
+    made = fork(origin, into=run, rewind="all")
+    spec = _bounded(origin, made.spec, run)
+    _require_recordable(origin, spec, places)
+    for part in PARTS:
+        (run / part).mkdir(exist_ok=True)
+    with Recording(run, into / _CONTENTS) as recording:
+        _program(spec, into, _CLEAN, (), (), within)
+    operations = recording.operations if spec.sink.PLACE == "path" else with_ledger(recording.operations)
+    for part in PARTS:
+        (run / part).rename(into / _CLEAN / part)
+    files.write_spec(into, spec_to_dict(spec))
+    files.write_document(into / _RECORD, {"operations": encode(operations), "around": list(around)})
+    return RunRecord(folder=into, spec=spec, operations=operations, around=tuple(around))
+
+
+def load(folder: Path) -> RunRecord:
+    """The record that `record` left in `folder`. Raises ConfigError if there is none."""
+    document, spec = files.read_document(folder / _RECORD), files.read_spec(folder)
+    if document is None or spec is None:
+        raise ConfigError(
+            f"{folder} has no record of a crash matrix",
+            expected="a folder that `streamwarden crash-matrix` kept",
+            where=str(folder),
+            next_step="make one with `streamwarden crash-matrix STREAM --keep`",
+        )
+    operations = tuple(decode(Operation, each) for each in document["operations"])
+    return RunRecord(folder=folder, spec=spec_from_dict(spec), operations=operations, around=tuple(document["around"]))
+
+
+def restart(recorded: RunRecord, states: Sequence[CrashState], *, within: Seconds = WITHIN) -> Matrix:
+    """Restart the fork from `states`, and verify each output.
+
+    Raises VerificationError if Spark did not end in time, or ended with an error.
+    """
+    remove_folder(recorded.folder / _RESTARTS, below=recorded.folder)
+    began = time.monotonic()
+    _program(_with(recorded.spec, _LATER), recorded.folder, _RESTARTS, recorded.operations, states, within)
+    outcomes = files.read_lines(recorded.folder / _RESTARTS / OUTCOMES)
+    return Matrix(
+        stream=recorded.spec.name,
+        folder=recorded.folder,
+        operations=len(recorded.operations),
+        outcomes=tuple(decode(Outcome, each) for each in outcomes),
+        seconds=round(time.monotonic() - began, 1),
+    )
+
+
+def discard(recorded: RunRecord) -> None:
+    """Remove a record with all that belongs to it, also in a database. Raises CheckpointError if that refuses."""
+    drop_scratch(recorded.spec)
+    remove_folder(recorded.folder, below=recorded.folder.parent)
+
+
+def _places(into: Path) -> Places:
+    return Places.under(str((into / _RUN).absolute()))
+
+
+def _program(
+    spec: StreamSpec,
+    into: Path,
+    name: str,
+    operations: Sequence[Operation],
+    states: Sequence[CrashState],
+    within: Seconds,
+) -> None:
+    """Run the program in the folder `name`."""
+    folder = into / name
+    disk.private_folder(folder, below=into)
+    task: dict[str, Any] = {
+        "places": asdict(_places(into)),
+        "contents": str((into / _CONTENTS).absolute()),
+        "operations": encode(operations),
+        "states": encode(states),
+    }
+    files.write_text(folder / TASK, json.dumps(task))
+    log = folder / f"{_PROGRAM}.log"
+    try:
+        status = run_program(_PROGRAM, here(spec), folder, reads=spec, variable=VARIABLE, within=within)
+    except subprocess.TimeoutExpired as error:
+        raise _none(spec, f"Spark had not ended after {within:.0f} s", log) from error
+    if status != 0:
+        raise _none(spec, f"Spark ended with status {status}", log)
+
+
+def _bounded(origin: StreamSpec, forked: StreamSpec, run: Path) -> StreamSpec:
+    """The fork in `BATCHES` batches, as large as the stream's if it limits them. Removes links to other input."""
+    assert isinstance(forked.source, StoredSource), "it is a fork"
+    links = [each for each in (run / "input").rglob("*") if each.is_file()]
+    each_batch = len(links) // BATCHES
+    limit = max(1, min(origin.source.limit or each_batch, each_batch))
+    for each in sorted(links, key=lambda link: link.stat().st_mtime)[BATCHES * limit :]:
+        each.unlink()
+    return _with(replace(forked, source=forked.source.limited_to(limit)), _SOON)
+
+
+def _with(spec: StreamSpec, conf: Mapping[str, str]) -> StreamSpec:
+    return replace(spec, spark=replace(spec.spark, conf={**spec.spark.conf, **conf}))
+
+
+def _require_recordable(origin: StreamSpec, spec: StreamSpec, places: Places) -> None:
+    """Raises CheckpointError for a fork whose states cannot be laid out again."""
+    sink = spec.sink
+    if spec.checkpoint == places.checkpoint and spec.source.path and isinstance(sink, Sink) and sink.can_be_set_back:
+        return
+    raise CheckpointError(
+        f"the stream reads a source of the kind {spec.source.kind} and writes a sink of the kind {sink.kind}",
+        expected="files on this host that are read, and files or an append-only table that are written: no other "
+        "states can be laid out as a crash leaves them",
+        where=origin.file or origin.name,
+        next_step="drill this stream: the drill `kill_driver` kills it at a `moment` between two writes",
+    )
+
+
+def _none(spec: StreamSpec, observed: str, log: Path) -> VerificationError:
+    return VerificationError(
+        f"the crash matrix of {spec.name} was not completed: {observed}",
+        expected="a job that runs on a fork",
+        where=str(log),
+        next_step="read the log",
+    )

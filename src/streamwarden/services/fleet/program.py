@@ -1,0 +1,145 @@
+"""Runs one of our programs in a short-lived Spark driver on this host, which no supervisor watches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from streamwarden import disk
+from streamwarden.adapters.jvm.connectors import with_connector
+from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
+from streamwarden.config.loading import spec_to_dict
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.settings import executor_heap
+from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties, properties_text, secret_options
+from streamwarden.services.fleet import class_archive
+from streamwarden.services.fleet.launch import driver_environment
+from streamwarden.stream import DeployMode, Manager, StreamSpec
+from streamwarden.units import Seconds
+
+CHEAPLY: Final = QUICK[0]
+"""A twin lives for a minute: what the JVM's best compiler would save in its batches does not pay for the compilation
+(20 batches of 5,000 rows: 37 s in place of 76 s on two busy cores)."""
+
+_LOWEST: Final = 19
+"""The lowest priority of a process."""
+
+PROGRAMS = Path(__file__).parents[2] / "spark"
+
+
+def on_this_host(spec: StreamSpec, master: str, memory: int) -> StreamSpec:
+    """The stream in a driver of this host, without a cluster. `memory`: bytes of the driver's heap."""
+    spark = replace(spec.spark, master=master, deploy_mode=DeployMode.CLIENT, driver_memory=memory)
+    return replace(spec, spark=spark)
+
+
+def here(spec: StreamSpec) -> StreamSpec:
+    """The stream in a JVM of this host that compiles cheaply, unless the stream's own options say otherwise. In a
+    cluster its driver and one executor have the memory that it gets here."""
+    if spec.spark.manager is not Manager.LOCAL:
+        spec = on_this_host(spec, "local[*]", spec.spark.driver_memory + executor_heap(spec.spark))
+    options = " ".join(filter(None, [CHEAPLY, spec.spark.conf.get(DRIVER_OPTIONS)]))
+    return replace(spec, spark=replace(spec.spark, conf={**spec.spark.conf, DRIVER_OPTIONS: options}))
+
+
+def in_quick_jvm(spec: StreamSpec) -> StreamSpec:
+    """The stream in a JVM that lives for seconds: with `QUICK`, and without the JVM options of its file, of which one
+    may contradict them."""
+    conf = {**spec.spark.conf, DRIVER_OPTIONS: " ".join(QUICK)}
+    return replace(spec, spark=replace(spec.spark, conf=conf))
+
+
+def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> list[str]:
+    """The spark-submit command of `spark/NAME.py FOLDER`, with the settings that a driver of the stream gets.
+
+    The folder may hold secrets then, in files of their owner alone: `lifecycle.folder.tidy` removes them.
+
+    Args:
+        spec: a stream on this host; see `on_this_host`.
+        folder: the program's argument; gets the properties, Spark's scratch files and the warehouse.
+
+    Raises:
+        ProcessError: the jars that the stream needs are not on this host.
+    """
+    disk.private_folder(folder / files.TEMPORARY, below=folder)
+    archive = class_archive.find(java)
+    flags = class_archive.flags(archive) if archive is not None else ()
+    settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    settings.setdefault("spark.sql.warehouse.dir", str(folder / files.TEMPORARY / "warehouse"))
+    settings, options = secret_options(settings, folder)
+    if options is not None:
+        files.write_text(folder / files.OPTIONS, options)
+    properties = folder / files.PROPERTIES
+    files.write_text(properties, properties_text(with_connector(spec, settings)))
+    submit = str(spark_home() / "bin" / "spark-submit")
+    return [submit, "--properties-file", str(properties), str(PROGRAMS / f"{name}.py"), str(folder)]
+
+
+def run_program(
+    name: str,
+    spec: StreamSpec,
+    folder: Path,
+    *,
+    reads: StreamSpec,
+    variable: str,
+    within: Seconds,
+    gently: bool = False,
+) -> int:
+    """Run `spark/NAME.py FOLDER` like a driver of the stream, without a store, and return its status. Its output goes
+    to `NAME.log` in the folder, and its secrets are removed when it has ended.
+
+    Args:
+        spec: see `program_command`; folder: a private folder that exists.
+        reads: the stream whose places the program reads, with the connections that it needs for them.
+        variable: a variable of the environment that gets the name of the folder, so that the processes can be found.
+        gently: it takes the processor only when nothing else wants it.
+        within: seconds after which the program is killed, with its group; then subprocess.TimeoutExpired is raised.
+
+    Raises:
+        ProcessError: there is no usable Java, or the jars that the stream needs are not on this host.
+        ConfigError: a connection, or a variable of `spark.env`, is missing.
+    """
+    data = Path(spec.data) if spec.data and Path(spec.data).is_dir() else folder
+    environment = driver_environment(reads, data, "", None, own_spark=True)
+    environment |= {variable: str(folder), "SPARK_HOME": str(spark_home())}
+    del environment["STREAMWARDEN_STORE_URL"]
+    files.write_spec(folder, spec_to_dict(spec))
+    try:
+        command = program_command(name, spec, folder, Path(environment["JAVA_HOME"]))
+        with open(folder / f"{name}.log", "wb", opener=disk.private_file) as output:
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=data,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                if gently:
+                    _yield_processor(process.pid)
+                return process.wait(timeout=within)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)  # no one has waited for it, so the number is still its own
+                process.wait()
+                raise
+    finally:
+        files.tidy(folder)
+
+
+def _yield_processor(pid: int) -> None:
+    """Give a process that leads a session, and what it starts, the lowest priority.
+
+    Linux shares the processor between sessions first (`sched_autogroup`), where the process's own priority does not
+    count: so the session gets the lowest one, too.
+    """
+    os.setpriority(os.PRIO_PROCESS, pid, _LOWEST)
+    with contextlib.suppress(OSError):  # the kernel has no such groups
+        Path(f"/proc/{pid}/autogroup").write_text(str(_LOWEST), encoding="ascii")

@@ -1,0 +1,186 @@
+"""Forks of streams whose job is a script: nothing is copied, and the fork's driver redirects each query.
+
+Such a fork begins with empty checkpoints. It reads the stream's own input, which reading does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.layout import SOURCES, list_or_empty
+from streamwarden.checkpoint.sources import source_entries
+from streamwarden.checkpoint.uris import to_path
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.folder import read_document
+from streamwarden.lifecycle.forks.fork import InputFile
+from streamwarden.lifecycle.forks.scripts import (
+    INDEX,
+    ForkQuery,
+    OutputKind,
+    has_output,
+    input_place,
+    output_place,
+    reads,
+)
+from streamwarden.lifecycle.job_files import has_build
+from streamwarden.lifecycle.location import plain_path
+from streamwarden.lint.facts import JobFacts
+from streamwarden.lint.job_reader import read_job
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+
+
+def is_script(spec: StreamSpec) -> bool:
+    """Whether the stream's job is a script. A job that does not exist is not."""
+    job = Path(spec.job)
+    return job.is_file() and not has_build(job)
+
+
+def without_places(spec: StreamSpec) -> StreamSpec:
+    """The stream as its script runs it: the script has its own sources and sinks, whatever the file declares."""
+    return replace(spec, source=SourceSpec(), sink=SinkSpec(), quarantine=None)
+
+
+def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = "all", at: str | None = None) -> None:
+    """Raises CheckpointError if a fork of the script could not redirect its queries, as far as its text shows, or for a
+    fork that only a job with `build` can have."""
+    where, job = spec.file or spec.name, _text(spec)
+    if rewind not in ("all", None):
+        raise CheckpointError(
+            f"a fork of a script begins with empty checkpoints, and `rewind` is {rewind}",
+            expected="`rewind: all`",
+            where=where,
+            next_step="set `fork.rewind` to `all`; a job with build() can be forked at a committed batch",
+        )
+    if at is not None:
+        raise CheckpointError(
+            f"a fork of a script cannot be at {at}: it is on this host",
+            expected="no `fork.at`",
+            where=where,
+            next_step="remove `fork.at`",
+        )
+    if not has_output(each.format for each in job.sinks):
+        formats = ", ".join(sorted({str(each.format) for each in job.sinks}))
+        raise CheckpointError(
+            f"the script's queries write to {formats}, which keeps no output",
+            expected="a query whose output remains: files, a table, a topic, or a function in foreachBatch",
+            where=spec.job,
+            next_step="drill a stream with an output: there is nothing that a drill could prove here",
+        )
+    for read, written in _chains(spec, job):
+        raise CheckpointError(
+            f"one query of the script reads {read}, and another one writes {written}: a fork redirects what it writes, "
+            "so the first would read what the stream itself wrote",
+            expected="a script whose queries do not read what the others write",
+            where=spec.job,
+            next_step="give each of the two queries a script and a stream, and drill each of them",
+        )
+
+
+def _text(spec: StreamSpec) -> JobFacts:
+    return read_job(spec.job, Path(spec.job).read_text(encoding="utf-8"))
+
+
+def _chains(spec: StreamSpec, job: JobFacts) -> Iterator[tuple[str, str]]:
+    outputs = [place for each in job.named if (place := output_place(spec, each)) is not None]
+    for named in job.inputs:
+        read = input_place(spec, named)
+        yield from ((read, written) for written in outputs if read is not None and reads(read, written))
+
+
+# The input
+
+
+def script_input(spec: StreamSpec) -> list[InputFile] | None:
+    """The files that the script reads, as far as its text or its stream's file names the folders; None: unknown."""
+    declared = [spec.source.path] if spec.source.path is not None else []
+    named = [each.path for each in _text(spec).inputs]
+    if not declared and (not named or None in named):
+        return None
+    places = dict.fromkeys(declared or [str(input_place(spec, each)) for each in _text(spec).inputs])
+    found = {place: _listed(place, spec.storage.connection) for place in places}
+    known = [files for files in found.values() if files is not None]
+    return [file for files in known for file in files] if len(known) == len(found) else None
+
+
+def listed(places: Iterable[str], connection: str | None = None) -> dict[str, list[str]]:
+    """The names of the files that are below these folders now. A place that cannot be listed is left out."""
+    found = {place: _listed(place, connection) for place in places}
+    return {place: [file.name for file in files] for place, files in found.items() if files is not None}
+
+
+def _listed(place: str, connection: str | None) -> list[InputFile] | None:
+    """The files below a folder; None for a place with wildcards, or one that cannot be listed."""
+    return None if set(place) & set("*?[{") else _files(open_path(place, connection))
+
+
+def _files(folder: Location) -> list[InputFile] | None:
+    try:
+        return [
+            InputFile(name, entry.size) for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_")))
+        ]
+    except OSError:
+        return None
+
+
+# The queries
+
+
+def fork_queries(spec: StreamSpec) -> tuple[ForkQuery, ...]:
+    """The queries that the drivers of a script's fork have started, those with an output first, then by their order.
+
+    Empty before the first one started, and for every other stream."""
+    if spec.fork is None:
+        return ()
+    documents = [read_document(each) for each in sorted(Path(spec.fork.output, INDEX).glob("*.json"))]
+    return tuple(sorted((_query(each) for each in documents if each), key=_place))
+
+
+def _query(document: dict[str, Any]) -> ForkQuery:
+    places = {name: tuple(document[name]) for name in ("inputs", "whole")}
+    return ForkQuery(**{**document, **places, "kind": OutputKind(document["kind"])})
+
+
+def _place(query: ForkQuery) -> tuple[bool, int]:
+    return query.kind is OutputKind.NOTHING, query.order
+
+
+def unplanned(query: ForkQuery, connection: str | None = None) -> int:
+    """The files in the folders of a query that none of its batches has planned.
+
+    Raises CheckpointError, also if the query reads something whose files cannot be counted.
+    """
+    found = listed(query.whole, connection)
+    unknown = next((place for place in query.inputs if place not in found), None)
+    if unknown is not None or not found:
+        raise CheckpointError(
+            f"how much of {unknown or 'its input'} the query {query.name} has yet to read is not known",
+            expected="folders of files without wildcards and without options that leave files out",
+            where=query.checkpoint,
+            next_step="drill this script with a fault that does not need to know it, such as `kill_driver`",
+        )
+    return len(unread(query, found))
+
+
+def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
+    """The files of the folders that a query reads as a whole which none of its batches has planned.
+
+    Args:
+        files: folder -> names of files below it; folders that are not there are not compared.
+
+    Raises CheckpointError.
+    """
+    checkpoint = open_path(query.checkpoint)
+    planned = {
+        to_path(file.path)
+        for source in list_or_empty(checkpoint / SOURCES)
+        if source.isdigit()
+        for files in source_entries(checkpoint, int(source)).values()
+        for file in files
+    }
+    wanted = [join(plain_path(place), name) for place in query.whole for name in files.get(place, ())]
+    return [each for each in wanted if each not in planned]

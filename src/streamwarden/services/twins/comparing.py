@@ -1,0 +1,116 @@
+"""Compares the output of a broken fork with its twin's, and two unbroken twins with each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from streamwarden.errors import VerificationError
+from streamwarden.services.twins.keys import RowKey
+from streamwarden.services.verifying.outputs import InputOf, compare_outputs
+from streamwarden.sinks.output import Output
+from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.tolerance import Tolerance
+
+
+def compare(
+    twin: Output,
+    fork: Output,
+    key: RowKey,
+    *,
+    records: int,
+    tolerances: Mapping[str, Tolerance],
+    left_out: Sequence[str] = (),
+    problems: Iterable[str] = (),
+    input_of: InputOf | None = None,
+) -> Reconciliation:
+    """The fork's rows against the twin's.
+
+    Args:
+        problems: what else is wrong with the fork.
+        input_of: the input of a batch of the fork, for the samples.
+
+    Raises VerificationError for a tolerance of a column that is not compared by number.
+    """
+    _require_values(tolerances, key, twin)
+    outcome = compare_outputs(
+        twin,
+        fork,
+        key=key.columns,
+        records=records,
+        tolerances=tolerances,
+        ignored=left_out,
+        notes=fork.notes,
+        input_of=input_of,
+    )
+    types = [problem for name in twin.columns if name not in left_out for problem in _type_problems(name, twin, fork)]
+    return replace(outcome, problems=(*outcome.problems, *types, *problems))
+
+
+def rows_differ(outcome: Reconciliation) -> bool:
+    """Whether a row differs, so that a second twin may explain it."""
+    return bool(outcome.lost or outcome.duplicated or outcome.unexpected or outcome.wrong)
+
+
+def unstable_columns(one: Output, other: Output, key: RowKey, tolerances: Mapping[str, Tolerance]) -> tuple[str, ...]:
+    """The columns in which two unbroken runs of the same batches differ.
+
+    Raises VerificationError if the runs differ in more than values of columns, so that nothing can be proven.
+    """
+    columns = tuple(dict.fromkeys((*one.columns, *other.columns)))
+    if not key.columns:
+        unstable = tuple(name for name in columns if rows_differ(_only(one, other, key, (name,), tolerances)))
+        rest = tuple(name for name in columns if name not in unstable)
+        if not rest or rows_differ(_only(one, other, key, rest, tolerances)):
+            raise _unprovable("whole rows differ, and no column is known to identify a row", key)
+        return unstable
+    keys = _only(one, other, key, key.columns, tolerances)
+    if rows_differ(keys):
+        alone = keys.lost + keys.unexpected + keys.duplicated
+        raise _unprovable(f"{alone} of {keys.expected} keys are in one of the two alone", key)
+    values = (name for name in columns if name not in key.columns)
+    return tuple(name for name in values if _only(one, other, key, (*key.columns, name), tolerances).wrong)
+
+
+def _only(
+    one: Output, other: Output, key: RowKey, columns: Sequence[str], tolerances: Mapping[str, Tolerance]
+) -> Reconciliation:
+    """The comparison of two outputs by some of their columns."""
+    left_out = {*one.columns, *other.columns}.difference(columns)
+    return compare_outputs(one, other, key=key.columns, tolerances=tolerances, ignored=left_out)
+
+
+def _type_problems(name: str, twin: Output, fork: Output) -> list[str]:
+    """A column whose values are equal and whose type is another one. Where nothing is known, everything fits."""
+    expected, found = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
+    if not expected or not found or expected == found:
+        return []
+    mine, its = (" and ".join(sorted(each)) for each in (found, expected))
+    return [f"the column {name} is {mine} in the fork, and {its} in the twin"]
+
+
+def _shown(types: Iterable[ColumnType]) -> set[str]:
+    return {each.shown for each in types}
+
+
+def _require_values(tolerances: Mapping[str, Tolerance], key: RowKey, twin: Output) -> None:
+    for name in tolerances:
+        if not key.columns or name in key.columns or name not in twin.columns:
+            where = "the output has no such column" if name not in twin.columns else key.origin
+            raise VerificationError(
+                f"`verification.tolerance` names {name}, which is not compared as a number: {where}",
+                expected="a column of the output that is not in the key, and a key that identifies a row",
+                where="the drill's file",
+                next_step="correct the column's name, or declare `verification.key`",
+            )
+
+
+def _unprovable(observed: str, key: RowKey) -> VerificationError:
+    return VerificationError(
+        f"exactly-once cannot be proven with a twin: two unbroken runs of the same batches differ ({observed})",
+        expected="two runs of the same batches that write rows with the same keys",
+        where=f"the key {', '.join(key.columns)} ({key.origin})" if key.columns else key.origin,
+        next_step="declare columns that are the same in each run as `verification.key`, or write an oracle for the job "
+        "and set `verification.oracle: job`",
+    )

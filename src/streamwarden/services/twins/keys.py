@@ -1,0 +1,67 @@
+"""By which columns the rows of a fork are compared with those of its twin. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.errors import VerificationError
+from streamwarden.lint.plan_reader import identifying_columns
+from streamwarden.sinks.output import Output
+
+DECLARED: Final = "declared as verification.key"
+WHOLE: Final = "whole rows were compared, as a multiset: no column is known to identify a row"
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """Columns that identify a row of the output; none: whole rows are compared. `origin`: where they come from."""
+
+    columns: tuple[str, ...]
+    origin: str
+
+
+def find_key(declared: Sequence[str], of_sink: Sequence[str], plan: str, output: Output) -> RowKey:
+    """The key of the twin's output: what the drill declares, else what the sink declares, else what the query groups
+    by, else the whole row.
+
+    Only a key that is different in each row of the twin is used: in update mode, for example, a topic has several rows
+    of one group.
+
+    Args:
+        declared: `verification.key`; of_sink: `sink.key`; plan: the query's logical plan.
+
+    Raises VerificationError if the declared key does not identify a row of the twin's output.
+    """
+    if declared:
+        problem = _why_not(declared, output)
+        if problem is not None:
+            raise VerificationError(
+                f"the declared key {', '.join(declared)} does not identify a row: {problem}",
+                expected="columns of the output whose values are different in each row",
+                where="verification.key, compared with the twin's output",
+                next_step="correct it, or remove it: the drill then finds a key, or compares whole rows",
+            )
+        return RowKey(tuple(declared), DECLARED)
+    for key in _candidates(of_sink, plan):
+        if _why_not(key.columns, output) is None:
+            return key
+    return RowKey((), WHOLE)
+
+
+def _candidates(of_sink: Sequence[str], plan: str) -> Iterator[RowKey]:
+    if of_sink:
+        yield RowKey(tuple(of_sink), "the sink's key")
+    columns = identifying_columns(plan)
+    if columns:
+        yield RowKey(columns, "what the query groups by")
+
+
+def _why_not(columns: Sequence[str], output: Output) -> str | None:
+    missing = [name for name in columns if name not in output.columns]
+    if missing:
+        return f"the output has no column {missing[0]} (it has {', '.join(output.columns) or 'none'})"
+    keys = [repr(key) for key, _ in output.keyed(columns, ())]  # as text: a window is a dictionary
+    distinct = len(set(keys))
+    return None if distinct == len(keys) else f"{len(keys)} rows have {distinct} different values"

@@ -1,0 +1,91 @@
+"""Makes the twins of a drill's fork, each with its own checkpoint, input and output, and removes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from streamwarden import disk
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.services.forks.files import remove_folder, require_own
+from streamwarden.services.forks.forks import drop_output, fork
+from streamwarden.services.forks.spec import forked_spec
+from streamwarden.services.twins.running import Twin, end_left
+from streamwarden.stream import StreamSpec
+
+TWIN: Final = "twin"
+"""The folder of the twins, beside the fork's."""
+
+START: Final = "start"
+"""The folder of the fork as it was before its first driver, from which each twin of a rewound fork is made."""
+
+_PROGRAM: Final = "program"
+_SCRATCH: Final = ("input", "checkpoint/state", "checkpoint/*/state", f"{_PROGRAM}/{files.TEMPORARY}")
+"""The parts of a twin that are not evidence. Its logs and its output stay."""
+
+
+def keep_start(fork_spec: StreamSpec, home: Path) -> None:
+    """Keep the fork as it is now: it has taken over batches of its origin, and no driver has run on it.
+
+    Args:
+        home: the folder of the twins.
+
+    Raises what `services.forks.forks.fork` raises.
+    """
+    _made(fork_spec, home, START, rewound=True)
+
+
+def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Twin:
+    """The twin with this number, which begins as the fork began. What a killed attempt left is removed first.
+
+    Args:
+        rewound: the fork took over batches of its origin, as `keep_start` kept them.
+
+    Raises what `services.forks.forks.fork` and `running.end_left` raise.
+    """
+    origin = _forked(fork_spec, home / START) if rewound else fork_spec
+    spec = _made(origin, home, str(number), rewound=rewound)
+    into = home / str(number)
+    return Twin(spec=spec, places=Places.under(str(into)), run=fork_spec, folder=into / _PROGRAM)
+
+
+def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]:
+    """End what still runs for the twins of a fork, and remove their tables, topics and scratch. Returns their names.
+
+    Args:
+        fork_spec: of the fork, or the one that was planned; None: nothing is known, and no twin was made.
+        whole: remove the evidence too.
+
+    Raises CheckpointError if the database or the broker refuses; VerificationError if a process does not end.
+    """
+    require_own(home, below=home.parent)
+    if not home.is_dir():
+        return []
+    removed = []
+    for folder in sorted(each for each in home.iterdir() if each.is_dir()):
+        require_own(folder, below=home.parent)
+        end_left(folder / _PROGRAM)
+        files.tidy(folder / _PROGRAM)
+        if fork_spec is not None and (output := drop_output(_forked(fork_spec, folder))) is not None:
+            removed.append(output)
+        scratch = [folder] if folder.name == START else [each for part in _SCRATCH for each in folder.glob(part)]
+        removed += [str(each.relative_to(home.parent)) for each in scratch if remove_folder(each, below=home.parent)]
+    if whole and remove_folder(home, below=home.parent):
+        removed.append(home.name)
+    return removed
+
+
+def _made(origin: StreamSpec, home: Path, name: str, *, rewound: bool) -> StreamSpec:
+    into = home / name
+    if into.is_dir():
+        end_left(into / _PROGRAM)
+        remove_folder(into, below=home.parent)
+    disk.private_folder(into, below=home.parent)
+    made = fork(origin, into=into, rewind=0 if rewound else "all")
+    return made.spec
+
+
+def _forked(spec: StreamSpec, into: Path) -> StreamSpec:
+    """The spec of a fork in that folder, which names its table or its topic."""
+    return forked_spec(spec, Places.under(str(into)))

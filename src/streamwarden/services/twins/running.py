@@ -1,0 +1,129 @@
+"""Runs a twin: one Spark that executes the batches of a finished run, one by one."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from streamwarden import disk
+from streamwarden.adapters import processes
+from streamwarden.errors import VerificationError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.services.fleet.program import here, run_program
+from streamwarden.stream import StreamSpec
+from streamwarden.units import Seconds
+
+PLAN: Final = "plan.txt"
+LOG: Final = "twin.log"
+TASK: Final = "twin.json"
+DONE: Final = "done.json"
+PROBLEM: Final = "problem.json"
+
+VARIABLE: Final = "STREAMWARDEN_TWIN"
+"""Names the folder of a twin in the environment of each of its processes."""
+
+_END_WITHIN: Final = 30.0
+"""Seconds from SIGKILL until a process must have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """A fork that executes the batches of `run` again.
+
+    Args:
+        spec: its own checkpoint, input and output; places: where these are, on this host.
+        run: the fork whose batches are executed.
+        folder: of the program: its log, its settings and its result.
+    """
+
+    spec: StreamSpec
+    places: Places
+    run: StreamSpec
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """The batches that a twin executed.
+
+    Args:
+        seconds: batch -> how long it took, from laying its plan to its commit.
+        records: input records of all batches, as Spark counts them.
+        plan: the analyzed logical plan of the job's query, as Spark prints it.
+    """
+
+    seconds: dict[int, float]
+    records: int
+    plan: str
+
+
+def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution:
+    """Execute `batches`, in this order.
+
+    Args:
+        within: seconds for all of them, with the start of Spark.
+
+    Raises:
+        VerificationError: a batch could not be executed, or not in time.
+        ProcessError: there is no usable Java, or the jars that the stream needs are not on this host.
+        ConfigError: a connection, or a variable of `spark.env`, is missing.
+    """
+    folder = twin.folder
+    disk.private_folder(folder, below=folder.parent)
+    task = {
+        "run": twin.run.checkpoint,
+        "connection": twin.run.storage.connection,
+        "source": twin.run.source.path,
+        "places": asdict(twin.places),
+        "batches": list(batches),
+    }
+    files.write_document(folder / TASK, task)
+    try:
+        status = run_program("twin", here(twin.spec), folder, reads=twin.run, variable=VARIABLE, within=within)
+    except subprocess.TimeoutExpired as error:
+        raise _none(twin, f"its batches took longer than {within:.0f} s") from error
+    done, problem = files.read_document(folder / DONE), files.read_document(folder / PROBLEM)
+    if done is not None:
+        seconds = {int(batch): float(took) for batch, took in done["seconds"].items()}
+        return Execution(seconds=seconds, records=done["records"], plan=(folder / PLAN).read_text(encoding="utf-8"))
+    if problem is None:
+        raise _none(twin, f"Spark ended with status {status}")
+    at = (
+        "the job could not be started"
+        if problem["batch"] is None
+        else f"batch {problem['batch']} could not be executed"
+    )
+    raise _none(twin, f"{at}: {problem['error']}")
+
+
+def end_left(folder: Path) -> None:
+    """End the processes of a twin whose drill was killed. Raises VerificationError if one does not end."""
+    found = processes.with_variable(VARIABLE, str(folder))
+    for process in found:
+        with contextlib.suppress(PermissionError):
+            processes.signal_one(process, signal.SIGKILL)
+    deadline = time.monotonic() + _END_WITHIN
+    for process in found:
+        if not processes.await_end(process, max(0.0, deadline - time.monotonic())):
+            raise VerificationError(
+                f"the process {process.pid} of a twin is still alive {_END_WITHIN:.0f} s after SIGKILL",
+                expected="a process that ends",
+                where=str(folder),
+                next_step="check whether it hangs in the kernel (`ps`: state D), then heal the drill again",
+            )
+
+
+def _none(twin: Twin, observed: str) -> VerificationError:
+    return VerificationError(
+        f"the twin gives no expectation: {observed}",
+        expected="a job that executes the same batches again",
+        where=str(twin.folder / LOG),
+        next_step="read the log; if the job cannot run twice, write an oracle and set `verification.oracle: job`",
+    )

@@ -1,0 +1,247 @@
+"""What a twin says of the fork of a script: each of its queries is compared by itself, under its name."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.layout import COMMITS, batch_ids, list_or_empty
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.drills.parts import VerificationSpec
+from streamwarden.drills.ports import ForkView
+from streamwarden.drills.twin import TwinReport
+from streamwarden.errors import CheckpointError, ConfigError, ProcessError, VerificationError
+from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
+from streamwarden.services.forks.scripts import fork_queries, unread
+from streamwarden.services.twins import making
+from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
+from streamwarden.services.twins.keys import RowKey, find_key
+from streamwarden.services.twins.laying import batches_of
+from streamwarden.services.twins.running import Twin, execute
+from streamwarden.services.twins.witness import watermark_problems
+from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
+from streamwarden.sinks.output import Output
+from streamwarden.stream import StreamSpec
+from streamwarden.units import Seconds
+from streamwarden.verification.batches import some
+from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.tolerance import Tolerance
+
+QUERIES: Final = "queries"
+"""The note with one sentence for each query."""
+
+_COUNTS: Final = ("expected", "actual", "lost", "duplicated", "unexpected", "wrong")
+
+NOT_COMPARED: Final = Reconciliation(expected=0, actual=0, lost=0, duplicated=0, unexpected=0, wrong=0)
+
+
+@dataclass
+class ScriptWitness:
+    """Compares the fork of a script, whose drivers have ended, with its twins.
+
+    Args:
+        home: the folder of the twins.
+        within: how long each twin may take.
+    """
+
+    fork: ForkView
+    home: Path
+    verification: VerificationSpec
+    within: Seconds
+
+    def report(self) -> TwinReport:
+        """The comparison of each query with a twin, and with a second one if a row differs.
+
+        Raises VerificationError if the twin cannot be made or run, no query has an output, or the batches cannot be
+        repeated.
+        """
+        began = time.monotonic()
+        queries = self._judged()
+        twin, done = self._run(1)
+        verdicts = [self._verdict(query, twin.spec, done) for query in queries]
+        twins = 1
+        if any(rows_differ(each.outcome) for each in verdicts):
+            twins = 2
+            other, _ = self._run(twins)
+            verdicts = [self._again(each, twin.spec, other.spec) for each in verdicts]
+        batches = [batch for each in verdicts for batch in each.batches]
+        left_out = tuple(f"{each.query.name}.{name}" for each in verdicts for name in each.left_out)
+        return TwinReport(
+            first=min(batches),
+            last=max(batches),
+            seconds=round(time.monotonic() - began, 1),
+            twins=twins,
+            key=(),
+            key_from="; ".join(f"{each.query.name}: {_key_text(each.key)}" for each in verdicts),
+            left_out=left_out,
+            alone=True,
+            outcome=together(verdicts),
+        )
+
+    def _judged(self) -> list[ForkQuery]:
+        found = [query for query in fork_queries(self.fork.spec) if query.output is not None]
+        if not found:
+            raise VerificationError(
+                "no query of the script keeps an output",
+                expected="a query that writes files, a table or a topic, or passes its rows to a function",
+                where=self.fork.spec.job,
+                next_step="drill a stream with an output: there is nothing that a drill could prove here",
+            )
+        return found
+
+    def _run(self, number: int) -> tuple[Twin, Mapping[str, Any]]:
+        try:
+            twin = making.make(self.fork.spec, self.home, number, rewound=False)
+            return twin, json.loads(execute(twin, (), within=self.within).plan)
+        except (CheckpointError, ConfigError, ProcessError) as error:
+            raise VerificationError(
+                f"no twin can be made and run: {error.observed}",
+                expected=error.expected,
+                where=error.where,
+                next_step=error.next_step,
+            ) from error
+
+    def _verdict(self, query: ForkQuery, twin: StreamSpec, done: Mapping[str, Any]) -> QueryVerdict:
+        place = open_path(query.checkpoint)
+        batches = batches_of(place, None) if batch_ids(list_or_empty(place / COMMITS)) else []
+        its_query = in_twin(query, twin)
+        mine, its = (_output(each, batches) for each in (query, its_query))
+        facts = done.get(query.name, {"records": 0, "plan": ""})
+        if its.problems:
+            raise VerificationError(
+                f"the output of the query {query.name} in the twin itself is broken: {its.problems[0]}",
+                expected="an output without problems of a fork that no fault hits",
+                where=str(its_query.output),
+                next_step="run the drill again; if it comes back, report it with the script",
+            )
+        problems = []
+        position = log_position(place)
+        if position.gap:
+            problems.append(f"batch {position.planned} was planned and never committed")
+        if not batches:
+            problems.append("no batch was ever committed")
+        elif query.name not in done:
+            problems.append("the script did not start this query in the twin")
+        else:
+            problems += watermark_problems(place, open_path(its_query.checkpoint), batches, frozenset(), facts["plan"])
+        problems += some("file of the input that was never read", unread(query, query.listed))
+        key = find_key((), (), facts["plan"], its)
+        verdict = QueryVerdict(
+            query=query, batches=tuple(batches), key=key, records=facts["records"], problems=tuple(problems), mine=mine
+        )
+        return verdict.compared(its, self._tolerances(its, key))
+
+    def _again(self, verdict: QueryVerdict, one: StreamSpec, other: StreamSpec) -> QueryVerdict:
+        """The verdict without the columns in which two unbroken runs differ."""
+        if not rows_differ(verdict.outcome):
+            return verdict
+        its, second = (_output(in_twin(verdict.query, each), verdict.batches) for each in (one, other))
+        tolerances = self._tolerances(its, verdict.key)
+        return verdict.compared(its, tolerances, unstable_columns(its, second, verdict.key, tolerances))
+
+    def _tolerances(self, output: Output, key: RowKey) -> dict[str, Tolerance]:
+        """Those of the drill's file that concern a number of this query."""
+        return {
+            name: Tolerance(relative=bound)
+            for name, bound in self.verification.tolerance.items()
+            if key.columns and name in output.columns and name not in key.columns
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVerdict:
+    """One query against the twin's.
+
+    Args:
+        batches: the committed ones; key: by which rows were compared; left_out: columns that were not.
+        records: input records of the batches.
+        mine: its output.
+    """
+
+    query: ForkQuery
+    batches: tuple[int, ...]
+    key: RowKey
+    records: int
+    problems: tuple[str, ...]
+    mine: Output
+    left_out: tuple[str, ...] = ()
+    outcome: Reconciliation = NOT_COMPARED
+
+    def compared(
+        self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()
+    ) -> QueryVerdict:
+        """With the comparison of its rows with those of a twin."""
+        outcome = compare(
+            its,
+            self.mine,
+            self.key,
+            records=self.records,
+            tolerances=tolerances,
+            left_out=left_out,
+            problems=self.problems,
+        )
+        return replace(self, left_out=left_out, outcome=outcome)
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is wrong with it. A query may rightly have written no row."""
+        return not (rows_differ(self.outcome) or self.outcome.problems)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, for people."""
+        found = self.outcome
+        what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
+        counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected, {found.wrong} wrong"
+        parts = [f"{counts} in {found.expected:,} rows from {found.records:,} records, {len(self.batches)} batches"]
+        again = found.notes.get(AGAIN_NOTE)
+        if again:
+            parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
+        if self.query.kind is OutputKind.CAPTURE:
+            parts.append(f"what {self.query.instead_of} makes of them is not compared")
+        return f"{what}, in place of {self.query.instead_of}: {'; '.join(parts)}"
+
+
+def in_twin(query: ForkQuery, twin: StreamSpec) -> ForkQuery:
+    """The query of the same name in a twin."""
+    assert twin.fork is not None, "the twin of a script is the fork of one"
+    return replace(
+        query, checkpoint=f"{twin.checkpoint}/{query.name}", output=query.output and f"{twin.fork.output}/{query.name}"
+    )
+
+
+def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
+    return read_query(query, batches) if batches else Output(columns=(), parts=[])
+
+
+def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
+    """The verdicts on all queries as one: the sums of their counts, and what is wrong with each under its name."""
+    outcomes = {each.query.name: each.outcome for each in verdicts}
+    counts = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _COUNTS}
+    kinds = dict.fromkeys(kind for each in outcomes.values() for kind in each.samples)
+    return Reconciliation(
+        **counts,
+        records=max((each.records for each in verdicts), default=0),  # the queries may read the same records
+        samples={kind: tuple(_named(outcomes, partial(_samples, kind))) for kind in kinds},
+        problems=tuple(_named(outcomes, lambda each: each.problems)),
+        notes={QUERIES: {each.query.name: each.sentence for each in verdicts}},
+        evidence={name: each.evidence for name, each in outcomes.items() if each.evidence is not None},
+    )
+
+
+def _samples(kind: str, outcome: Reconciliation) -> Sequence[str]:
+    return outcome.samples.get(kind, ())
+
+
+def _named(outcomes: Mapping[str, Reconciliation], texts: Callable[[Reconciliation], Iterable[str]]) -> Iterator[str]:
+    return (f"{name}: {text}" for name, each in outcomes.items() for text in texts(each))
+
+
+def _key_text(key: RowKey) -> str:
+    return f"rows are identified by {', '.join(key.columns)} ({key.origin})" if key.columns else key.origin

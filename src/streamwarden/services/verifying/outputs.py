@@ -1,0 +1,181 @@
+"""Compares two outputs, column by column: what a run wrote, and what it should have written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from streamwarden.services.verifying.comparables import Comparables, comparables
+from streamwarden.services.verifying.matching import Pair, match, match_rows
+from streamwarden.sinks.output import Output, Part, Row
+from streamwarden.verification.columns import ColumnReport
+from streamwarden.verification.reconciliation import SAMPLES, Reconciliation
+from streamwarden.verification.tolerance import Tolerance
+
+InputOf = Callable[[int], str | None]
+"""The input of a batch as text, such as `flights-0: 500 to 1000`; None if it is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """What a reconciliation compared, so that another program can count again.
+
+    Args:
+        sides: the rows of both outputs.
+        keys, values: names of the columns.
+        whole: the keys are whole rows, and may occur several times.
+        tolerances: value column -> how far its numbers may be from the expected ones.
+        deviations: kind -> some of the rows that deviate, as text: more than the samples.
+        columns: a report on each column, including those that are not judged.
+    """
+
+    sides: Comparables = field(repr=False)
+    keys: Sequence[str]
+    values: Sequence[str]
+    whole: bool = False
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    deviations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    columns: Sequence[ColumnReport] = ()
+
+
+def compare_outputs(
+    expected: Output,
+    actual: Output,
+    *,
+    key: Sequence[str],
+    records: int = 0,
+    tolerances: Mapping[str, Tolerance] | None = None,
+    ignored: Iterable[str] = (),
+    notes: Mapping[str, object] | None = None,
+    input_of: InputOf | None = None,
+) -> Reconciliation:
+    """Reconcile the rows of `actual` with those of `expected`.
+
+    Args:
+        key: the columns that identify a row. Empty: the whole row, as a multiset: a row that is expected three times
+            and came twice is one lost row.
+        records: input records that both outputs come from.
+        ignored: columns that are not compared.
+        input_of: the input of a batch of `actual`, for the samples.
+
+    Raises VerificationError if two expected rows have the same key.
+    """
+    left_out = set(ignored)
+    columns = [name for name in dict.fromkeys((*expected.columns, *actual.columns)) if name not in left_out]
+    return reconcile_outputs(
+        expected,
+        actual,
+        keys=list(key) or columns,
+        values=[name for name in columns if name not in key] if key else [],
+        whole=not key,
+        records=records,
+        tolerances=tolerances or {},
+        notes=notes or {},
+        problems=(*expected.problems, *actual.problems),
+        input_of=input_of,
+    )
+
+
+def reconcile_outputs(
+    expected: Output,
+    actual: Output,
+    *,
+    keys: Sequence[str],
+    values: Sequence[str],
+    whole: bool = False,
+    records: int = 0,
+    tolerances: Mapping[str, Tolerance],
+    notes: Mapping[str, object],
+    problems: Iterable[str] = (),
+    columns: Sequence[ColumnReport] = (),
+    input_of: InputOf | None = None,
+) -> Reconciliation:
+    """Compare by key, as multisets: each expected key once. Values are compared exactly, except in columns that have a
+    tolerance. A key that came twice, once right and once not, is one duplicated and one wrong row.
+
+    Args:
+        whole: the keys are whole rows, and may occur several times.
+        columns: a report on each column; its problem is a problem of the result.
+
+    Raises VerificationError if two expected rows have the same key.
+    """
+    bounds = {name: bound for name, bound in tolerances.items() if name in values}
+    sides = comparables(expected, actual, [*keys, *values], as_numbers=bounds)
+    found = match_rows(sides, keys) if whole else match(sides, keys, values, bounds)
+    show = _Samples(expected, actual, keys, values, input_of)
+    return Reconciliation(
+        expected=expected.count,
+        actual=actual.count,
+        lost=found.lost,
+        duplicated=found.duplicated,
+        unexpected=found.unexpected,
+        wrong=found.wrong,
+        records=records,
+        repeated=actual.repeated,
+        samples={kind: tuple(map(show.with_origin, pairs[:SAMPLES])) for kind, pairs in found.examples.items()},
+        notes=notes,
+        problems=(*problems, *(column.problem for column in columns if column.problem is not None)),
+        columns=tuple(columns),
+        evidence=Evidence(
+            sides=sides,
+            keys=keys,
+            values=values,
+            whole=whole,
+            tolerances=bounds,
+            deviations={kind: list(map(show, pairs)) for kind, pairs in found.examples.items()},
+            columns=columns,
+        ),
+    )
+
+
+class _Samples:
+    """Shows rows as text."""
+
+    def __init__(
+        self, expected: Output, actual: Output, keys: Sequence[str], values: Sequence[str], input_of: InputOf | None
+    ) -> None:
+        self._expected = expected
+        self._actual = actual
+        self._keys = keys
+        self._values = values
+        self._input_of = input_of
+
+    def __call__(self, pair: Pair) -> str:
+        """`(key): (values)`, with the expected values of a row that is wrong."""
+        if pair.actual is None:
+            assert pair.expected is not None  # a row is on one side at least
+            return self._shown(*self._expected.locate(pair.expected))
+        text = self._shown(*self._actual.locate(pair.actual))
+        if pair.expected is None:
+            return text
+        part, at = self._expected.locate(pair.expected)
+        return f"{text}, expected {_text(part.row(at, self._values))}"
+
+    def with_origin(self, pair: Pair) -> str:
+        """The row, the batch that wrote it, and that batch's input, as far as these are known."""
+        batch = None if pair.actual is None else self._batch(*self._actual.locate(pair.actual))
+        if batch is None:
+            return self(pair)
+        read = None if self._input_of is None else self._input_of(batch)
+        return f"{self(pair)}; written by batch {batch}" + ("" if read is None else f", which read {read}")
+
+    def _shown(self, part: Part, at: int) -> str:
+        key = part.row(at, self._keys)
+        if not self._values:  # a whole row: without a key the names of its columns tell the values apart
+            return _text(tuple(f"{name}={value}" for name, value in zip(self._keys, key, strict=True)))
+        return f"{_text(key)}: {_text(part.row(at, self._values))}"
+
+    def _batch(self, part: Part, at: int) -> int | None:
+        if part.batches is not None:
+            batch: int | None = part.batches[at].as_py()
+            return batch
+        return None if part.file is None else self._file_batches.get(part.file)
+
+    @cached_property
+    def _file_batches(self) -> Mapping[str, int]:
+        return self._actual.file_batches()
+
+
+def _text(values: Row) -> str:
+    return "(" + ", ".join(str(value) for value in values) + ")"

@@ -1,0 +1,187 @@
+"""Reads what an audit needs out of the plan of a job's query: the operator that keeps state, and the rows below it.
+
+A job's `build` is called with the streaming readers replaced by readers of what the audited batches read. The analyzed
+plan of the batch query that it returns has the same operator. Each row carries one more column, AUDIT, from its source
+up to the operator: the file that it comes from. It gives the batch that read the row, and so the watermark of the batch
+before, which decides whether the row is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+AUDIT: Final = "__streamwarden_audit"
+"""The column that each row carries: the URI of the file that it comes from."""
+
+DELAY: Final = "spark.watermarkDelayMs"
+"""Metadata of the column that has a watermark, in the plan of a streaming query."""
+
+_THROUGH: Final = frozenset({"CollectMetrics", "EventTimeWatermark", "SubqueryAlias"})
+"""Nodes below the operator that neither change nor drop a row."""
+
+_ADDED: Final = frozenset({"Count", "Sum"})
+"""Aggregates whose results for two sets of rows add up to the result for both."""
+
+
+class CannotBalance(Exception):
+    """Why the audit cannot balance this query, in words for a person."""
+
+
+@dataclass(frozen=True)
+class Catalyst:
+    """Spark's own plans and expressions, as far as an audit uses them. The classes are internal to Spark."""
+
+    spark: SparkSession
+
+    @property
+    def _jvm(self) -> Any:
+        return self.spark._jvm
+
+    def plan(self, frame: DataFrame) -> Any:
+        """The analyzed plan without aliases of its parts."""
+        analyzed = frame._jdf.queryExecution().analyzed()
+        return self._jvm.org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases.apply(analyzed)
+
+    def merged(self, plan: Any) -> Any:
+        """The plan with each projection merged into the projection or aggregation below it."""
+        return self._jvm.org.apache.spark.sql.catalyst.optimizer.CollapseProject.apply(plan, True)
+
+    def frame(self, plan: Any) -> DataFrame:
+        """The rows of a plan."""
+        from pyspark.sql.classic.dataframe import DataFrame
+
+        dataset = self._jvm.org.apache.spark.sql.classic.Dataset
+        return DataFrame(dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
+    def column(self, expression: Any) -> Column:
+        """An expression over the rows of its plan."""
+        from pyspark.sql.classic.column import Column
+
+        return Column(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+    def tagged(self, node: Any) -> Any:
+        """The plan with the column AUDIT in its output. Raises CannotBalance if a step does not pass it on."""
+        if self.tag(node) is not None:
+            return node
+        name = kind(node)
+        below = children(node)
+        if name in _THROUGH:
+            return self.tagged(below[0])
+        if not below:
+            return node
+        above = [self.tagged(each) for each in below]
+        tag = next((found for each in above if (found := self.tag(each)) is not None), None)
+        if name == "Project" and tag is not None:
+            return self._logical.Project(self.seq([*elements(node.projectList()), tag]), above[0])
+        if name == "Expand" and tag is not None:  # a sliding window: a row becomes one for each of its windows
+            projections = [self.seq([*elements(each), tag]) for each in elements(node.projections())]
+            return self._logical.Expand(self.seq(projections), self.seq([*elements(node.output()), tag]), above[0])
+        made = node.withNewChildren(self.seq(above))
+        if tag is not None and self.tag(made) is None:
+            raise CannotBalance(f"the step {name} below the operator does not pass on which batch read a row")
+        return made
+
+    def tag(self, plan: Any) -> Any | None:
+        """The attribute AUDIT of a plan's output; None if it has none."""
+        return next((each for each in elements(plan.output()) if each.name() == AUDIT), None)
+
+    @property
+    def _logical(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.plans.logical
+
+    def seq(self, values: Sequence[Any]) -> Any:
+        """A Scala sequence."""
+        return self._jvm.PythonUtils.toSeq(list(values))
+
+
+def kind(node: Any) -> str:
+    """The name of the node's class."""
+    return str(node.getClass().getSimpleName()).rstrip("$")
+
+
+def elements(seq: Any) -> list[Any]:
+    """The elements of a Scala sequence."""
+    return [seq.apply(index) for index in range(seq.size())]
+
+
+def children(node: Any) -> list[Any]:
+    """The children of a plan or an expression."""
+    return elements(node.children())
+
+
+def within(expression: Any) -> Iterator[Any]:
+    """The expression and all its parts."""
+    yield expression
+    for each in children(expression):
+        yield from within(each)
+
+
+def is_aggregate(expression: Any) -> bool:
+    """Whether it is a call of an aggregate function."""
+    return kind(expression) == "AggregateExpression"
+
+
+def function_of(aggregate: Any) -> str:
+    """`Count`, `Sum`, …"""
+    return kind(aggregate.aggregateFunction())
+
+
+def is_additive(expression: Any) -> bool:
+    """Whether the results for two sets of rows add up to the result for both: counts, sums, and their differences."""
+    parts = children(expression)
+    match kind(expression):
+        case "Alias" | "UnaryMinus" | "Cast":
+            return is_additive(parts[0])
+        case "AggregateExpression":
+            return function_of(expression) in _ADDED and not expression.isDistinct()
+        case "Coalesce":
+            return len(parts) == 2 and is_additive(parts[0]) and _is_zero(parts[1])
+        case "Add" | "Subtract":
+            return all(is_additive(each) for each in parts)
+        case _:
+            return False
+
+
+def _is_zero(expression: Any) -> bool:
+    plain = children(expression)[0] if kind(expression) == "Cast" else expression
+    return kind(plain) == "Literal" and plain.value() is not None and float(str(plain.value())) == 0
+
+
+def counts_rows(expression: Any) -> bool:
+    """Whether it is `count(*)`."""
+    plain = children(expression)[0] if kind(expression) == "Alias" else expression
+    if not is_aggregate(plain) or function_of(plain) != "Count" or plain.isDistinct() or plain.filter().isDefined():
+        return False
+    return all(kind(each) == "Literal" for each in children(plain.aggregateFunction()))
+
+
+def distinct_aggregates(expressions: Sequence[Any]) -> list[Any]:
+    """The aggregates in the order in which Spark keeps their buffers: each once, by first occurrence."""
+    found: list[Any] = []
+    for expression in expressions:
+        for each in within(expression):
+            if is_aggregate(each) and position(each, found) is None:
+                found.append(each)
+    return found
+
+
+def position(expression: Any, known: Sequence[Any]) -> int | None:
+    """Where an expression with the same meaning is in `known`; None if it is not."""
+    canonical = expression.canonicalized()
+    return next((index for index, each in enumerate(known) if canonical.equals(each.canonicalized())), None)
+
+
+def substituted(expression: Any, catalyst: Catalyst, replace: Callable[[Any], Any | None]) -> Any:
+    """The expression with each part that `replace` knows replaced by what it returns."""
+    found = replace(expression)
+    if found is not None:
+        return found
+    parts = children(expression)
+    if not parts:
+        return expression
+    return expression.withNewChildren(catalyst.seq([substituted(each, catalyst, replace) for each in parts]))

@@ -1,0 +1,268 @@
+"""The law of an audit: what a query began with and read is what it wrote and still holds.
+
+For the batches after M up to N of a query: state after M + input = output + state after N, for each entry (a group with
+its window) and each amount (a count or a sum of its output). Input are the rows that were not late: a row of batch b is
+late if its window ended at or before the watermark of batch b - 1. The counts alone would miss two groups whose values
+were swapped, therefore each amount has to balance in each entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final
+
+__all__ = ["Audit", "Entry", "Outcome", "Range"]
+
+BEFORE: Final = ("opening", "input")
+"""State after M, and the input that was not late."""
+AFTER: Final = ("output", "closing")
+"""The output, and the state after N."""
+DROPPED: Final = "dropped"
+"""The input that was late. It is counted, and it is on neither side of the law."""
+GROUPS: Final = "groups"
+"""Not an amount: whether the entry is there. An entry is in the output once or in the state once, never in both."""
+FRACTION: Final = 1e-6
+"""Relative difference up to which two sums of FLOAT or DOUBLE are equal: they depend on the order of the addition."""
+
+Amount = int | float | Decimal
+Sides = Mapping[str, Mapping[str, Amount | None]]
+
+
+class Outcome(StrEnum):
+    BALANCED = "balanced"
+    UNBALANCED = "not balanced"
+    UNDECIDED = "not audited"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The batches that an audit covers: those after `after` up to `upto`. `after` is -1 for a query's first batch."""
+
+    after: int
+    upto: int
+
+    @property
+    def batches(self) -> range:
+        return range(self.after + 1, self.upto + 1)
+
+    def __contains__(self, other: Range) -> bool:
+        return self.after <= other.after and other.upto <= self.upto
+
+    def __str__(self) -> str:
+        return f"batch {self.upto}" if len(self.batches) == 1 else f"batches {self.after + 1} to {self.upto}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry that does not balance.
+
+    Args:
+        key: column -> value, as text.
+        sides: side -> amount -> number.
+        batch: the batch that has to write it: the first one whose watermark passed its end. None: none has to yet, or
+            the watermark does not decide it.
+        exclusive: see `differences`.
+    """
+
+    key: Mapping[str, Any]
+    sides: Sides
+    batch: int | None = None
+    exclusive: bool = True
+
+    @property
+    def differences(self) -> dict[str, Amount]:
+        return differences(self.sides, exclusive=self.exclusive)
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{name} {value}" for name, value in self.key.items()) or "the one group"
+        parts = []
+        for name, by in self.differences.items():
+            if name == GROUPS:
+                parts.append("the group is missing" if by > 0 else "the group is there too often")
+            else:
+                parts.append(f"{name} {-by:+,}")
+        at = f" (batch {self.batch})" if self.batch is not None else ""
+        return f"{named}{at}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The result of an audit.
+
+    Args:
+        stream: its name.
+        range: the audited batches; None if there are none.
+        unit: what `counts` counts.
+        operator: what keeps the state, in words.
+        amounts: output columns that were balanced; counts: the one of them that counts input rows.
+        left_out: output column -> why it was not balanced.
+        entries: groups that were compared; unbalanced: those that do not balance; worst: some of them; unsure: those
+            that cannot be judged, because Spark does not define which of their rows it takes.
+        read: input rows, of an operator that neither writes nor keeps each row; None: the totals show them.
+        totals: side -> amount -> sum over all entries.
+        problems: deviations that the logs show by themselves.
+        impossible: why nothing was balanced.
+    """
+
+    stream: str
+    range: Range | None
+    operator: str = ""
+    amounts: Sequence[str] = ()
+    counts: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    entries: int = 0
+    unbalanced: int = 0
+    worst: Sequence[Entry] = ()
+    unsure: int = 0
+    read: int | None = None
+    unit: str = "rows"
+    totals: Sides = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    impossible: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.unbalanced or self.problems:
+            return Outcome.UNBALANCED
+        return Outcome.UNDECIDED if self.impossible else Outcome.BALANCED
+
+    @property
+    def batches(self) -> list[int]:
+        """The batches that have to write the named entries that do not balance."""
+        return sorted({each.batch for each in self.worst if each.batch is not None})
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in one sentence."""
+        if self.outcome is Outcome.UNDECIDED:
+            return f"the audit of {self.stream} cannot balance its books: {self.impossible}"
+        if self.outcome is Outcome.UNBALANCED:
+            causes = list(self.problems[:1])
+            if self.unbalanced:
+                causes.append(f"{self.unbalanced:,} of {self.entries:,} groups do not balance; {self.worst[0]}")
+            return f"the books of {self.stream} do not balance over {self.range}: {'; '.join(causes)}"
+        return f"the books of {self.stream} balance over {self.range}: {self.equation}"
+
+    @property
+    def equation(self) -> str:
+        """The totals: of the rows if the output counts them, otherwise of the groups and the first sum."""
+        name = self.counts or (self.amounts[0] if self.amounts else GROUPS)
+        unit = self.unit if self.counts else name
+
+        def of(side: str) -> str:
+            return f"{self.totals.get(side, {}).get(name) or 0:,}"
+
+        if self.read is not None:
+            totals = [self.totals.get(side, {}).get(name) or 0 for side in ("input", DROPPED)]
+            return (
+                f"{self.read:,} {unit} in = {of('output')} in the output + {self.read - sum(totals):,} repeated + "
+                f"{of(DROPPED)} dropped as late"
+            )
+        opening = f"{of('opening')} in the state before + " if "opening" in self.totals else ""
+        return (
+            f"{opening}{of('input')} {unit} in = {of('output')} in the output + {of('closing')} in the state; "
+            f"{of(DROPPED)} dropped as late"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "stream": self.stream,
+            "outcome": self.outcome.value,
+            "sentence": self.sentence,
+            "after": self.range.after if self.range else None,
+            "upto": self.range.upto if self.range else None,
+            "operator": self.operator,
+            "balanced_columns": list(self.amounts),
+            "counts_rows": self.counts,
+            "not_balanced_columns": dict(self.left_out),
+            "entries": self.entries,
+            "unbalanced": self.unbalanced,
+            "not_judged": self.unsure,
+            "rows_read": self.read,
+            "batches": self.batches,
+            "worst": [
+                {
+                    "key": dict(each.key),
+                    "batch": each.batch,
+                    "differences": {name: _plain(by) for name, by in each.differences.items()},
+                    "sides": _plain_sides(each.sides),
+                }
+                for each in self.worst
+            ],
+            "totals": _plain_sides(self.totals),
+            "problems": list(self.problems),
+            "impossible": self.impossible,
+        }
+
+
+def differences(sides: Sides, *, exclusive: bool = True) -> dict[str, Amount]:
+    """Amount -> what is missing after (negative: too much), for each amount of one entry that does not balance.
+
+    Args:
+        exclusive: the entry is a group: it is there once, in the output or in the state.
+    """
+    names = dict.fromkeys(name for amounts in sides.values() for name in amounts if name != GROUPS)
+    found: dict[str, Amount] = {}
+    for name in names:
+        before, after = (_sum(sides, side, name) for side in (BEFORE, AFTER))
+        if not _equal(before, after):
+            found[name] = before - after
+    there = max(_sum(sides, (side,), GROUPS) for side in BEFORE) if exclusive else 0
+    after = _sum(sides, AFTER, GROUPS) if exclusive else 0
+    return found if there == after else {**found, GROUPS: there - after}
+
+
+def audited_range(offsets: Collection[int], commits: Collection[int], last: int | None = None) -> Range | None:
+    """The batches to audit: up to the newest committed one, from the first one whose input and state are known.
+
+    If the logs no longer begin with batch 0, Spark purges the oldest ones while the audit reads. Then it begins in the
+    middle of what is kept.
+
+    Args:
+        offsets, commits: batches whose files are kept.
+        last: audit at most so many batches.
+    """
+    if not commits:
+        return None
+    upto = max(commits)
+    first = upto
+    while first - 1 in offsets:
+        first -= 1
+    after = -1 if first == 0 else first + (upto - first) // 2
+    if last is not None:
+        after = max(after, upto - last)
+    return Range(after=after, upto=upto) if after < upto else None
+
+
+def writing_batch(end_ms: int | None, marks: Mapping[int, int], batches: range) -> int | None:
+    """The first of `batches` whose watermark passed `end_ms`: it has to write the window.
+
+    Args:
+        marks: batch -> watermark, Unix milliseconds.
+    """
+    if end_ms is None:
+        return None
+    return next((batch for batch in batches if marks.get(batch, 0) >= end_ms), None)
+
+
+def _sum(sides: Sides, names: Sequence[str], amount: str) -> Any:
+    """A sum of numbers of one type: those of an amount are all whole, all decimal, or all floating."""
+    return sum((value for name in names if (value := sides.get(name, {}).get(amount)) is not None), start=0)
+
+
+def _equal(one: Amount, other: Amount) -> bool:
+    if isinstance(one, float) or isinstance(other, float):
+        return math.isclose(one, other, rel_tol=FRACTION)
+    return one == other
+
+
+def _plain(value: Amount | None) -> int | float | str | None:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _plain_sides(sides: Sides) -> dict[str, dict[str, int | float | str | None]]:
+    return {side: {name: _plain(value) for name, value in amounts.items()} for side, amounts in sides.items()}

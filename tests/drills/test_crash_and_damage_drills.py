@@ -1,0 +1,155 @@
+"""Kills at a named moment, drivers that are replaced, damaged checkpoints, a store that is away: with real Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.parts import CheckpointTarget, FaultKind, FileDamage, KillMoment
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.folder import read_outcome
+from streamwarden.services.replay.replay import replay
+from support.drill_project import drill_project, run_drill
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 12_000
+BATCHES = 8
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12,000 flights in 24 files."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=500, limit=RECORDS)
+    return folder
+
+
+def assert_right(run: DrillRun) -> None:
+    assert run.passed, run.reason
+    counts = run.facts["reconciliation"]
+    assert [counts[kind] for kind in ("lost", "duplicated", "unexpected", "wrong")] == [0, 0, 0, 0]
+    assert counts["records"] == RECORDS
+    assert counts["expected"] > 1000
+
+
+def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
+    """After the state's files and before the sink's: the shortest of the moments."""
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.KILL_DRIVER,
+        options={"moment": KillMoment.AFTER_STATE},
+        batches=BATCHES,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_right(run)
+        traces = run.facts["fault"]["evidence"]["traces"]
+        assert (traces["state"] > 0, traces["files"], traces["listed"], traces["committed"]) == (True, 0, False, False)
+
+
+def test_a_changelog_that_is_cut_off_is_refused_and_the_copy_brings_everything_back(
+    tmp_path: Path, flights: Path
+) -> None:
+    """Exit, supervision and check report it, and the refused start has left nothing behind."""
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.CHECKPOINT_DAMAGE,
+        options={"target": CheckpointTarget.CHANGELOG, "damage": FileDamage.TRUNCATED},
+        batches=BATCHES,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_right(run)
+        proof, refusal = run.facts["fault"], run.facts["told"]
+        (harmed,) = proof["evidence"]["harmed"]
+        assert harmed["path"].endswith(".changelog")
+        assert 0 < harmed["after"] < harmed["before"]
+        assert proof["evidence"]["foretold"] == "refuses"
+        assert refusal["holds"]
+        assert refusal["error_class"].startswith("CANNOT_LOAD_STATE_STORE")
+        assert "streamwarden inspect" in refusal["next_step"]
+        fork = workspace.data / "drills" / run.run_id / "fork"
+        assert not (fork / "checkpoint-copy").exists()
+
+
+def test_a_driver_that_goes_on_after_it_was_replaced_writes_nothing_twice(tmp_path: Path, flights: Path) -> None:
+    """It stands still in mid-batch until the lease has expired and another driver has committed that batch."""
+    with drill_project(
+        tmp_path, inputs=flights, fault=FaultKind.FREEZE_DRIVER, batches=BATCHES, min_records=RECORDS
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_right(run)
+        proof, recovery = run.facts["fault"], run.facts["recovery"]
+        assert proof["evidence"]["stood_still"]
+        assert proof["evidence"]["redone"]
+        assert proof["evidence"]["successor"]["driver_id"] == recovery["driver_id"] != proof["driver_id"]
+        assert proof["evidence"]["successor"]["token"] > proof["evidence"]["token"]
+        outcome = read_outcome(Path(workspace.store.drivers.get(proof["driver_id"]).folder))
+        assert outcome is not None
+        assert outcome.kind is ExitKind.FENCED
+
+
+HOLD = """\
+import os, sqlite3, sys, time
+ready, done = os.pipe()
+if os.fork():
+    os.close(done)
+    os.read(ready, 1)
+    os._exit(0)
+os.setsid()
+store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
+store.execute("BEGIN EXCLUSIVE")
+open("holder", "w").write(str(os.getpid()))
+os.write(done, b"1")
+os.close(done)
+time.sleep(120)
+"""
+
+
+def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> None:
+    """Another process holds the only lock of the SQLite store, in which the drill keeps its journal."""
+    (tmp_path / "hold.py").write_text(HOLD)
+    down = f"[{sys.executable}, hold.py, {tmp_path / 'var' / 'streamwarden.db'}]"
+    up = "[sh, -c, 'kill $(cat holder) || true']"
+    with drill_project(
+        tmp_path,
+        inputs=flights,
+        fault=FaultKind.SERVICE_OUTAGE,
+        outage=f"{{service: store, down: {down}, up: {up}, lasts: 6s}}",
+        batches=12,
+        min_records=RECORDS,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_right(run)
+        proof, recovery = run.facts["fault"], run.facts["recovery"]
+        assert proof["evidence"]["went_on"]
+        assert not recovery["restarted"]
+
+
+def test_a_stream_refuses_to_run_a_batch_whose_file_is_gone(tmp_path: Path, flights: Path) -> None:
+    """Spark alone would commit it without the rows of that file."""
+    with drill_project(
+        tmp_path, inputs=flights, fault=FaultKind.INPUT_GONE, batches=BATCHES, min_records=RECORDS
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_right(run)
+        (gone,) = run.facts["fault"]["evidence"]["files_gone"]
+        refusal = run.facts["told"]
+        assert refusal["error_class"] == "InputGone"
+        assert gone in refusal["message"]
+
+
+def test_a_sink_whose_folder_takes_no_files_fails_and_a_restart_cures_it(tmp_path: Path, flights: Path) -> None:
+    with drill_project(
+        tmp_path, inputs=flights, fault=FaultKind.SINK_FAILING, batches=BATCHES, min_records=RECORDS
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_right(run)
+        assert run.facts["fault"]["evidence"]["exit"] == "failed"
+        assert run.facts["recovery"]["restarted"]

@@ -1,0 +1,156 @@
+"""Drills of an unmodified script with two queries, with real Spark: each query is judged, and a lost row is named.
+
+The script names its own places and nothing of Streamwarden, and its source would delete the files that it has read. Its
+file declares no source, no sink and no oracle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streamwarden.drills.journal import DrillRun
+from streamwarden.services.workspace import Workspace
+from support.drill_project import processes_of, run_drill
+from support.drivers import QUICK, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
+
+FILES, ROWS = 8, 50
+LOST = FILES * ROWS - 1
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.appName("clicks").getOrCreate()
+clicks = (
+    spark.readStream.schema("id BIGINT, page INT, at TIMESTAMP")
+    .option("cleanSource", "delete")
+    .json("input/clicks")
+)
+by_page = (
+    clicks.withWatermark("at", "10 seconds").groupBy(F.window("at", "1 minute"), "page").agg(F.count("*").alias("n"))
+)
+
+
+def alert(batch, number):
+    batch.write.mode("append").parquet("output/alerts")
+
+
+{seed}
+(
+    by_page.writeStream.queryName("by_page").format("parquet").option("path", "output/by_page")
+    .option("checkpointLocation", "checkpoints/by_page").trigger(processingTime="5 seconds").start()
+)
+clicks.select("id").writeStream.foreachBatch(alert).option("checkpointLocation", "checkpoints/alerts").start()
+spark.streams.awaitAnyTermination()
+"""
+
+SEED = f"""
+lives = Path("lives")
+lives.write_text((lives.read_text() if lives.exists() else "") + "x")
+if len(lives.read_text()) == 2:
+    clicks = clicks.where("id <> {LOST}")  # the driver after the crash loses a row; the twin, the third life, does not
+"""
+
+STREAM = f"""
+name: clicks
+job: spark_jobs/clicks.py
+checkpoint: checkpoints/clicks
+queries: {{by_page: checkpoints/by_page, alerts: checkpoints/alerts}}
+state: {{shuffle_partitions: 1}}
+spark: {json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK})}
+"""
+
+DRILL = f"""
+name: kill
+stream: clicks
+fault: {{kind: kill_driver, attempts: 3, within: 2m}}
+fork: {{rewind: all, batches: {FILES}}}
+steady_state: {{min_batches: 1, within: 3m}}
+recovery: {{target: 3m, deadline: 4m}}
+verification: {{min_records: {FILES * ROWS}}}
+"""
+
+
+@contextmanager
+def clicks_project(root: Path, seed: str = "") -> Iterator[Workspace]:
+    for path, text in (
+        ("spark_jobs/clicks.py", SCRIPT.format(seed=seed)),
+        ("config/streams/clicks.yaml", STREAM),
+        ("config/drills/kill.yaml", DRILL),
+        ("var/output/by_page/part", "of the stream itself"),
+        ("var/checkpoints/by_page/metadata", "of the stream itself"),
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    folder = root / "var/input/clicks"
+    folder.mkdir(parents=True)
+    for number in range(FILES):
+        rows = [
+            {"id": number * ROWS + row, "page": row % 4, "at": f"2026-01-01T00:{number:02d}:{row:02d}Z"}
+            for row in range(ROWS)
+        ]
+        file = folder / f"{number:03d}.json"
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+    with Workspace.open(project=root, data=root / "var") as workspace:
+        yield workspace
+    until("the end of every process", lambda: processes_of(root) == [], timeout=60)
+
+
+def own_files(root: Path) -> dict[str, bytes]:
+    """Every file of the stream's own places."""
+    places = (root / "var" / name for name in ("input", "output", "checkpoints"))
+    return {str(path): path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()}
+
+
+def report(workspace: Workspace, run: DrillRun) -> str:
+    return (workspace.data / "drills" / run.run_id / "report.md").read_text()
+
+
+def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) -> None:
+    with clicks_project(tmp_path) as workspace:
+        before = own_files(tmp_path)
+        run = run_drill(workspace, name="kill")
+        assert run.passed, run.reason
+        assert own_files(tmp_path) == before, "the stream's own places are as they were"
+        twin = run.facts["twin"]
+        counts, queries = twin["outcome"], twin["outcome"]["notes"]["queries"]
+        assert sorted(queries) == ["alerts", "by_page"]
+        assert [counts[kind] for kind in ("lost", "duplicated", "unexpected", "wrong")] == [0, 0, 0, 0]
+        assert counts["expected"] == counts["actual"] > FILES * ROWS
+        assert "0 lost, 0 duplicated, 0 unexpected, 0 wrong in 400 rows from 400 records" in queries["alerts"]
+        assert "the function that the script passes to foreachBatch" in queries["alerts"]
+        assert run.facts["fault"]["landed"]
+        assert run.facts["fork"]["unseen"] == FILES
+        assert [each.name for each in workspace.store.queries.of(run.facts["fork"]["stream"])] == ["alerts", "by_page"]
+        shown = report(workspace, run)
+        assert "query alerts" in shown
+        assert "query by_page" in shown
+        home = workspace.data / "drills" / run.run_id
+        assert not list(home.glob("*/checkpoint/*/state"))
+        assert list(home.glob("fork/output/by_page/_spark_metadata"))
+
+
+def test_a_row_that_the_recovery_of_a_script_loses_is_named(tmp_path: Path) -> None:
+    with clicks_project(tmp_path, SEED) as workspace:
+        run = run_drill(workspace, name="kill")
+        assert run.deviated, run.reason
+        counts = run.facts["twin"]["outcome"]
+        assert counts["lost"] == 1
+        (row,) = counts["samples"]["lost"]
+        assert "alerts" in row
+        assert f"id={LOST}" in row
+        assert "1 lost" in counts["notes"]["queries"]["alerts"]
+        assert "0 lost" in counts["notes"]["queries"]["by_page"]
+        assert not run.facts["judgement"]["success"]
+        assert f"id={LOST}" in report(workspace, run)

@@ -1,0 +1,37 @@
+"""A short soak: ten kills at random moments of one stream, and not a row lost, duplicated or wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SOAK = Path(__file__).parents[2] / "benchmarks" / "soak" / "run.py"
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def soak() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("soak", SOAK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["soak"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_ten_kills_change_no_row(soak: ModuleType) -> None:
+    runs = soak.soak(None, KILLS, random.Random(1), records=60_000)
+    kills = [kill for run in runs for kill in run.kills]
+    assert len(kills) == KILLS
+    assert sum(len(run.recoveries) for run in runs) == KILLS
+    for run in runs:
+        assert run.outcome.exactly_once, soak.summary(run.outcome)
+    assert any("no batch was planned" not in kill.window for kill in kills), "no kill fell into a batch"

@@ -1,0 +1,114 @@
+"""Drills that a twin judges alone, with real Spark: no oracle is needed, and each kind of damage is named.
+
+The controls that the job's own oracle judges too are in test_negative_controls.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from streamwarden.drills.faults import FAULTS, FaultContext, KillDriver
+from streamwarden.drills.faults.base import Fault
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.report import verdict_word
+from streamwarden.drills.waiting import wait_for
+from streamwarden.services.replay.replay import replay
+from support.drill_project import drill_project, run_drill
+from support.drivers import QUICK
+
+pytestmark = pytest.mark.spark
+
+FEW = 12_000
+BATCHES = 8
+SECRET = "hunter2-hunter2"
+WITH_A_SECRET = json.dumps(
+    {"master": "local[2]", "driver_memory": "1 GB", "conf": {**QUICK, "spark.ssl.keyPassword": SECRET}}
+)
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12,000 flights in 24 files."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=500, limit=FEW)
+    return folder
+
+
+def drilled(tmp_path: Path, flights: Path, job: str = "flight_departures", fault: Fault | None = None) -> DrillRun:
+    """The drill `kill_driver` of a stream whose job has no oracle."""
+    few = {"batches": BATCHES, "min_records": FEW, "oracle": "auto", "job": job, "spark": WITH_A_SECRET}
+    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, **few) as workspace:
+        shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
+        return run_drill(workspace, FAULTS if fault is None else {FaultKind.KILL_DRIVER: fault})
+
+
+def test_a_stream_without_an_oracle_is_drilled(tmp_path: Path, flights: Path) -> None:
+    run = drilled(tmp_path, flights)
+    assert run.passed, run.reason
+    twin, counts = run.facts["twin"], run.facts["reconciliation"]
+    assert twin["outcome"] == counts
+    assert [counts[kind] for kind in ("lost", "duplicated", "unexpected", "wrong")] == [0, 0, 0, 0]
+    assert counts["expected"] == counts["actual"] > 1_000
+    assert counts["records"] == FEW
+    assert (twin["alone"], twin["twins"], twin["left_out"]) == (True, 1, [])
+    assert twin["key"] == ["window_start", "origin", "carrier"]
+    assert run.facts["judgement"]["success"]
+    home = tmp_path / "var" / "drills" / run.run_id / "twin" / "1"
+    assert (home / "output" / "_spark_metadata").is_dir(), "the twin's output is evidence"
+    for scratch in ("input", "checkpoint/state", "program/tmp"):
+        assert not (home / scratch).exists()
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+    private = [path for path in files if path.parent.name == "program"]
+    assert {"spec.json", "spark.properties", "twin.log", "twin.json", "plan.txt", "done.json"} == {
+        path.name for path in private
+    }
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+
+
+def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path) -> None:
+    """Its batches are numbered from one again after the kill, and the first of them loses a row. Two unbroken twins
+    agree with each other, so that nothing is left out."""
+    run = drilled(tmp_path, flights, job="remembers_in_python")
+    assert verdict_word(run) == "DEVIATED", run.reason
+    counts, twin = run.facts["reconciliation"], run.facts["twin"]
+    assert (counts["lost"], counts["duplicated"], counts["unexpected"]) == (1, 0, 0)
+    assert counts["wrong"] > 100
+    assert (twin["twins"], twin["left_out"]) == (2, [])
+    assert "1 lost" in run.reason
+
+
+@dataclass(frozen=True, slots=True)
+class AfterTheWrite(KillDriver):
+    """Kills when the rows of the batch are there and the batch is not committed."""
+
+    def aim(self, context: FaultContext, *, deadline: float) -> int | None:
+        rows = Path(str(context.fork.output)) / "rows"
+
+        def files() -> int:
+            return len(list(rows.glob("part-*.parquet")))
+
+        while (batch := KillDriver.aim(self, context, deadline=deadline)) is not None:
+            before = files()
+
+            def written(batch: int = batch, before: int = before) -> bool | None:
+                done = context.checkpoint.is_committed(context.fork, batch)
+                return True if files() > before and not done else (False if done else None)
+
+            if wait_for(written, clock=context.clock, deadline=deadline, every=0.01):
+                return batch
+        return None
+
+
+def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
+    run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite())
+    assert verdict_word(run) == "DEVIATED", run.reason
+    counts = run.facts["reconciliation"]
+    assert counts["duplicated"] > 0
+    assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)

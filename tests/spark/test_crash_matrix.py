@@ -1,0 +1,65 @@
+"""A stream restarts from every state that a kill can leave, with the right output; a job that repeats rows is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.drills.crash_states import CrashState, Ending, Origin, Outcome
+from streamwarden.drills.parts import FaultKind
+from streamwarden.services.crash_matrix.matrix import RunRecord, load, record, restart
+from streamwarden.services.replay.replay import replay
+from support.drill_project import drill_project
+
+pytestmark = pytest.mark.spark
+
+AROUND = (2,)
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2,400 flights in 12 files: one for each batch."""
+    folder = tmp_path_factory.mktemp("flights")
+    replay(folder, rows_per_file=200, limit=2_400)
+    return folder
+
+
+def recorded(tmp_path: Path, flights: Path, job: str) -> RunRecord:
+    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job=job) as workspace:
+        return record(workspace.stream("flights"), into=tmp_path / "matrix", around=AROUND)
+
+
+def is_prefix(state: CrashState) -> bool:
+    return state.origin is Origin.KILL and state.torn is None
+
+
+def test_every_state_ends_with_the_right_output_or_with_an_error(tmp_path: Path, flights: Path) -> None:
+    """Of the half written files one of each part is enough: they are temporary files that no one reads."""
+    run = recorded(tmp_path, flights, "flight_departures")
+    torn = {run.operations[each.torn].part: each for each in run.states if each.origin is Origin.KILL and each.torn}
+    states = [each for each in run.states if each.origin is Origin.STORAGE or is_prefix(each)] + list(torn.values())
+    assert {"offsets", "state", "data", "manifest", "commits"} <= torn.keys()
+    matrix = restart(load(run.folder), states)
+    assert len(matrix.outcomes) == len(states) > 30
+    by_origin = {origin: [each for each in matrix.outcomes if each.state.origin is origin] for origin in Origin}
+    assert {each.ending for each in by_origin[Origin.KILL]} == {Ending.RIGHT}, wrong(by_origin[Origin.KILL])
+    assert {each.ending for each in by_origin[Origin.STORAGE]} == {Ending.RIGHT, Ending.REFUSED}
+    lost = next(each for each in matrix.outcomes if each.state.name == "output/_spark_metadata/2 is lost")
+    assert lost.detail == "the reader of the output: the manifest has no entry for the committed batch 2"
+
+
+def test_a_job_that_writes_a_batch_twice_when_it_runs_again_is_found(tmp_path: Path, flights: Path) -> None:
+    """Before the plan of the batch is there, nothing runs again; after it, the batch does."""
+    run = recorded(tmp_path, flights, "doubles_on_replay")
+    plan = next(index for index, each in enumerate(run.operations) if each.path == "checkpoint/offsets/2")
+    first = next(each for each in run.states if is_prefix(each))
+    planned = next(each for each in run.states if is_prefix(each) and each.applied > plan)
+    before, after = restart(run, [first, planned]).outcomes
+    assert before.ending is Ending.RIGHT, before.detail
+    assert after.ending is Ending.DIFFERENT
+    assert "duplicated" in after.detail or "unexpected" in after.detail
+
+
+def wrong(outcomes: list[Outcome]) -> str:
+    return "\n".join(f"{each.state.name}: {each.detail}" for each in outcomes if each.ending is not Ending.RIGHT)

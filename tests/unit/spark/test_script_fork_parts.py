@@ -1,0 +1,73 @@
+"""The parts of a script's fork that need no Spark: what a batch write is, where a file goes, how captures are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamwarden.spark.batch_writes import changes_storage, place_of
+from streamwarden.spark.captures import publish
+from streamwarden.spark.fork_reads import limit
+from streamwarden.spark.raised import Guarded
+
+
+@pytest.mark.parametrize(
+    "plan",
+    ["InsertIntoStatement", "CreateTableAsSelect", "MergeIntoTable", "DropTable", "DeleteFromTable", "CreateView"],
+)
+def test_a_statement_that_changes_what_is_stored_is_known_by_its_plan(plan: str) -> None:
+    assert changes_storage(plan)
+
+
+@pytest.mark.parametrize(
+    "plan", ["Project", "CreateViewCommand", "SetCommand", "CacheTable", "ShowTables", "AddJarsCommand"]
+)
+def test_a_statement_that_reads_or_concerns_the_session_is_let_through(plan: str) -> None:
+    assert not changes_storage(plan)
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/data/out/a", "/fork/w/data/out/a"),
+        ("out/a", "/fork/w/out/a"),
+        ("file:///data/out", "/fork/w/data/out"),
+        ("s3a://lake/out/", "/fork/w/lake/out"),
+        ("../../etc/./x", "/fork/w/etc/x"),
+    ],
+)
+def test_a_file_of_the_function_goes_below_the_fork_whatever_its_path(path: str, place: str) -> None:
+    assert place_of(Path("/fork/w"), path) == Path(place)
+
+
+def test_a_batch_that_is_executed_again_replaces_its_capture_and_keeps_the_earlier_one(tmp_path: Path) -> None:
+    for text in ("first", "second", "third"):
+        part = tmp_path / ".part"
+        part.mkdir()
+        (part / "rows").write_text(text)
+        publish(tmp_path, part, 4)
+    assert (tmp_path / "batch_id=4/rows").read_text() == "third"
+    assert [(tmp_path / f"_again/batch_id=4.{at}/rows").read_text() for at in (1, 2)] == ["first", "second"]
+
+
+def test_files_are_cut_into_about_that_many_batches() -> None:
+    assert [limit(files, 4) for files in (0, 1, 4, 5, 8, 9)] == [1, 1, 1, 2, 2, 3]
+
+
+def test_an_object_that_is_called_keeps_what_it_is_wrapped_in() -> None:
+    """It may have an attribute of the same name as the wrapper's own."""
+
+    class Keep:
+        def __init__(self) -> None:
+            self._function = None
+            self.failure = "its own"
+            self.called: list[int] = []
+
+        def __call__(self, frame: object, batch: int) -> None:
+            self.called.append(batch)
+
+    keep = Keep()
+    guard = Guarded(keep)
+    guard(None, 3)
+    assert (keep.called, guard.failure) == ([3], None)
