@@ -27,7 +27,28 @@ STREAMS: Final = (
     "user_sessions",
     "windowed_values",
 )
-DRILLS: Final = ("controlled_restart", "kill_driver")
+DRILLS: Final = (
+    "changelog_flipped",
+    "changelog_lost",
+    "changelog_truncated",
+    "commit_lost",
+    "commit_truncated",
+    "controlled_restart",
+    "freeze_driver",
+    "input_gone",
+    "kill_after_files",
+    "kill_after_manifest",
+    "kill_after_offsets",
+    "kill_after_state",
+    "kill_driver",
+    "metadata_lost",
+    "offsets_truncated",
+    "sink_failing",
+    "snapshot_flipped",
+    "snapshot_lost",
+    "snapshot_truncated",
+    "state_lost",
+)
 
 
 def stream(name: str, data: Path = REPOSITORY / "var") -> StreamSpec:

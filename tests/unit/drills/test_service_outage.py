@@ -228,6 +228,16 @@ def test_a_stream_goes_on_without_the_store_and_the_drill_writes_its_journal_aft
     assert_started_again(world)
 
 
+def test_a_stream_that_reads_all_its_input_without_the_store_needs_no_batch_after_it() -> None:
+    world = World(outage_has_effect=False, batch_seconds=1.0, total_batches=10)
+    world.service.is_store = True
+    result = run(world, outage_of(OutageService.STORE))
+    assert result.passed, result.reason
+    recovery, proof = result.facts["recovery"], result.facts["fault"]
+    assert recovery["first_new_batch"] <= proof["evidence"]["committed"]
+    assert recovery["first_commit_at"] < proof["evidence"]["back_at"]
+
+
 def test_a_stream_that_stands_still_without_the_store_deviates() -> None:
     world = World()
     world.service.is_store = True

@@ -111,7 +111,8 @@ class ServiceOutage(Fault):
     stream goes on: it did not answer, and there was input to read meanwhile.
 
     A service that keeps answering (`down` did nothing, or something else started it again) is a miss. The recovery is
-    measured from the moment at which the service answers again.
+    measured from the moment at which the service answers again. A driver that lives on has nothing to wait for: there
+    it is measured from the moment at which the service stopped answering, and may have read all its input meanwhile.
     """
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
@@ -212,6 +213,7 @@ class ServiceOutage(Fault):
             "said": gone.detail,
             "planned": position.planned,
             "committed": position.committed,
+            "committed_before": at_first.committed,
             "hung": position.gap > 0,
             "went_on": position.committed != at_first.committed,
             "unread": unread,
@@ -221,9 +223,16 @@ class ServiceOutage(Fault):
         }
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        proof = prove_as_observed(context, strike, _judge_going_on if self.goes_on else self.judge)
-        if self.goes_on and proof.landed and not proof.evidence["went_on"]:
+        if not self.goes_on:
+            return prove_as_observed(context, strike, self.judge)
+        proof = prove_as_observed(context, strike, _judge_going_on)
+        if not proof.landed:
+            return proof
+        seen = proof.evidence
+        if not seen["went_on"]:
             return replace(proof, violation=f"no batch was committed during {self.event}, which no batch needs")
+        if self.aftermath is Aftermath.LIVES:
+            return replace(proof, moment=seen["gone_at"], committed=seen["committed_before"])
         return proof
 
     def left(self, context: FaultContext, unread: int) -> int:

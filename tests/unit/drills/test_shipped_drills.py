@@ -1,0 +1,73 @@
+"""config/drills has a drill for each fault that can hit a stream of the catalogue as it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from croniter import croniter
+
+from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.faults.checkpoint_damage import RULES
+from streamwarden.drills.parts import FaultKind, FaultSpec, KillMoment
+from streamwarden.errors import DrillAborted
+from support.catalogue import drills, streams
+
+WEEK_BEGINS = datetime(2026, 1, 4, 0, 30, tzinfo=UTC)
+HOUR = 3600.0
+
+
+def experiments() -> Iterator[FaultSpec]:
+    """Each fault with each of its options, without those that take commands of an installation."""
+    for kind, fault in FAULTS.items():
+        if not fault.needs:
+            yield FaultSpec(kind=kind)
+    for moment in KillMoment:
+        yield FaultSpec(kind=FaultKind.KILL_DRIVER, moment=moment)
+    for target, damage in RULES:
+        yield FaultSpec(kind=FaultKind.CHECKPOINT_DAMAGE, target=target, damage=damage)
+
+
+def can_hit(fault: FaultSpec) -> bool:
+    """Whether the fault can hit one of the catalogue's streams."""
+    for stream in streams().values():
+        try:
+            FAULTS[fault.kind].chosen(fault).require(stream.name, stream, fault)
+        except DrillAborted:
+            continue
+        return True
+    return False
+
+
+def options(fault: FaultSpec) -> tuple[object, ...]:
+    return fault.kind, fault.moment, fault.target, fault.damage
+
+
+def named(fault: FaultSpec) -> str:
+    return "-".join(str(option) for option in options(fault) if option is not None)
+
+
+@pytest.mark.parametrize("fault", experiments(), ids=named)
+def test_each_fault_that_can_hit_the_catalogue_has_a_drill(fault: FaultSpec) -> None:
+    shipped = {options(spec.fault) for spec in drills().values()}
+    assert (options(fault) in shipped) == can_hit(fault)
+
+
+def test_a_fault_of_a_broker_cannot_hit_a_stream_that_reads_files() -> None:
+    assert not can_hit(FaultSpec(kind=FaultKind.RETENTION_PASSED))
+
+
+def test_the_weekly_drills_never_begin_within_an_hour_of_one_another() -> None:
+    schedules = {spec.name: spec.schedule for spec in drills().values()}
+    daily = {name for name, schedule in schedules.items() if schedule == "@daily"}
+    assert daily == {"kill_driver"}
+    begins = sorted(
+        croniter(schedule, WEEK_BEGINS).get_next(float)
+        for name, schedule in schedules.items()
+        if schedule is not None and name not in daily
+    )
+    assert len(begins) == len(schedules) - 1
+    assert begins[-1] - begins[0] < 7 * 24 * HOUR
+    assert all(later - earlier > HOUR for earlier, later in pairwise(begins))
