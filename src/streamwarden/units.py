@@ -106,3 +106,9 @@ def format_size(count: float) -> str:
 def size_unit(count: float) -> tuple[int, str]:
     """The largest of `SIZES` that `count` bytes reach; below one byte, the byte."""
     return next((each for each in SIZES if count >= each[0]), SIZES[-1])
+
+
+def format_count(count: int, noun: str) -> str:
+    """`1 batch`, `1,200 batches`: the count with the noun, a regular one, in its number."""
+    plural = noun + ("es" if noun.endswith("ch") else "s")
+    return f"{count:,} {noun if count == 1 else plural}"

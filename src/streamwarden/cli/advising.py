@@ -12,7 +12,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, workspace
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation
-from streamwarden.units import format_duration, format_size
+from streamwarden.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from streamwarden.tuning.history import History
@@ -54,7 +54,11 @@ def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> 
         )
         for each in pieces
     ]
-    table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {len(history.batches)} batches")
+    table(
+        ("about", "advice", "why"),
+        rows,
+        title=f"{stream}: from its newest {format_count(len(history.batches), 'batch')}",
+    )
     numbers = [
         (text(each.topic), text(number.name), _value(number), text(number.source))
         for each in pieces

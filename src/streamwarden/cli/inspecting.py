@@ -18,6 +18,7 @@ from streamwarden.cli.session import AsJson, session
 from streamwarden.cli.words import NONE, ago, number, size
 from streamwarden.errors import CheckpointMissing, ConfigError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
+from streamwarden.units import format_count
 
 if TYPE_CHECKING:
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
@@ -222,7 +223,7 @@ def _gap(position: LogPosition) -> str:
 
 
 def _partitions(operator: OperatorReport) -> str:
-    return "1 partition" if operator.partitions == 1 else f"{operator.partitions} partitions"
+    return format_count(operator.partitions, "partition")
 
 
 def _operator_name(operator: OperatorReport) -> str:

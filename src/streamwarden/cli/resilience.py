@@ -13,6 +13,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, workspace
 from streamwarden.cli.words import NONE, age, ago, drill_word
+from streamwarden.units import format_count
 
 if TYPE_CHECKING:
     from streamwarden.drills.resilience import ErrorOfFormula, Resilience
@@ -97,7 +98,7 @@ def _recoveries(seconds: Sequence[float]) -> str:
 
 
 def _error(each: ErrorOfFormula) -> str:
-    runs = "1 run" if each.runs == 1 else f"{each.runs} runs"
+    runs = format_count(each.runs, "run")
     return f"{100 * each.median:+.0f} %, {100 * each.worst:+.0f} % in {runs}: {text(each.formula)}"
 
 

@@ -11,7 +11,7 @@ from streamwarden.health.stopped import is_stopped, never_ran
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Service, Window
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.units import format_duration
+from streamwarden.units import format_count, format_duration
 
 WARNING = 180.0
 CRITICAL = 600.0
@@ -125,7 +125,7 @@ def _unreachable(
     if worst.committed:
         reason += ". The driver has committed a batch since the first failed attempt, so it reaches the service"
     if ended:
-        reason += f". Since then {len(ended)} drivers of the stream ended"
+        reason += f". Since then {format_count(len(ended), 'driver')} of the stream ended"
     evidence |= {
         "connection": answer.connection,
         "address": answer.address,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.stream import Backend
+from streamwarden.units import format_count
 
 ROW_COST: Final = {Backend.ROCKSDB: 24e-6, Backend.HDFS: 2.4e-6}
 """Seconds to replay one changed row: upper end of the measured 5-24 us (RocksDB); HDFS-backed ten times less."""
@@ -149,7 +150,7 @@ def _state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> 
     else:
         rows = sum(known) / len(known) * len(rows_changed) if known else 0.0
         guessed = len(rows_changed) - len(known)
-        source = f"{rows:.0f} rows changed in {len(rows_changed)} batches since the snapshot"
+        source = f"{rows:.0f} rows changed in {format_count(len(rows_changed), 'batch')} since the snapshot"
         source += f" ({guessed} of them not reported, taken as the mean)" if guessed else ""
         source += f", {cost * 1e6:g} us each ({backend.value})"
         terms.append(Term(name="state replay", seconds=rows * cost, source=source))

@@ -18,6 +18,7 @@ from streamwarden.health.window import Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
 from streamwarden.stream import StreamSpec
+from streamwarden.units import format_count
 
 ENOUGH: Final = 20
 """Fewest reports for rates and medians: fewer show the stream's start rather than its normal state."""
@@ -105,7 +106,7 @@ class History:
         """Why `found` is too little for a recommendation; empty if it is enough."""
         if len(found) >= ENOUGH:
             return ""
-        return f"too little history: {len(found)} batches with rows were reported, {ENOUGH} are needed"
+        return f"too little history: {format_count(len(found), 'batch')} with rows reported, {ENOUGH} are needed"
 
 
 def changed_rows(report: Progress) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
 from streamwarden.tuning.history import History
+from streamwarden.units import format_count
 
 DEFAULT_STARTUP: Final = 15.0
 """Seconds, if no driver has reported its start-up; the check `replay_debt` uses the same."""
@@ -24,7 +25,7 @@ def startup_seconds(history: History) -> tuple[float, str]:
         if each.started_at is not None and each.started_at >= each.launched_at
     ]
     if taken:
-        return statistics.median(taken), f"median of {len(taken)} drivers, launch to query"
+        return statistics.median(taken), f"median of {format_count(len(taken), 'driver')}, launch to query"
     return DEFAULT_STARTUP, "no driver has reported it: the default of the check replay_debt"
 
 
@@ -38,7 +39,9 @@ def restart_seconds(history: History) -> tuple[float, str] | None:
     taken = [seconds for seconds in measured if seconds is not None]
     if not taken:
         return None
-    return statistics.median(taken), f"median of {len(taken)} drivers, launch to the end of the first batch"
+    return statistics.median(
+        taken
+    ), f"median of {format_count(len(taken), 'driver')}, launch to the end of the first batch"
 
 
 def _until_first_batch(driver: DriverRecord, first: Progress) -> float | None:

@@ -26,7 +26,7 @@ from streamwarden.tuning.growth import Growth, growth_of
 from streamwarden.tuning.history import History, StateFiles, changed_rows, state_rows
 from streamwarden.tuning.layers import Change, Files, content, files_of_snapshots
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
-from streamwarden.units import format_duration, format_size
+from streamwarden.units import format_count, format_duration, format_size
 
 TOPIC: Final = "state size"
 FEWEST: Final = 5
@@ -131,7 +131,7 @@ def predict(history: History) -> SizeEstimate | str:
     """The prediction, or why there is none."""
     reports = [each for each in history.reports() if each.operators]
     if len(reports) < FEWEST:
-        return f"too little history: {len(reports)} batches with state were reported, {FEWEST} are needed"
+        return f"too little history: {format_count(len(reports), 'batch')} with state reported, {FEWEST} are needed"
     rows, files = state_rows(reports[-1]), history.files
     if rows == 0:
         return "the state is empty"

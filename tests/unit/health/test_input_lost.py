@@ -36,7 +36,7 @@ def waits(**found: object) -> WaitingInput:
     [
         (None, Status.UNKNOWN, "did not report"),
         (waits(), Status.OK, "still has every record"),
-        (waits(lost={"events-1": 1}), Status.WARNING, "1 records were deleted before any batch read them (events-1)"),
+        (waits(lost={"events-1": 1}), Status.WARNING, "1 record deleted before any batch read them (events-1)"),
         (waits(lost={"events-1": 2}), Status.CRITICAL, "2 records"),
         (waits(lost={"events-0": 5, "events-1": 2000}), Status.CRITICAL, "2,005 records"),
         (waits(rewound=("events-0",)), Status.CRITICAL, "recreated: events-0"),

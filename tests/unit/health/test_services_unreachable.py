@@ -195,7 +195,7 @@ def test_drivers_that_end_during_the_outage_are_counted(service: Service) -> Non
     drivers = tuple(driver(n, NOW - 700 + n, exit=ended(ExitKind.FAILED, NOW - 600 + 60 * n)) for n in range(3))
     verdict = now(service, True, *[False] * 9, drivers=drivers)
     assert verdict.evidence["drivers_ended"] == ["driver-2"]
-    assert "Since then 1 drivers of the stream ended" in verdict.reason
+    assert "Since then 1 driver of the stream ended" in verdict.reason
 
 
 @BOTH

@@ -201,14 +201,14 @@ def test_what_was_stopped_on_request_does_not_stall(kind: ExitKind, status: Stat
     gone = driver(1, NOW - 9_000, exit=ended(kind, NOW))
     verdict = course(still(90), drivers=(gone,))
     assert verdict.status is status
-    assert ("5 records wait until the stream is started" in verdict.reason) == (status is OK)
+    assert ("waiting until the stream is started: 5 records" in verdict.reason) == (status is OK)
 
 
 def test_a_stream_that_is_wanted_stopped_after_its_driver_died_does_not_stall() -> None:
     gone = driver(1, NOW - 9_000, exit=ended(ExitKind.FAILED, NOW))
     verdict = course(still(90), drivers=(gone,), wanted_stopped=True)
     assert verdict.status is OK
-    assert "5 records wait until the stream is started" in verdict.reason
+    assert "waiting until the stream is started: 5 records" in verdict.reason
 
 
 def test_the_time_that_a_stream_was_stopped_does_not_count() -> None:

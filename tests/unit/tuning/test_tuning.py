@@ -33,7 +33,7 @@ def test_with_too_little_history_each_topic_says_so_and_advises_nothing() -> Non
         assert (each.status, each.settings, each.numbers) == (Decision.UNKNOWN, {}, ())
         assert "too little history" in each.says
     for each in (checkpoint_interval, trigger, capacity):
-        assert "19 batches with rows were reported, 20 are needed" in each.advise(steady(19)).says
+        assert "19 batches with rows reported, 20 are needed" in each.advise(steady(19)).says
 
 
 # The checkpoint interval

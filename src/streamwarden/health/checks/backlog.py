@@ -17,7 +17,7 @@ from streamwarden.health.stopped import is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.progress import Progress
-from streamwarden.units import format_duration
+from streamwarden.units import format_count, format_duration
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -169,7 +169,7 @@ def _by_rates(window: Window) -> Found | None:
     if used < 2:
         return None
     how = "input arrived faster than it was processed" if queue else "input is processed as fast as it arrives"
-    return queue, f"{how} (over {used} batches)", {"batches": used}
+    return queue, f"{how} (over {format_count(used, 'batch')})", {"batches": used}
 
 
 def _processed(found: Sequence[Progress], since: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
+from streamwarden.units import format_count
 
 RECREATED = (
     "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place for its output "
@@ -57,7 +58,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         )
         return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence, RECREATED)
     if lost:
-        reason = f"{lost:,} records were deleted before any batch read them ({', '.join(waiting.lost)})"
+        reason = f"{format_count(lost, 'record')} deleted before any batch read them ({', '.join(waiting.lost)})"
         status = CHECK.grade(lost, limits_in_force)
         return CHECK.verdict(window, status, reason, float(lost), evidence, KEEP_LONGER)
     return CHECK.verdict(window, Status.OK, "the topic still has every record that was not read yet", 0.0, evidence)

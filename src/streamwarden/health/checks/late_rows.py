@@ -15,6 +15,7 @@ from streamwarden.health.settle import MEMORY, RAISE
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.progress import OperatorProgress, Progress
+from streamwarden.units import format_count
 
 _DUPLICATES: Final = "numDroppedDuplicateRows"
 """Spark's count of the rows that a deduplication had already seen: they reached the state and did not change it."""
@@ -38,7 +39,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     whole = sorted(each.batch for each in dropped if each.whole)
     few = len(found) < RAISE or rows < limits_in_force["least_rows"]
     if few and not whole:
-        reason = f"{rows:,} rows in {len(found)} batches are too few for a verdict"
+        reason = f"too few for a verdict: {format_count(rows, 'row')} in {format_count(len(found), 'batch')}"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     if not found[0].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state, so it drops no late rows", 0.0)

@@ -14,6 +14,7 @@ from streamwarden.health.window import Batch, Window
 from streamwarden.lifecycle.recovery import SnapshotFacts, predict_restart
 from streamwarden.progress import Progress
 from streamwarden.stream import Backend
+from streamwarden.units import format_count
 
 _METRIC = "SnapshotLastUploaded."
 
@@ -42,7 +43,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     value = round(sum(term.seconds for term in prediction.terms), 6)
     since = "since the last uploaded snapshot" if version is not None else "and no snapshot was ever uploaded"
     reason = (
-        f"a restart would take {CHECK.unit.show(value)}: {rows:,} rows of state changed in {batches} batches {since} "
+        f"a restart would take {CHECK.unit.show(value)}: {format_count(rows, 'row')} of state changed in "
+        f"{format_count(batches, 'batch')} {since} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
     evidence: dict[str, object] = {

@@ -14,7 +14,7 @@ from streamwarden.health.series import FRESH
 from streamwarden.health.stopped import ended_well, is_stopped, running_since
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, Window
-from streamwarden.units import format_duration
+from streamwarden.units import format_count, format_duration
 
 APART = 30.0
 """Seconds between two measurements that count: from a shell the check may run at any time, even between two batches."""
@@ -157,7 +157,7 @@ def _verdict(
     more = f"; and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
     reason = f"{worst.rule.words}, {len(alike)} of {len(found)} partitions: {some}{more}"
     if _is_stopped(window):
-        reason = f"not running: {total:,} records wait until the stream is started"
+        reason = f"not running; waiting until the stream is started: {format_count(total, 'record')}"
         return CHECK.verdict(window, Status.OK, reason, 0.0, evidence)
     if worst.status is Status.OK and measurements < 2:
         reason = f"measured once: the next measurement shows whether the offsets advance ({some}{more})"

@@ -13,7 +13,7 @@ from streamwarden.health.settle import RECENT
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.progress import Progress
-from streamwarden.units import format_duration
+from streamwarden.units import format_count, format_duration
 
 IDLE = 2.0
 """A pause between batches with rows counts up to this many times the longer of trigger and batch: the rest was idle."""
@@ -76,7 +76,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if event is None or event.batches < RECENT:
         seen = 0 if event is None else event.batches
         evidence = None if event is None else event.evidence()
-        reason = f"{seen} batches with rows; a verdict needs {RECENT}"
+        reason = f"{format_count(seen, 'batch')} with rows; a verdict needs {RECENT}"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
     return still_holds(window, thresholds, _judged(window, event, thresholds.of(CHECK.name)))
 

@@ -15,7 +15,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.single_verdicts import keep
-from streamwarden.units import format_duration
+from streamwarden.units import format_count, format_duration
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -92,7 +92,7 @@ def overdue_verdict(stream: str, missed: Mapping[str, float], now: float) -> Ver
     if not missed:
         return Verdict(stream=stream, check=OVERDUE, status=Status.OK, at=now, reason="no drill is overdue")
     late = ", ".join(f"{name} (due at {_minute(due)})" for name, due in sorted(missed.items()))
-    drills = "the drill" if len(missed) == 1 else f"{len(missed)} drills"
+    drills = "the drill" if len(missed) == 1 else format_count(len(missed), "drill")
     return Verdict(
         stream=stream,
         check=OVERDUE,
