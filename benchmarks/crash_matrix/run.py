@@ -2,7 +2,8 @@
 
 The set-ups are a windowed aggregation on both state stores, a transformWithState with timers in processing time, and
 the aggregation into a PostgreSQL table. Each is the job of the catalogue over twelve batches, with the states around
-batches 7 to 10: the log of the files is compacted in batch 9. The exit code is 1 if a restart gave another output that nothing reported; its record is kept then.
+batches 7 to 10: the log of the files is compacted in batch 9. The exit code is 1 if a restart gave another output that
+nothing reported; its record is kept then.
 
     python benchmarks/crash_matrix/run.py [--only NAME]
 """

@@ -54,11 +54,8 @@ def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> 
         )
         for each in pieces
     ]
-    table(
-        ("about", "advice", "why"),
-        rows,
-        title=f"{stream}: from its newest {format_count(len(history.batches), 'batch')}",
-    )
+    seen = format_count(len(history.batches), "batch")
+    table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {seen}")
     numbers = [
         (text(each.topic), text(number.name), _value(number), text(number.source))
         for each in pieces

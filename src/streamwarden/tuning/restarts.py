@@ -39,9 +39,8 @@ def restart_seconds(history: History) -> tuple[float, str] | None:
     taken = [seconds for seconds in measured if seconds is not None]
     if not taken:
         return None
-    return statistics.median(
-        taken
-    ), f"median of {format_count(len(taken), 'driver')}, launch to the end of the first batch"
+    drivers = format_count(len(taken), "driver")
+    return statistics.median(taken), f"median of {drivers}, launch to the end of the first batch"
 
 
 def _until_first_batch(driver: DriverRecord, first: Progress) -> float | None:
