@@ -1,10 +1,10 @@
 """Kills a stream many times at random moments, lets it end, and compares its whole output with the oracle.
 
 Each run is the job `flight_departures` over 100,000 flights in batches of 500, with a sink of files, a PostgreSQL table
-or a Kafka topic. The driver is killed (SIGKILL to its process group) at a random moment of its start or of its work,
-and is started again at once, until the run has had its kills. Then it ends by itself, and the oracle of the job judges
-the output. The moments come from the seed; where they fall depends on the machine. The exit code is 1 if a row is lost,
-duplicated, unexpected or wrong.
+or a Kafka topic. The driver is killed (SIGKILL to its process group) at a random moment of its start, or of the batch
+that follows its first, second … or fifth commit, and is started again at once, until the run has had its kills. Then it
+ends by itself, and the oracle of the job judges the output. The moments come from the seed; where they fall depends on
+the machine. The exit code is 1 if a row is lost, duplicated, unexpected or wrong.
 
     python benchmarks/soak/run.py [--kills 200] [--seed 1] [--sinks files postgresql kafka]
 """
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Final
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import COMMITS
+from streamwarden.checkpoint.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.logs import LogPosition, log_position, written_at
 from streamwarden.checkpoint.traces import read_traces
 from streamwarden.config.loading import load_catalog
@@ -48,13 +48,13 @@ sys.path.append(str(REPOSITORY / "tests"))
 
 RECORDS: Final = 100_000
 RECORDS_A_BATCH: Final = 500
-KILLS_A_RUN: Final = 25
+KILLS_A_RUN: Final = 34
 CONNECTION: Final = "soak"
 
-START: Final = (0.2, 0.0, 8.0)
-"""Share of the kills that come during a start, and the seconds after the launch between which they come."""
-WORK: Final = (0.0, 4.0)
-"""Seconds after the first batch of a life was planned, between which the other kills come."""
+START: Final = (0.2, 8.0)
+"""Share of the kills that come during a start, and the seconds after the launch until which they come."""
+COMMITS_A_LIFE: Final = 5
+"""The other kills come at a random moment of a batch, after one to so many commits of the driver."""
 PATIENCE: Final = 180.0
 """Seconds within which a driver plans a batch, and at the end reads the rest."""
 POLL: Final = 0.02
@@ -147,20 +147,38 @@ def one_run(workspace: Workspace, spec: StreamSpec, kills: int, moments: random.
 
 def await_moment(workspace: Workspace, spec: StreamSpec, driver: str, moments: random.Random) -> bool:
     """Wait for a random moment of the driver's life; False if it ended before."""
-    share, earliest, latest = START
-    in_start = moments.random() < share
-    wait = moments.uniform(earliest, latest) if in_start else moments.uniform(*WORK)
-    began, before = time.monotonic(), position(spec).committed
-    while not in_start and position(spec).planned in (None, before):
-        if time.monotonic() - began > PATIENCE or workspace.fleet.observe(driver).exit is not None:
-            return False
-        time.sleep(POLL)
-    until = time.monotonic() + wait
-    while time.monotonic() < until:
-        if workspace.fleet.observe(driver).exit is not None:
-            return False
-        time.sleep(POLL)
-    return True
+    share, latest = START
+    in_start, fraction = moments.random() < share, moments.random()
+    ahead = 0 if in_start else moments.randint(1, COMMITS_A_LIFE)
+    wanted = newest_commit(spec) + ahead
+
+    def lives_until(reached: Callable[[], bool]) -> bool:
+        began = time.monotonic()
+        while not reached():
+            if time.monotonic() - began > PATIENCE or workspace.fleet.observe(driver).exit is not None:
+                return False
+            time.sleep(POLL)
+        return True
+
+    if not lives_until(lambda: newest_commit(spec) >= wanted):
+        return False
+    until = time.monotonic() + fraction * (latest if in_start else seconds_of(spec, newest_commit(spec)))
+    return lives_until(lambda: time.monotonic() >= until)
+
+
+def newest_commit(spec: StreamSpec) -> int:
+    """The newest committed batch; -1 before the first."""
+    committed = position(spec).committed
+    return -1 if committed is None else committed
+
+
+def seconds_of(spec: StreamSpec, batch: int) -> float:
+    """How long a committed batch took, from its plan to its commit."""
+    checkpoint = open_path(spec.checkpoint)
+    planned, committed = (written_at(checkpoint, log, batch) for log in (OFFSETS, COMMITS))
+    assert planned is not None
+    assert committed is not None
+    return committed - planned
 
 
 def position(spec: StreamSpec) -> LogPosition:
@@ -172,7 +190,7 @@ def kill_of(spec: StreamSpec, at: float) -> Kill:
     """The kill of a driver that has ended: between which two writes it fell, by what is on the disk."""
     now = position(spec)
     if now.planned is None or now.planned == now.committed:
-        return Kill("no batch was planned (start, or between two batches)", at, now.committed)
+        return Kill("commits/N, the next batch is not planned", at, now.committed)
     output = open_path(spec.sink.path) if spec.sink.path else None
     traces = read_traces(open_path(spec.checkpoint), output, now.planned)
     assert isinstance(spec.sink, Sink)
@@ -184,7 +202,7 @@ def kill_of(spec: StreamSpec, at: float) -> Kill:
     elif traces.state:
         window = "state files, nothing in the sink"
     else:
-        window = "offsets/N, no state file"
+        window = "offsets/N, no state file (most of a start and of a batch)"
     return Kill(window, at, now.committed)
 
 
