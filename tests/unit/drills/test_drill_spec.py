@@ -82,7 +82,8 @@ def test_a_drill_survives_the_way_through_json() -> None:
 @pytest.mark.parametrize(
     ("yaml", "key"),
     [
-        ("target: production", "target"),
+        ("target: live", "target"),
+        ("target: production", "production"),
         ("fork: {rewind: -1}", "rewind"),
         ("fork: {rewind: some}", "rewind"),
         ("fork: {batches: 0}", "batches"),

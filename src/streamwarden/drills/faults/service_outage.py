@@ -19,6 +19,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     prove_as_observed,
@@ -116,6 +117,10 @@ class ServiceOutage(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
     event: ClassVar[str] = "an outage of its broker or its database"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="the commands of its file are all that it runs, and `up` brings the service back",
+    )
     description: ClassVar[Description] = Description(
         does="Makes a service unavailable for a while, with the commands of the drill's file.",
         promise="A stream waits for what it needs, and it goes on without what it does not need.",
@@ -241,6 +246,7 @@ class StoreOutage(ServiceOutage):
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
     event: ClassVar[str] = "an outage of Streamwarden's store"
+    live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="supervision and this drill's own journal need the store")
     goes_on: ClassVar[bool] = True
 
 
@@ -280,6 +286,10 @@ class DiskOutage(ServiceOutage):
     """A batch may not even be planned on a full disk. It counts that none is committed."""
 
     event: ClassVar[str] = "a full disk under its checkpoint"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=False,
+        reason="everything else on the disk of the live stream would fail too",
+    )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Every stream has a checkpoint."""

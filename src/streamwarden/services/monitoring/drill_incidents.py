@@ -20,7 +20,8 @@ from streamwarden.units import format_duration
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.drills.spec import DrillSpec
-    from streamwarden.errors import ConfigError
+    from streamwarden.drills.state import was_declined
+from streamwarden.errors import ConfigError
 
 GRACE: Final = 1800.0
 """Seconds that a scheduled drill may begin late, because other tasks of Airflow have to end first."""
@@ -60,7 +61,8 @@ def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
 
 def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Finding | None:
     newest = runs[0] if runs else None
-    if newest is None or newest.ended_at is not None or now - newest.started_at <= 2 * spec.longest_step + GRACE:
+    longest = spec.waits + 2 * spec.longest_step + GRACE
+    if newest is None or newest.ended_at is not None or now - newest.started_at <= longest:
         return None
     lasted = format_duration(now - newest.started_at)
     return _Finding(
@@ -110,7 +112,7 @@ def _minute(at: float) -> str:
 
 def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
     newest = next((run for run in runs if run.ended_at is not None), None)
-    if newest is None or newest.passed:
+    if newest is None or newest.passed or was_declined(newest):
         return None
     return _Finding(
         status=Status.CRITICAL if newest.deviated else Status.WARNING,

@@ -1,0 +1,43 @@
+"""Wait for what supervision does with a live stream. The drill itself launches nothing."""
+
+from __future__ import annotations
+
+from streamwarden.drills.ports import ForkView
+from streamwarden.drills.steps import StepContext
+from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY, POLL_EVERY, describe
+from streamwarden.drills.waiting import wait_for
+
+
+def await_supervised_commit(context: StepContext, live: ForkView, batch: int, *, deadline: float) -> str | None:
+    """Wait until `commits/batch` exists, whichever driver writes it. None: it does. Else why it does not: the deadline
+    (Unix seconds) has passed, or supervision leaves the stream down."""
+    clock, checkpoint = context.ports.clock, context.ports.checkpoint
+    next_observation = clock.now()
+
+    def probe() -> str | bool | None:
+        nonlocal next_observation
+        if checkpoint.is_committed(live, batch):
+            return True
+        if clock.now() < next_observation:
+            return None
+        next_observation = clock.now() + OBSERVE_EVERY
+        return left_down(context, live)
+
+    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL_EVERY)
+    if found is True or checkpoint.is_committed(live, batch):  # the last commit may be newer than the last probe
+        return None
+    return found if isinstance(found, str) else f"batch {batch} was not committed in time; {_newest(context, live)}"
+
+
+def left_down(context: StepContext, live: ForkView) -> str | None:
+    """Why no driver runs and none will be started; None: one runs, or supervision will start it."""
+    standing = context.ports.live.standing(live.stream)
+    if standing.alive or standing.supervised:
+        return None
+    reason = "a person stopped it" if standing.stopped else standing.down or "nothing supervises it"
+    return f"{live.stream} is down and stays down: {reason}"
+
+
+def _newest(context: StepContext, live: ForkView) -> str:
+    record = context.ports.drivers.latest(live)
+    return "it has no driver" if record is None else describe(context.ports.drivers.observe(record.driver_id))
