@@ -156,10 +156,10 @@ def test_a_fork_whose_topic_is_a_copy_cannot_be_rewound(tmp_path: Path) -> None:
     assert str(error.value) == expected
 
 
-def test_another_target_than_a_fork_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
+def test_an_unknown_target_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
-    path.write_text("name: night\nstream: flights\nfault: {kind: kill_driver}\ntarget: production\n")
-    with pytest.raises(ConfigError, match=r"production.*fork"):
+    path.write_text("name: night\nstream: flights\nfault: {kind: kill_driver}\ntarget: staging\n")
+    with pytest.raises(ConfigError, match=r"fork.*production"):
         load_drill(path, project=tmp_path)
 
 

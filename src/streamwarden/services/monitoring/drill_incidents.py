@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.state import was_declined
 from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.single_verdicts import keep
@@ -20,8 +21,7 @@ from streamwarden.units import format_duration
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.drills.spec import DrillSpec
-    from streamwarden.drills.state import was_declined
-from streamwarden.errors import ConfigError
+    from streamwarden.errors import ConfigError
 
 GRACE: Final = 1800.0
 """Seconds that a scheduled drill may begin late, because other tasks of Airflow have to end first."""
