@@ -121,7 +121,7 @@ def _require_no_person(drill: DrillSpec) -> None:
             f"the drill {drill.name} hits the live stream {drill.stream}, and a shell has nobody who approves it",
             expected="an approval in Airflow",
             where=f"drill {drill.name}",
-            next_step=f"trigger the DAG drill_{drill.name} in Airflow, and approve it there",
+            next_step=drill.how_to_run,
         )
 
 
@@ -244,10 +244,8 @@ def _find(space: Workspace, wanted: str | None) -> DrillRun:
     found = journals.get(wanted) if wanted is not None else None
     if found is None:
         found = next(iter(journals.recent(drill=wanted, limit=1)), None)
-    if found is None and wanted in space.drills():
-        raise ConfigError(
-            f"the drill {wanted} has not run yet", next_step=f"run it with `streamwarden drill run {wanted}`"
-        )
+    if found is None and (drill := space.drills().get(wanted or "")) is not None:
+        raise ConfigError(f"the drill {wanted} has not run yet", next_step=drill.how_to_run)
     if found is None:
         raise ConfigError(
             f"there is no drill run {wanted!r}, and no run of a drill of that name"

@@ -84,6 +84,13 @@ class DrillSpec:
         return tuple(step for step in self.steps if step not in (DrillStep.HEAL, DrillStep.REPORT))
 
     @property
+    def how_to_run(self) -> str:
+        """What a person does to run it once, as a clause."""
+        if self.target is DrillTarget.PRODUCTION:
+            return f"trigger the DAG drill_{self.name} in Airflow and approve it there"
+        return f"run `streamwarden drill run {self.name}`"
+
+    @property
     def waits(self) -> Seconds:
         """How long a run may wait for a person."""
         return self.production.approval_within if self.production is not None else 0.0

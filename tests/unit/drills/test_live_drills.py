@@ -275,7 +275,7 @@ def test_a_shell_that_runs_all_steps_is_told_to_approve_it_in_airflow() -> None:
     world, spec = live_world(), live_drill()
     run = world.engine(spec).run(spec.name)
     assert run.status is DrillStatus.ABORTED
-    assert "next: trigger the DAG drill_kill_driver in Airflow" in run.reason
+    assert "next: trigger the DAG drill_kill_driver in Airflow and approve it there" in run.reason
     assert world.signals == []
 
 

@@ -22,12 +22,12 @@ class Answer:
 
 def approval(context: StepContext) -> StepResult:
     """Raises DrillAborted: whoever runs this step has asked nobody. `ask` and `record_answer` end it otherwise."""
-    name = context.recorder.spec.name
+    spec = context.recorder.spec
     raise DrillAborted(
-        f"nobody approved the drill {name}, which hits the live stream {context.recorder.spec.stream}",
+        f"nobody approved the drill {spec.name}, which hits the live stream {spec.stream}",
         expected="the approval of a person, given in Airflow",
-        where=f"drill {name}",
-        next_step=f"trigger the DAG drill_{name} in Airflow, and approve it there",
+        where=f"drill {spec.name}",
+        next_step=spec.how_to_run,
     )
 
 

@@ -117,8 +117,8 @@ def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
     return _Finding(
         status=Status.CRITICAL if newest.deviated else Status.WARNING,
         reason=f"the drill {spec.name} {_how(newest)}: {newest.reason}",
-        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then run "
-        f"`streamwarden drill run {spec.name}`: the incident is resolved when the drill passes",
+        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then "
+        f"{spec.how_to_run}: the incident is resolved when the drill passes",
     )
 
 
