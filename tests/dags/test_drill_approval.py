@@ -156,6 +156,7 @@ target: production
 production:
   allowed_hours: {start: "09:00", end: "16:00"}
   approval_within: 2h
+  approvers: [ada, "7"]
 """
 
 
@@ -175,5 +176,7 @@ def test_the_dag_asks_after_the_preflight_and_before_the_strike(
     assert asked.response_timeout == timedelta(hours=2)
     assert asked.execution_timeout is None
     assert asked.trigger_rule is TriggerRule.ALL_DONE
+    assert [user["id"] for user in asked.assigned_users or []] == ["ada", "7"]
+    assert operator().assigned_users is None, "every user whom Airflow lets answer"
     assert not asked.fail_on_reject
     assert "the live stream **counted**" in str(dag.doc_md)

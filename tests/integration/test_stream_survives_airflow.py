@@ -399,7 +399,9 @@ def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: I
 def test_a_live_stream_is_drilled_only_after_a_person_approved_it(installation: Installation) -> None:
     """One run is rejected and touches nothing. The next one is approved: the driver is killed, its DAG starts another
     one, the books balance, and the journal names who approved."""
-    airflow, space, before = installation.airflow, installation.space, installation.live_driver()
+    airflow, space = installation.airflow, installation.space
+    airflow.pause(COUNTED, False)
+    before = installation.live_driver()
     for incident in space.store.incidents.open("counted"):
         space.store.incidents.save(resolve(incident, "of an earlier scenario", time.time()))
     wait_for("the DAG of the drill", lambda: LIVE_DRILL in airflow.dag_ids(), timeout=LONG)
@@ -450,7 +452,7 @@ def _answered(installation: Installation, dag_run: str, answer: str) -> DrillRun
     airflow.call("PATCH", f"{path}/taskInstances/approval/-1/hitlDetails", {"chosen_options": [answer]})
     ended = wait_for(
         "the end of the drill",
-        lambda: next(each for each in airflow.runs(LIVE_DRILL) if each["dag_run_id"] == dag_run and each["end_date"]),
+        lambda: next((each for each in airflow.runs(LIVE_DRILL) if _is_over(each, dag_run)), None),
         timeout=LONG,
         explain=story,
     )
@@ -458,6 +460,10 @@ def _answered(installation: Installation, dag_run: str, answer: str) -> DrillRun
     run = installation.space.store.journals.get(drill_run_id("kill_live", dag_run))
     assert run is not None
     return run
+
+
+def _is_over(run: dict[str, Any], dag_run: str) -> bool:
+    return bool(run["dag_run_id"] == dag_run and run["end_date"])
 
 
 def test_the_health_dag_shows_what_is_not_healthy_by_name(installation: Installation) -> None:

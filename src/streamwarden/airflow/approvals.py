@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.execution_time.hitl import HITLUser
 
 from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.airflow.workspaces import workspace
@@ -30,7 +31,15 @@ class DrillApprovalOperator(ApprovalOperator):
     def __init__(self, *, drill: DrillSpec, project: str, **kwargs: Any) -> None:
         waits = timedelta(seconds=drill.waits)
         # Airflow would take `execution_timeout`, which the DAG sets for each task, for the time to answer.
-        super().__init__(subject=subject(drill), response_timeout=waits, execution_timeout=None, retries=3, **kwargs)
+        users = [HITLUser(id=each, name=each) for each in drill.production.approvers] if drill.production else []
+        super().__init__(
+            assigned_users=users or None,
+            subject=subject(drill),
+            response_timeout=waits,
+            execution_timeout=None,
+            retries=3,
+            **kwargs,
+        )
         self.drill = drill.name
         self.project = project
 

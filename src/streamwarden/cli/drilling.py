@@ -88,6 +88,7 @@ def run_drill(
     json: AsJson = False,
 ) -> int:
     """Run a drill in this process, from its steady state to its report. It takes minutes; Ctrl-C heals before it ends.
+    A drill with `target: production` is refused: it runs in Airflow, where a person approves it.
 
     The exit code is 0 only if the drill passed, 1 if the stream deviated, and 4 if the drill was aborted or failed.
     """

@@ -74,8 +74,11 @@ class ProductionSpec:
     """when the live stream may be hit"""
     approval_within: Seconds = 4 * 3600.0
     """how long a person in Airflow has time to answer; without an answer the drill is aborted"""
+    approvers: tuple[str, ...] = ()
+    """ids of the Airflow users who may answer; empty: every user whom Airflow lets respond to a task of this DAG"""
 
     def __post_init__(self) -> None:
+        require(all(each.strip() for each in self.approvers), "approvers", list(self.approvers), "ids of users")
         require(self.approval_within > 0, "approval_within", self.approval_within, "a positive duration")
 
 

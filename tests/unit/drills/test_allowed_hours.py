@@ -107,6 +107,14 @@ def test_a_drill_on_a_live_stream_says_nothing_of_a_fork_or_an_oracle(tmp_path: 
         load(tmp_path, '{start: "09:00", end: "16:00"}', more)
 
 
+def test_an_approver_has_an_id(tmp_path: Path) -> None:
+    path = tmp_path / "night.yaml"
+    hours = '{start: "09:00", end: "16:00"}, approvers: [""]'
+    path.write_text(YAML.format(hours=hours, more=""))
+    with pytest.raises(ConfigError, match=r"production\.approvers"):
+        load_drill(path, project=tmp_path)
+
+
 def test_a_drill_on_a_fork_has_no_hours(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
     text = YAML.format(hours='{start: "09:00", end: "16:00"}', more="").replace("target: production\n", "")

@@ -119,7 +119,7 @@ class ServiceOutage(Fault):
     event: ClassVar[str] = "an outage of its broker or its database"
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
-        reason="the commands of its file are all that it runs, and `up` brings the service back",
+        reason="it runs only the commands of its file, and `up` brings the service back (`store` and `disk`: refused)",
     )
     description: ClassVar[Description] = Description(
         does="Makes a service unavailable for a while, with the commands of the drill's file.",

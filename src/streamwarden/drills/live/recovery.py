@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from streamwarden.drills.faults import Aftermath
 from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.live.supervision import await_supervised_commit
+from streamwarden.drills.live.supervision import await_supervised_commit, is_reached
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.state import Recovery
 from streamwarden.drills.steps import StepContext, StepResult
@@ -43,7 +43,7 @@ def _caught_up(
 ) -> StepResult:
     recorder, checkpoint = context.recorder, context.ports.checkpoint
     replaced = context.fault.aftermath is Aftermath.LIVES and measured.restarted
-    done = checkpoint.is_committed(live, last) and not replaced
+    done = is_reached(context, live, last) and not replaced
     message = (
         "another driver replaced the struck one, which had to go on"
         if replaced

@@ -9,14 +9,14 @@ from streamwarden.drills.waiting import wait_for
 
 
 def await_supervised_commit(context: StepContext, live: ForkView, batch: int, *, deadline: float) -> str | None:
-    """Wait until `commits/batch` exists, whichever driver writes it. None: it does. Else why it does not: the deadline
+    """Wait until the batch is committed, whichever driver does it. None: it is. Else why it does not: the deadline
     (Unix seconds) has passed, or supervision leaves the stream down."""
-    clock, checkpoint = context.ports.clock, context.ports.checkpoint
+    clock = context.ports.clock
     next_observation = clock.now()
 
     def probe() -> str | bool | None:
         nonlocal next_observation
-        if checkpoint.is_committed(live, batch):
+        if is_reached(context, live, batch):
             return True
         if clock.now() < next_observation:
             return None
@@ -24,9 +24,16 @@ def await_supervised_commit(context: StepContext, live: ForkView, batch: int, *,
         return left_down(context, live)
 
     found = wait_for(probe, clock=clock, deadline=deadline, every=POLL_EVERY)
-    if found is True or checkpoint.is_committed(live, batch):  # the last commit may be newer than the last probe
+    if found is True or is_reached(context, live, batch):  # the last commit may be newer than the last probe
         return None
     return found if isinstance(found, str) else f"batch {batch} was not committed in time; {_newest(context, live)}"
+
+
+def is_reached(context: StepContext, live: ForkView, batch: int) -> bool:
+    """Whether the batch is committed. Spark removes the commit logs of old batches from a live checkpoint, so that the
+    file of this one may be gone already."""
+    committed = context.ports.checkpoint.position(live).committed
+    return committed is not None and committed >= batch
 
 
 def left_down(context: StepContext, live: ForkView) -> str | None:
