@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from streamwarden.drills.comparison import compare
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
@@ -14,6 +15,7 @@ from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.report import build_report
 from streamwarden.drills.state import RunState, StepOutcome
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.restarter import Restarter
 from streamwarden.verification.balance import Audit, Entry
 from support.drill_live import HOURS, RUN, approved, finished, live_drill, live_world
 from support.drill_world import World
@@ -53,6 +55,7 @@ def test_a_killed_live_driver_is_started_by_its_supervision_and_the_books_balanc
 def test_the_report_names_who_approved_and_when() -> None:
     world, spec = live_world(), live_drill()
     run = finished(approved(world, spec), spec)
+    assert ("records audited", 120_000) in [(each.name, each.first) for each in compare(run, run).measured]
     report = build_report(run, world.journals.entries(RUN))
     rows = {row.name: row.value for row in report.rows}
     assert rows["approval"].startswith("approved by ada on 1970-01-12 13:")
@@ -138,6 +141,19 @@ def test_a_stream_that_its_supervision_leaves_down_is_a_deviation_and_unhealed()
     world.streams.restarts_after, world.streams.down = 1.0, None
     run = engine.step(RUN, DrillStep.HEAL)
     assert RunState.of(run).outcome(DrillStep.HEAL) is StepOutcome.PASSED, "healing again finds it running"
+
+
+def test_an_airflow_that_does_not_answer_for_a_moment_is_no_end_of_the_stream() -> None:
+    """Negative control: if nothing starts the stream again, it never came back, and it is not healed."""
+    for restarts_after, passes in ((5.0, True), (None, False)):
+        world, spec = live_world(), live_drill(recovery=RecoverySpec(target=30, deadline=60))
+        engine = approved(world, spec)
+        for step in (DrillStep.STEADY_STATE, DrillStep.FAULT):
+            engine.step(RUN, step)
+        world.streams.restarter, world.streams.restarts_after = Restarter.UNKNOWN, restarts_after
+        run = finished(engine, spec)
+        assert run.passed is passes, run.reason
+        assert ("nothing is known to start it again" in run.reason) is not passes
 
 
 def test_a_driver_that_has_to_survive_and_was_replaced_is_a_deviation() -> None:

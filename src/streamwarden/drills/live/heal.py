@@ -36,7 +36,10 @@ def _await_driver(context: StepContext, live: ForkView) -> str | None:
         return True if streams.standing(live.stream).alive else left_down(context, live)
 
     found = wait_for(probe, clock=clock, deadline=clock.now() + BACK_WITHIN, every=OBSERVE_EVERY)
-    return found if isinstance(found, str) else None
+    if isinstance(found, str):
+        return found
+    supervised = found is True or streams.standing(live.stream).supervised
+    return None if supervised else f"{live.stream} is down, and nothing is known to start it again"
 
 
 def _standing(context: StepContext, live: ForkView) -> str:

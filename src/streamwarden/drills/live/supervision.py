@@ -6,6 +6,7 @@ from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY, POLL_EVERY, describe
 from streamwarden.drills.waiting import wait_for
+from streamwarden.lifecycle.restarter import Restarter
 
 
 def await_supervised_commit(context: StepContext, live: ForkView, batch: int, *, deadline: float) -> str | None:
@@ -37,12 +38,15 @@ def is_reached(context: StepContext, live: ForkView, batch: int) -> bool:
 
 
 def left_down(context: StepContext, live: ForkView) -> str | None:
-    """Why no driver runs and none will be started; None: one runs, or supervision will start it."""
+    """Why no driver runs and none will be started; None: one runs, or supervision may start it. An Airflow that does
+    not answer for a moment proves nothing."""
     standing = context.ports.live.standing(live.stream)
-    if standing.alive or standing.supervised:
+    if standing.alive:
         return None
-    reason = "a person stopped it" if standing.stopped else standing.down or "nothing supervises it"
-    return f"{live.stream} is down and stays down: {reason}"
+    reason = "a person stopped it" if standing.stopped else standing.down
+    if reason is None and standing.restarter is Restarter.PAUSED_DAG:
+        reason = "its DAG is paused"
+    return None if reason is None else f"{live.stream} is down and stays down: {reason}"
 
 
 def _newest(context: StepContext, live: ForkView) -> str:
