@@ -317,6 +317,7 @@ def test_a_step_of_another_target_changes_nothing() -> None:
     before = world.journals.runs["fork-1"]
     assert engine.step("fork-1", DrillStep.PREFLIGHT) == before
     assert engine.ask("fork-1") is None
+    assert engine.answer("fork-1", None).halt is None
     assert world.journals.entries("fork-1") == []
 
 
