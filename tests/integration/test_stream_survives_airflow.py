@@ -11,10 +11,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,8 +20,7 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
-from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.journal import DrillStatus
 from streamwarden.drills.state import RunState
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.evaluations import Evaluator
@@ -34,26 +31,13 @@ from streamwarden.lifecycle.stop import Desired
 from streamwarden.lifecycle.supervisor import GAVE_UP
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome as AuditOutcome
+from support.airflow_drills import KILL_LIVE, LIVE_DRILL, WHO, answered
 from support.airflow_harness import Airflow, command_of, group_leaders, parent_of, running, wait_for
 from support.airflow_project import Producer, add_stream, make_project
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 COUNTED = "stream_counted"
-LIVE_DRILL = "drill_kill_live"
-WHO = "Anonymous"
-"""The user of an Airflow in which everybody is an administrator."""
-
-KILL_LIVE = """
-name: kill_live
-stream: counted
-fault: {kind: kill_driver}
-target: production
-production:
-  allowed_hours: {start: "00:00", end: "24:00", days: [mon, tue, wed, thu, fri, sat, sun]}
-steady_state: {min_batches: 2}
-verification: {min_records: 100}
-"""
 LONG = 240.0
 """Seconds after which a condition that a quiet machine fulfils in seconds counts as never fulfilled on a busy one."""
 
@@ -99,23 +83,6 @@ class Installation:
         before = self.committed()
         self.producer.publish(2)
         wait_for("a new committed batch", lambda: self.committed() > before, timeout=LONG, explain=self.story)
-
-    @contextmanager
-    def producing(self) -> Iterator[None]:
-        """Input arrives meanwhile, as that of a live stream does."""
-        over = threading.Event()
-
-        def produce() -> None:
-            while not over.wait(0.3):
-                self.producer.publish(1)
-
-        thread = threading.Thread(target=produce, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
     def unharmed(self, before: DriverRecord) -> None:
         """It is still the same driver process, it is the only one, it works, and its task follows it."""
@@ -409,12 +376,12 @@ def test_a_live_stream_is_drilled_only_after_a_person_approved_it(installation: 
         space.store.incidents.save(resolve(incident, "of an earlier scenario", time.time()))
     wait_for("the DAG of the drill", lambda: LIVE_DRILL in airflow.dag_ids(), timeout=LONG)
     airflow.pause(LIVE_DRILL, False)
-    with installation.producing():
-        rejected = _answered(installation, airflow.trigger(LIVE_DRILL), "Reject")
+    with installation.producer.running():
+        rejected = answered(airflow, space, "Reject")
         assert rejected.status is DrillStatus.ABORTED
         assert rejected.reason == f"{WHO} rejected the drill"
         assert installation.live_driver().driver_id == before.driver_id
-        run = _answered(installation, airflow.trigger(LIVE_DRILL), "Approve")
+        run = answered(airflow, space, "Approve")
     state = RunState.of(run)
     assert run.passed, f"{run.reason}\n{installation.story()}"
     assert state.approval is not None
@@ -431,42 +398,6 @@ def test_a_live_stream_is_drilled_only_after_a_person_approved_it(installation: 
         after.driver_id,
     ], "its DAG launched the one new driver"
     assert after.launched_by.startswith("airflow stream_counted")
-
-
-def _answered(installation: Installation, dag_run: str, answer: str) -> DrillRun:
-    """The run of the drill once it has ended; neither answer makes the DAG run fail."""
-    airflow = installation.airflow
-    path = f"/dags/{LIVE_DRILL}/dagRuns/{dag_run}"
-
-    def asked() -> Any:
-        details = airflow.call("GET", f"{path}/hitlDetails")["hitl_details"]
-        return details[0] if details else None
-
-    def story() -> str:
-        return "\n".join(
-            f"{task['task_id']} {task['state']}\n{airflow.log(LIVE_DRILL, task, max(task['try_number'], 1))[-1500:]}"
-            for task in airflow.tasks(LIVE_DRILL, dag_run)
-            if task["state"] not in (None, "scheduled")
-        )
-
-    question = wait_for("the question", asked, timeout=LONG, explain=story)
-    assert "counted" in question["subject"]
-    assert "never drilled on a fork" in question["body"]
-    airflow.call("PATCH", f"{path}/taskInstances/approval/-1/hitlDetails", {"chosen_options": [answer]})
-    ended = wait_for(
-        "the end of the drill",
-        lambda: next((each for each in airflow.runs(LIVE_DRILL) if _is_over(each, dag_run)), None),
-        timeout=LONG,
-        explain=story,
-    )
-    assert ended["state"] == "success", story()
-    run = installation.space.store.journals.get(drill_run_id("kill_live", dag_run))
-    assert run is not None
-    return run
-
-
-def _is_over(run: dict[str, Any], dag_run: str) -> bool:
-    return bool(run["dag_run_id"] == dag_run and run["end_date"])
 
 
 def test_the_health_dag_shows_what_is_not_healthy_by_name(installation: Installation) -> None:

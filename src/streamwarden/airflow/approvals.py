@@ -13,6 +13,7 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.airflow.workspaces import workspace
+from streamwarden.drills.engine import Engine
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
 from streamwarden.drills.spec import DrillSpec
@@ -60,7 +61,7 @@ class DrillApprovalOperator(ApprovalOperator):
             raise AirflowSkipException(message)
         return super().execute_complete(context, event)
 
-    def _engine(self) -> Any:
+    def _engine(self) -> Engine:
         return workspace(self.project).drill_engine()
 
 
