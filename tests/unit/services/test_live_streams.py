@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.ports import ForkView, SpecCodec
+from streamwarden.drills.recorder import RunRecorder
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -20,9 +22,11 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.restarter import Restarter, Supervisor, supervised
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.lifecycle.supervisor import GAVE_UP
-from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.archive import DrillArchive, SystemClock
+from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.live import LiveStreams
+from streamwarden.services.forks.stored import StoredSpecs
 from streamwarden.services.housekeeping import KEEP, sweep
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream import StreamSpec
@@ -175,6 +179,26 @@ def live_view(spec: StreamSpec) -> ForkView:
         bounded=False,
         spec=spec,
     )
+
+
+def test_the_steps_of_a_drill_read_the_live_checkpoint_and_pass_the_stream_on(
+    origin: StreamSpec, space: Workspace
+) -> None:
+    """Each step may be a separate process, which reads the run from the store. No fork is recorded: what heals a fork
+    would end its driver and remove its scratch."""
+    spec = replace(origin, file=str(space.project / "config/streams/minutes.yaml"))
+    live, checkpoint = live_view(spec), ForkCheckpoint(space.store)
+    assert live.live
+    assert checkpoint.position(live).committed == 13
+    assert [fact.batch_id for fact in checkpoint.batches(live)] == list(range(14))
+    assert checkpoint.snapshot(live).size > 0
+    specs = StoredSpecs(lambda _: spec)
+    space.store.journals.save(DrillRun(run_id=RUN, drill="kill", stream="minutes", started_at=1.0))
+    codec = SpecCodec(read=specs.read, write=specs.write)
+    RunRecorder(RUN, space.store.journals, SystemClock(), codec).put(live=live)
+    again = RunRecorder(RUN, space.store.journals, SystemClock(), codec)
+    assert again.live == live
+    assert again.fork is None
 
 
 def test_a_live_stream_that_is_given_to_what_removes_scratch_is_refused(origin: StreamSpec, tmp_path: Path) -> None:
