@@ -15,8 +15,7 @@ import pytest
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.config.loading import spec_from_dict
-from streamwarden.drills.engine import EXPERIMENT
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.journal import FORK_STEPS, DrillStep
 from streamwarden.drills.parts import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
@@ -73,7 +72,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
     ) as workspace:
         engine = workspace.drill_engine()
         run_id = engine.begin("drill")
-        for step in EXPERIMENT:
+        for step in FORK_STEPS[:4]:
             run = engine.step(run_id, step, park=False)
         try:
             naive = verify(spec_from_dict(run.facts["fork"]["spec"]), deduplicated=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStep
+from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStep
 from streamwarden.drills.parts import FaultKind
 from streamwarden.lifecycle import folder as files
 from streamwarden.services.replay.replay import replay
@@ -127,7 +127,7 @@ def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path:
     """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
     tried again: it finds that driver and starts no second one."""
     with drill_project(tmp_path, inputs=flights, fault=FaultKind.CONTROLLED_RESTART) as workspace:
-        for step in DrillStep:
+        for step in FORK_STEPS:
             process = start_step(workspace, step)
             if step is DrillStep.RECOVERY:
                 await_drivers(workspace, 3, process)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.drills.engine import EXPERIMENT
 from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -23,7 +22,7 @@ STRUCK_ONCE = [kind for kind in FaultKind if FAULTS[kind].feed is Feed.ORIGIN an
 def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
     """A new engine for each step, as Airflow's tasks have it; a killed step is tried again."""
     run_id = world.engine(drill(kind)).begin(kind.value, run_id="scheduled-1")
-    for step in DrillStep:
+    for step in FORK_STEPS:
         try:
             world.engine(drill(kind)).step(run_id, step)
         except Killed:
@@ -131,7 +130,7 @@ def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
     with pytest.raises(Killed):
         engine.step(run_id, DrillStep.FAULT)
     world.sleep(10.0)
-    for step in DrillStep:
+    for step in FORK_STEPS:
         result = engine.step(run_id, step)
     asked_at = world.drivers[result.facts["fault"]["driver_id"]].stop_asked_at
     assert result.facts["fault"]["moment"] == asked_at
@@ -143,7 +142,7 @@ def test_a_fork_is_never_made_twice_and_a_finished_step_is_not_repeated() -> Non
     world = World()
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in DrillStep:
+    for step in FORK_STEPS:
         first = engine.step(run_id, step)
         before = (len(world.journals.lines), len(world.drivers), list(world.signals))
         assert engine.step(run_id, step) == first
@@ -163,7 +162,7 @@ def test_the_drill_is_the_one_that_was_begun_even_if_its_file_changes() -> None:
     run_id = world.engine(drill()).begin("kill_driver")
     changed = drill(FaultKind.CONTROLLED_RESTART)
     engine = world.engine(changed)
-    for step in DrillStep:
+    for step in FORK_STEPS:
         engine.step(run_id, step)
     assert world.journals.runs[run_id].facts["fault"]["kind"] == "kill_driver"
 
@@ -186,7 +185,7 @@ def test_a_store_that_is_down_decides_nothing_and_a_retry_goes_on() -> None:
     with pytest.raises(StoreError):
         engine.step(run_id, DrillStep.STEADY_STATE)
     world.journals.down = False
-    for step in DrillStep:
+    for step in FORK_STEPS:
         engine.step(run_id, step)
     assert world.journals.runs[run_id].passed
 
@@ -211,9 +210,9 @@ def test_after_an_abort_the_other_steps_are_skipped_by_name() -> None:
     world = World(total_batches=3)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in DrillStep:
+    for step in FORK_STEPS:
         result = engine.step(run_id, step)
-    outcomes = {step: result.facts["steps"][step]["outcome"] for step in DrillStep}
+    outcomes = {step: result.facts["steps"][step]["outcome"] for step in FORK_STEPS}
     assert outcomes == {
         DrillStep.STEADY_STATE: "failed",
         DrillStep.FAULT: "skipped",
@@ -223,7 +222,7 @@ def test_after_an_abort_the_other_steps_are_skipped_by_name() -> None:
         DrillStep.REPORT: "failed",
     }
     assert result.status is DrillStatus.ABORTED
-    assert [each for each in EXPERIMENT if each not in outcomes] == []
+    assert [each for each in FORK_STEPS[:4] if each not in outcomes] == []
 
 
 def test_a_healing_that_did_not_pass_is_done_again() -> None:
@@ -231,7 +230,7 @@ def test_a_healing_that_did_not_pass_is_done_again() -> None:
     world = World(clear_failures=1)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in EXPERIMENT:
+    for step in FORK_STEPS[:4]:
         engine.step(run_id, step)
     first = engine.step(run_id, DrillStep.HEAL)
     assert first.facts["steps"]["heal"]["outcome"] == "failed"
@@ -270,7 +269,7 @@ def test_a_verdict_that_lacked_the_healing_is_given_again_after_it() -> None:
     world = World(clear_failures=2)
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    for step in DrillStep:
+    for step in FORK_STEPS:
         reported = engine.step(run_id, step)
     assert reported.status is DrillStatus.FAILED
     assert "healing is incomplete: the broker does not answer" in reported.reason
@@ -337,7 +336,7 @@ def test_a_run_that_has_begun_needs_no_file_any_more() -> None:
     world.engine(drill()).step(run_id, DrillStep.STEADY_STATE)
     without = world.engine()
     assert without.begin("kill_driver", "nightly-7") == run_id
-    for step in DrillStep:
+    for step in FORK_STEPS:
         result = without.step(run_id, step)
     assert result.passed, result.reason
 

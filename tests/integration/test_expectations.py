@@ -11,8 +11,9 @@ import pytest
 from streamwarden.drills.ports import Judgement
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying import expectations
-from streamwarden.services.verifying.expectations import judge
+from streamwarden.services.verifying.expectations import judge, judge_audit
 from streamwarden.services.verifying.recount import Recount
+from streamwarden.verification.balance import Audit, Entry, Range
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.reconciliation import Key, Reconciliation, Values
@@ -198,3 +199,53 @@ def test_columns_are_a_suite_with_a_deviation_for_each_that_is_wrong_and_a_note_
     assert not whole_set.exactly_once
     assert failed(closed) == {("columns", "problem"), PROBLEMS}
     assert "additional column salt (double)" in str(closed.result["columns"])
+
+
+BALANCED = Audit(
+    stream="flights",
+    range=Range(after=3, upto=9),
+    operator="windowed aggregation",
+    amounts=("flights", "delay_minutes"),
+    counts="flights",
+    entries=40,
+    totals={
+        "opening": {"flights": 7, "delay_minutes": -3},
+        "input": {"flights": 1000, "delay_minutes": 50},
+        "dropped": {"flights": 9, "delay_minutes": 1},
+        "output": {"flights": 990, "delay_minutes": 40},
+        "closing": {"flights": 17, "delay_minutes": 7},
+    },
+)
+
+
+def test_the_books_of_a_live_stream_that_balance_are_accepted_by_every_expectation() -> None:
+    judgement = judge_audit(BALANCED, 1000)
+    assert judgement.success
+    assert failed(judgement) == set()
+    abouts = {each["about"]["column"] for each in judgement.expectations if each["suite"] == "totals"}
+    assert abouts == {"gap of flights", "gap of delay_minutes"}
+
+
+def test_the_books_of_a_live_stream_in_which_a_row_is_missing_are_rejected_with_their_group() -> None:
+    group = Entry(key={"origin": "EWR"}, sides={"input": {"flights": 3}, "output": {"flights": 2}})
+    totals = {**BALANCED.totals, "output": {"flights": 989, "delay_minutes": 40}}
+    judgement = judge_audit(replace(BALANCED, unbalanced=1, worst=[group], totals=totals), 1000)
+    assert not judgement.success
+    assert failed(judgement) == {("books", "unbalanced"), ("groups", "problem"), ("totals", "gap of flights")}
+    (named,) = [each for each in judgement.expectations if each["suite"] == "groups"]
+    assert "EWR" in str(named["unexpected_samples"])
+
+
+def test_books_of_too_few_rows_prove_nothing() -> None:
+    assert failed(judge_audit(BALANCED, 1001)) == {("books", "records")}
+
+
+def test_an_audit_that_says_balanced_although_its_totals_do_not_is_found_out() -> None:
+    totals = {**BALANCED.totals, "output": {"flights": 989, "delay_minutes": 40}}
+    with pytest.raises(VerificationError, match="one of the two verifiers has a defect"):
+        judge_audit(replace(BALANCED, totals=totals), 1000)
+
+
+def test_the_totals_are_not_added_up_where_some_keys_were_not_judged() -> None:
+    totals = {**BALANCED.totals, "output": {"flights": 989, "delay_minutes": 40}}
+    assert judge_audit(replace(BALANCED, totals=totals, unsure=2), 1000).success

@@ -20,13 +20,18 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.state import RunState
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.evaluations import Evaluator
+from streamwarden.health.stream_incidents import resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import Desired
 from streamwarden.lifecycle.supervisor import GAVE_UP
 from streamwarden.services.workspace import Workspace
+from streamwarden.verification.balance import Outcome as AuditOutcome
+from support.airflow_drills import KILL_LIVE, LIVE_DRILL, WHO, answered
 from support.airflow_harness import Airflow, command_of, group_leaders, parent_of, running, wait_for
 from support.airflow_project import Producer, add_stream, make_project
 
@@ -118,6 +123,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     root = tmp_path_factory.mktemp("installation")
     project = make_project(root / "project")
     add_stream(project, "counted")
+    (project / "config" / "drills" / "kill_live.yaml").write_text(KILL_LIVE)
     add_stream(project, "doomed", job="raising.py", initial="1s", budget=1)
     add_stream(project, "wrong", job="wrong.py")
     airflow = Airflow(root / "airflow", project, root / "data")
@@ -358,6 +364,40 @@ def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: I
     finally:
         path.write_text(text)
     wait_for("the DAG to be well again", lambda: "broken" not in _display_name(airflow), timeout=LONG)
+
+
+def test_a_live_stream_is_drilled_only_after_a_person_approved_it(installation: Installation) -> None:
+    """One run is rejected and touches nothing. The next one is approved: the driver is killed, its DAG starts another
+    one, the books balance, and the journal names who approved."""
+    airflow, space = installation.airflow, installation.space
+    airflow.pause(COUNTED, False)
+    before = installation.live_driver()
+    for incident in space.store.incidents.open("counted"):
+        space.store.incidents.save(resolve(incident, "of an earlier scenario", time.time()))
+    wait_for("the DAG of the drill", lambda: LIVE_DRILL in airflow.dag_ids(), timeout=LONG)
+    airflow.pause(LIVE_DRILL, False)
+    with installation.producer.running():
+        rejected = answered(airflow, space, "Reject")
+        assert rejected.status is DrillStatus.ABORTED
+        assert rejected.reason == f"{WHO} rejected the drill"
+        assert installation.live_driver().driver_id == before.driver_id
+        run = answered(airflow, space, "Approve")
+    state = RunState.of(run)
+    assert run.passed, f"{run.reason}\n{installation.story()}"
+    assert state.approval is not None
+    assert state.approval.granted
+    assert state.approval.by == WHO
+    assert state.landed.driver_id == before.driver_id
+    assert state.audit is not None
+    assert state.audit.outcome is AuditOutcome.BALANCED
+    assert state.healing is not None
+    assert state.healing.removed == ()
+    after = installation.live_driver(other_than=before.driver_id)
+    assert [each.driver_id for each in space.store.drivers.history("counted", before.launched_at)] == [
+        before.driver_id,
+        after.driver_id,
+    ], "its DAG launched the one new driver"
+    assert after.launched_by.startswith("airflow stream_counted")
 
 
 def test_the_health_dag_shows_what_is_not_healthy_by_name(installation: Installation) -> None:

@@ -376,6 +376,14 @@ class TestJournals:
         assert store.journals.recent() == (done,)
         assert store.journals.get("run-2") is None
 
+    def test_the_runs_that_have_not_ended_are_found_however_old_they_are(self, store: Store) -> None:
+        store.journals.save(self.RUN)
+        for number in range(60):
+            ended = replace(self.RUN, run_id=f"later-{number}", started_at=self.RUN.started_at + number, ended_at=1e9)
+            store.journals.save(ended)
+        store.journals.save(replace(self.RUN, run_id="other", stream="other", started_at=self.RUN.started_at + 1))
+        assert [run.run_id for run in store.journals.running()] == ["other", "run-1"]
+
     def test_entries_come_back_in_the_order_they_were_written(self, store: Store) -> None:
         """Also when a clock went backwards."""
         entries = [

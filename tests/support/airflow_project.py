@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from streamwarden.adapters import processes
@@ -115,6 +118,23 @@ class Producer:
         self.folder = folder
         self.published = 0
         folder.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A file appears every third of a second meanwhile, as the input of a live stream does."""
+        over = threading.Event()
+
+        def publish() -> None:
+            while not over.wait(0.3):
+                self.publish(1)
+
+        thread = threading.Thread(target=publish, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def publish(self, files: int, rows: int = 20) -> None:
         for _ in range(files):

@@ -40,12 +40,14 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, Pr
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.stream import Backend, StreamSpec
+from streamwarden.verification.balance import Audit, Outcome
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_damage import SimulatedFiles
 from support.drill_inputs import SimulatedInputs
 from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_service import SimulatedService
+from support.simulated_streams import SimulatedStreams
 
 PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
 
@@ -124,6 +126,10 @@ class Journals:
             :limit
         ]
 
+    def running(self) -> Sequence[DrillRun]:
+        self._reach()
+        return [run for run in self.runs.values() if run.ended_at is None]
+
     def _reach(self) -> None:
         if self.down:
             raise StoreError("the store is down")
@@ -199,6 +205,7 @@ class World:
         self.input = SimulatedTopic(self)
         self.files = SimulatedFiles(self)
         self.inputs = SimulatedInputs(self)
+        self.streams = SimulatedStreams(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
         if self.sink is None:
@@ -210,6 +217,7 @@ class World:
             self.source = "files" if files else "kafka"
         ports = Ports(
             forks=self,
+            live=self.streams,
             drivers=self,
             checkpoint=self,
             files=self.files,
@@ -235,6 +243,7 @@ class World:
     def sleep(self, seconds: float) -> None:
         goal = self.time + max(seconds, 1e-6)
         self.service.pass_time(goal)
+        self.streams.supervise()
         while (event := self._next_event()) is not None and event[0] <= goal:
             self.time = max(self.time, event[0])
             self._happen(event[1])
@@ -560,6 +569,10 @@ class World:
         return Judgement(
             judge="simulated judge 1.0", success=success, expectations=({"name": "x", "success": success},)
         )
+
+    def judge_audit(self, audit: Audit, min_records: int) -> Judgement:
+        success = audit.outcome is Outcome.BALANCED if self.judge_says is None else self.judge_says
+        return Judgement(judge="simulated judge 1.0", success=success)
 
     # archive
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from streamwarden.drills.parts import DrillTarget
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.checks import CHECKS
@@ -62,15 +63,18 @@ def broken_doc(name: str, error: ConfigError) -> str:
     )
 
 
+_BROKEN: Final = {DrillTarget.FORK: "a fork of", DrillTarget.PRODUCTION: "the live stream"}
+
+
 def drill_doc(spec: DrillSpec) -> str:
     """What the drill breaks, what must hold, and how it is judged."""
     return "\n\n".join(
         [
             f"### {spec.name}",
             _text(spec.description or "No description."),
-            f"Breaks a {spec.target} of **{spec.stream}** by **{spec.fault.kind}**. The steps are the tasks: steady "
-            "state, fault, recovery, verification, heal, report. Healing and the report always run. The task of the "
-            "report fails unless the drill completed and nothing deviated, and its message says why.",
+            f"Breaks {_BROKEN[spec.target]} **{spec.stream}** by **{spec.fault.kind}**. The steps are the tasks: "
+            f"{', '.join(step.replace('_', ' ') for step in spec.steps)}. Healing and the report always run. The task "
+            "of the report fails unless the drill completed and nothing deviated, and its message says why.",
             "#### Specification",
             _table(("key", "value"), _flatten(redacted(asdict(spec)))),
         ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,16 +11,20 @@ from urllib.parse import urlsplit
 from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, CronTriggerTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.approvals import DrillApprovalOperator
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
+from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
+from streamwarden.airflow.unpausing import is_paused
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import load_drills
-from streamwarden.drills.journal import DrillRun, DrillStep
+from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStep
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DRILL_NAME, DrillSpec
-from streamwarden.drills.state import RunProgress, StepOutcome
+from streamwarden.drills.state import RunProgress, StepOutcome, was_declined
 from streamwarden.errors import ConfigError
 from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
@@ -80,8 +82,8 @@ class DrillStepOperator(BaseOperator):
         run_id = drill_run_id(self.drill, context["run_id"])
         self.log.info("drill run %s", run_id)
         with published(_connections(space, self.drill, run_id)):
-            engine = space.drill_engine()
-            if self.step == DrillStep.STEADY_STATE:
+            engine = space.drill_engine(paused=partial(_is_stream_paused, context.get("ti")))
+            if self.step in (DrillStep.PREFLIGHT, DrillStep.STEADY_STATE):
                 # One run of a DAG is active at a time: any other that is unhealed was marked as ended.
                 for healed in engine.heal_abandoned(self.drill, running=run_id):
                     result = RunProgress.of(healed).steps[DrillStep.HEAL].message
@@ -92,6 +94,10 @@ class DrillStepOperator(BaseOperator):
             except ConfigError as error:
                 raise AirflowFailException(str(_config_error(space, self.drill) or error)) from error
             return engine.step(run_id, DrillStep(self.step))
+
+
+def _is_stream_paused(ti: Any, stream: str) -> bool | None:
+    return is_paused(ti, f"{PREFIX}{stream}")
 
 
 def _connections(space: Workspace, drill: str, run_id: str) -> tuple[str, ...]:
@@ -117,26 +123,15 @@ def _config_error(space: Workspace, drill: str) -> ConfigError | None:
 
 
 class DrillReportOperator(DrillStepOperator):
-    """Writes the report. The task fails unless the drill passed."""
+    """Writes the report. The task fails unless the drill passed, or no person approved it: that is a decision."""
 
     operator_extra_links = (DrillReportLink(),)
 
     def execute(self, context: Any) -> None:
         run = self.advance(context)
         self.log.info("drill %s: %s; %s", self.drill, verdict_word(run), run.reason)
-        if not run.passed:
+        if not run.passed and not was_declined(run):
             raise AirflowFailException(f"drill {self.drill} {verdict_word(run)}: {run.reason}")
-
-
-def drill_run_id(drill: str, dag_run_id: str) -> str:
-    """The drill's run id for a DAG run: the same for each of its tasks and tries, and safe as a file name.
-
-    Airflow's run ids contain colons, plus signs, and anything that a user typed: the readable part is cut, and a digest
-    keeps it unique.
-    """
-    digits = re.sub(r"[^0-9]", "", dag_run_id)
-    stamp = f"{digits[:8]}T{digits[8:14]}" if len(digits) >= 14 else "manual"
-    return f"{drill}-{stamp}-{hashlib.sha256(dag_run_id.encode()).hexdigest()[:8]}"
 
 
 def drill_dags(dag_file: str) -> dict[str, DAG]:
@@ -169,33 +164,49 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
             "execution_timeout": timedelta(seconds=spec.longest_step + SLACK),
         },
     ) as dag:
-        _add_steps(spec.name, project)
+        _add_steps(spec.name, project, spec)
     return dag
 
 
-def _add_steps(drill: str, project: Path) -> None:
-    """One task each, in their order, to the DAG of this context."""
+def _add_steps(drill: str, project: Path, spec: DrillSpec | None = None) -> None:
+    """One task each, in their order, to the DAG of this context.
+
+    Args:
+        spec: None if the file is broken. Then nobody can be asked: a drill on a live stream does not go on.
+    """
     previous: BaseOperator | None = None
-    for step in DrillStep:
-        kind = DrillReportOperator if step is DrillStep.REPORT else DrillStepOperator
-        options = HEAL_RETRY if step is DrillStep.HEAL else {}
-        if step is DrillStep.REPORT:  # it always runs, and fails unless the drill passed
-            options = report_failures(project)
-        task = kind(
-            task_id=step.value,
-            drill=drill,
-            project=str(project),
-            step=step.value,
-            trigger_rule=TriggerRule.ALL_DONE,
-            **options,
-        )
-        if step in (DrillStep.HEAL, DrillStep.REPORT):
-            # Marking the run as failed or successful skips the waiting tasks, but not a teardown. The report is one
-            # too, so that it decides the state of the run: a leaf that was skipped would make the run a success.
-            task.as_teardown(on_failure_fail_dagrun=True)
+    for step in FORK_STEPS if spec is None else spec.steps:
+        asked = spec if step is DrillStep.APPROVAL else None
+        task = _step_task(drill, project, step) if asked is None else _approval_task(asked, project)
         if previous is not None:
             previous >> task
         previous = task
+
+
+def _approval_task(spec: DrillSpec, project: Path) -> BaseOperator:
+    return DrillApprovalOperator(
+        task_id=DrillStep.APPROVAL.value, drill=spec, project=str(project), trigger_rule=TriggerRule.ALL_DONE
+    )
+
+
+def _step_task(drill: str, project: Path, step: DrillStep) -> BaseOperator:
+    kind = DrillReportOperator if step is DrillStep.REPORT else DrillStepOperator
+    options = HEAL_RETRY if step is DrillStep.HEAL else {}
+    if step is DrillStep.REPORT:  # it always runs, and fails unless the drill passed
+        options = report_failures(project)
+    task = kind(
+        task_id=step.value,
+        drill=drill,
+        project=str(project),
+        step=step.value,
+        trigger_rule=TriggerRule.ALL_DONE,
+        **options,
+    )
+    if step in (DrillStep.HEAL, DrillStep.REPORT):
+        # Marking the run as failed or successful skips the waiting tasks, but not a teardown. The report is one too,
+        # so that it decides the state of the run: a leaf that was skipped would make the run a success.
+        task.as_teardown(on_failure_fail_dagrun=True)
+    return task
 
 
 def broken_drill_dag(stem: str, error: ConfigError, project: Path) -> DAG:

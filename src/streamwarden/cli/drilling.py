@@ -15,6 +15,9 @@ from streamwarden.cli.output import as_json, console, say, table, text
 from streamwarden.cli.session import AsJson, workspace
 from streamwarden.cli.words import NONE, ago, drill_word
 from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.parts import DrillTarget
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.drills.state import RunState
 from streamwarden.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,11 +88,12 @@ def run_drill(
     json: AsJson = False,
 ) -> int:
     """Run a drill in this process, from its steady state to its report. It takes minutes; Ctrl-C heals before it ends.
+    A drill with `target: production` is refused: it runs in Airflow, where a person approves it.
 
     The exit code is 0 only if the drill passed, 1 if the stream deviated, and 4 if the drill was aborted or failed.
     """
     space = workspace(context)
-    space.drill(name)  # raises the error of a broken file
+    _require_no_person(space.drill(name))  # `drill` raises the error of a broken file
     engine = space.drill_engine()
     return _run(space, engine, name, engine.begin(name), json)
 
@@ -107,7 +111,19 @@ def replay_drill(
     """
     space = workspace(context)
     earlier, engine = _find(space, run), space.drill_engine()
+    _require_no_person(RunState.of(earlier).drill)
     return _run(space, engine, earlier.drill, engine.replay(earlier.run_id), json)
+
+
+def _require_no_person(drill: DrillSpec) -> None:
+    """Raises ConfigError for a drill on a live stream: nobody would have approved it."""
+    if drill.target is DrillTarget.PRODUCTION:
+        raise ConfigError(
+            f"the drill {drill.name} hits the live stream {drill.stream}, and a shell has nobody who approves it",
+            expected="an approval in Airflow",
+            where=f"drill {drill.name}",
+            next_step=drill.how_to_run,
+        )
 
 
 def _run(space: Workspace, engine: Engine, name: str, run_id: str, json: bool) -> int:
@@ -229,10 +245,8 @@ def _find(space: Workspace, wanted: str | None) -> DrillRun:
     found = journals.get(wanted) if wanted is not None else None
     if found is None:
         found = next(iter(journals.recent(drill=wanted, limit=1)), None)
-    if found is None and wanted in space.drills():
-        raise ConfigError(
-            f"the drill {wanted} has not run yet", next_step=f"run it with `streamwarden drill run {wanted}`"
-        )
+    if found is None and (drill := space.drills().get(wanted or "")) is not None:
+        raise ConfigError(f"the drill {wanted} has not run yet", next_step=drill.how_to_run)
     if found is None:
         raise ConfigError(
             f"there is no drill run {wanted!r}, and no run of a drill of that name"

@@ -63,8 +63,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
     from streamwarden.drills.faults import FAULTS
-    from streamwarden.lifecycle.forks.places import require_place
-    from streamwarden.services.drilling.drillable import require_fork, require_verdict
+    from streamwarden.services.drilling.drillable import require_target
 
     catalog = space.catalog()
     drills, broken = load_drills(space.project)
@@ -81,10 +80,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
                 FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
-                require_fork(stream, drill.feed, drill.fork)
-                require_verdict(stream, drill.feed, drill.verification.oracle)
-                if drill.fork.at is not None:
-                    require_place(stream, drill.fork.at, catalog.streams.values())
+                require_target(stream, drill, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:
             problem = _broken(drill.stream) if drill.stream in catalog.broken else error

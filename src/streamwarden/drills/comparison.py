@@ -70,6 +70,8 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
     ]
     yield "batches", len(state.batches)
     yield "median seconds of a batch", round(median(spans), 3) if spans else None
+    if state.audit is not None:
+        yield "records audited", state.audit.records
     counts = state.reconciliation
     for name in ("records", "expected", "actual", "lost", "duplicated", "unexpected", "wrong", "repeated"):
         yield name, None if counts is None else getattr(counts, name)

@@ -2,6 +2,8 @@
 
     begin -> steady_state -> fault -> recovery -> verification -> heal -> report
 
+A drill on a live stream has two steps before these: preflight and approval.
+
 State passes only through the journal store. A step that is repeated after it finished changes nothing; one that was
 killed continues where it stopped. Healing and the report always run. A healing that did not pass runs again when it is
 repeated, also after the report, which is then written again.
@@ -10,13 +12,13 @@ repeated, also after the report, which is then written again.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from streamwarden.drills.codec import encode
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
+from streamwarden.drills.live.approval import Answer, ask, record_answer
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import ForkView, Ports
@@ -24,25 +26,10 @@ from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.report import build_report, document, markdown
 from streamwarden.drills.runs import check_run_id, new_run_id
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.state import Halt, RunProgress, StepOutcome, StepRecord
+from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
-from streamwarden.drills.steps.fault import fault
-from streamwarden.drills.steps.heal import heal
-from streamwarden.drills.steps.recovery import recovery
-from streamwarden.drills.steps.steady_state import steady_state
-from streamwarden.drills.steps.verification import verification
+from streamwarden.drills.targets import TARGETS
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
-
-EXPERIMENT: Final = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION)
-"""The steps that a halt skips. HEAL and REPORT run whatever happened."""
-
-_WORK: Final[Mapping[DrillStep, Callable[[StepContext], StepResult]]] = {
-    DrillStep.STEADY_STATE: steady_state,
-    DrillStep.FAULT: fault,
-    DrillStep.RECOVERY: recovery,
-    DrillStep.VERIFICATION: verification,
-    DrillStep.HEAL: heal,
-}
 
 
 class Engine:
@@ -113,6 +100,8 @@ class Engine:
         """
         with self._ports.archive.lock(run_id):
             recorder = self._recorder(check_run_id(run_id))
+            if step not in recorder.spec.steps:  # of a DAG whose file has another target since
+                return recorder.run
             if step is not DrillStep.REPORT and not _is_done(recorder.run, step):
                 self._do(recorder, step, park)
             if (step is DrillStep.REPORT or recorder.run.ended_at is not None) and not _is_done(
@@ -120,6 +109,29 @@ class Engine:
             ):
                 self._report(recorder)
             return recorder.run
+
+    def ask(self, run_id: str) -> RunState | None:
+        """Record that a person is asked now whether a live stream may be hit. None: there is nothing to ask, because
+        the preflight did not pass, or an answer is recorded already."""
+        with self._ports.archive.lock(run_id):
+            recorder = self._recorder(check_run_id(run_id))
+            step = DrillStep.APPROVAL
+            if step not in recorder.spec.steps or _is_done(recorder.run, step):
+                return None
+            if (obstacle := _obstacle(recorder, step)) is not None:
+                recorder.note(step, "skipped", obstacle)
+                recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+                return None
+            ask(recorder, self._ports.clock.now())
+            return recorder.state
+
+    def answer(self, run_id: str, answer: Answer | None) -> RunState:
+        """Record what the person answered, None: nobody did. The first answer counts."""
+        with self._ports.archive.lock(run_id):
+            recorder = self._recorder(check_run_id(run_id))
+            if DrillStep.APPROVAL in recorder.spec.steps and not _is_done(recorder.run, DrillStep.APPROVAL):
+                record_answer(recorder, answer)
+            return recorder.state
 
     def fork(self, run_id: str) -> ForkView | None:
         """The run's fork; None: it has none so far. Raises ConfigError if this version cannot read its spec."""
@@ -143,7 +155,7 @@ class Engine:
     def _run_all(self, drill: str, run_id: str) -> DrillRun:
         try:
             self.heal_abandoned(drill)
-            for step in EXPERIMENT:
+            for step in self._recorder(run_id).spec.experiment:
                 self.step(run_id, step, park=False)
         except BaseException as error:
             self._halt(run_id, error)
@@ -195,7 +207,7 @@ class Engine:
             recorder=recorder, ports=self._ports, fault=self._fault_of(recorder.spec.fault), park=park
         )
         try:
-            return _WORK[step](context)
+            return TARGETS[recorder.spec.target][step](context)
         except StoreError:
             raise  # the journal could not be written: nothing is decided, a retry continues here
         except DrillAborted as error:
@@ -211,7 +223,9 @@ class Engine:
 
     def _halt(self, run_id: str, error: BaseException) -> None:
         recorder = self._recorder(run_id)
-        at = next((step for step in EXPERIMENT if step not in recorder.state.steps), DrillStep.VERIFICATION)
+        at = next(
+            (step for step in recorder.spec.experiment if step not in recorder.state.steps), DrillStep.VERIFICATION
+        )
         recorder.note(at, "traceback", "".join(traceback.format_exception(error)))
         recorder.halt(at, DrillStatus.FAILED, f"the step {at.value} broke: {type(error).__name__}: {error}")
 
@@ -257,8 +271,9 @@ def _obstacle(recorder: RunRecorder, step: DrillStep) -> str | None:
     halt: Halt | None = recorder.state.halt
     if halt is not None:
         return f"skipped: the drill was {halt.status.value} in the step {halt.step.value}"
-    position = EXPERIMENT.index(step)
-    before = EXPERIMENT[position - 1] if position else None
+    experiment = recorder.spec.experiment
+    position = experiment.index(step)
+    before = experiment[position - 1] if position else None
     if before is None:
         return None
     allowed = [StepOutcome.PASSED]

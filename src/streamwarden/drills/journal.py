@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class DrillStep(StrEnum):
+    PREFLIGHT = "preflight"
+    APPROVAL = "approval"
     STEADY_STATE = "steady_state"
     FAULT = "fault"
     RECOVERY = "recovery"
     VERIFICATION = "verification"
     HEAL = "heal"
     REPORT = "report"
+
+
+FORK_STEPS: Final = (
+    DrillStep.STEADY_STATE,
+    DrillStep.FAULT,
+    DrillStep.RECOVERY,
+    DrillStep.VERIFICATION,
+    DrillStep.HEAL,
+    DrillStep.REPORT,
+)
+"""The steps of a drill on a fork, in their order."""
+
+PRODUCTION_STEPS: Final = (DrillStep.PREFLIGHT, DrillStep.APPROVAL, *FORK_STEPS)
+"""The steps of a drill on a live stream: first it is checked whether it may be hit now, and a person is asked."""
 
 
 class DrillStatus(StrEnum):
@@ -66,3 +82,5 @@ class JournalRepository(Protocol):
     def get(self, run_id: str) -> DrillRun | None: ...
     def entries(self, run_id: str) -> Sequence[JournalEntry]: ...
     def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]: ...
+    def running(self) -> Sequence[DrillRun]:
+        """Every run that has not ended, newest first."""

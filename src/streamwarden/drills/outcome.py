@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from streamwarden.drills.audited import gap_of
 from streamwarden.drills.journal import DrillStatus, DrillStep
-from streamwarden.drills.parts import OracleKind
+from streamwarden.drills.parts import DrillTarget, OracleKind
 from streamwarden.drills.state import RunState
 from streamwarden.drills.twin import describe_left_out, describe_run
+from streamwarden.verification.balance import Outcome as AuditOutcome
 from streamwarden.verification.reconciliation import Reconciliation
-
-JUDGED_STEPS = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL)
 
 REMEDIATED: Final = "the remediation was applied"
 """From when the recovery counts after a fault that a stream must refuse."""
@@ -50,8 +50,8 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
     """Why the drill itself did not complete; None if it did."""
     if state.halt is not None:
         return state.halt.status, state.halt.reason
-    for step in JUDGED_STEPS:
-        if step not in state.steps:
+    for step in state.drill.steps:
+        if step is not DrillStep.REPORT and step not in state.steps:
             return DrillStatus.FAILED, f"the step {step.value} did not finish"
     if state.steady_before is None or not state.steady_before.holds:
         return DrillStatus.FAILED, "the journal does not show that the steady state held before the fault"
@@ -62,27 +62,53 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
     if state.healing is None or not state.healing.clean:
         left = state.healing.message if state.healing else "the journal has no record of it"
         return DrillStatus.FAILED, f"healing is incomplete: {left}"
+    thin = _UNPROVEN[state.drill.target](state, deviated)
+    return None if thin is None else (DrillStatus.FAILED, thin)
+
+
+def _unproven_fork(state: RunState, deviated: bool) -> str | None:
+    """Why there is no verdict on the output of the fork; None if there is one."""
     counts = state.reconciliation
     if counts is None:
         # A stream that never came back has no output to verify: that is a complete experiment with a clear result.
-        return None if deviated else (DrillStatus.FAILED, "the output was not verified")
+        return None if deviated else "the output was not verified"
     wanted = state.drill.verification.min_records
     if counts.records < wanted:
-        thin = f"too little evidence: {counts.records} input records were verified, expected >= {wanted}"
-        return DrillStatus.FAILED, thin
+        return f"too little evidence: {counts.records} input records were verified, expected >= {wanted}"
     if state.fork is not None and OracleKind.TWIN in state.fork.oracles and state.twin is None:
-        return DrillStatus.FAILED, "the output was not compared with the twin"
+        return "the output was not compared with the twin"
     if state.judgement is None:
-        return DrillStatus.FAILED, "no judge gave a verdict on the reconciliation"
+        return "no judge gave a verdict on the reconciliation"
     if state.judgement.success != counts.exactly_once:
-        return DrillStatus.FAILED, "the judge and the reconciliation disagree: neither can be trusted"
+        return "the judge and the reconciliation disagree: neither can be trusted"
     return None
+
+
+def _unproven_live(state: RunState, deviated: bool) -> str | None:
+    """Why there is no verdict on the books of the live stream; None if there is one."""
+    audit, fault, recovery = state.audit, state.fault, state.recovery
+    if state.approval is None or not state.approval.granted:
+        return "the journal does not show that a person approved the drill"
+    if audit is None and deviated:
+        return None
+    after = recovery.first_new_batch if recovery is not None else None
+    gap = gap_of(audit, fault.committed if fault else None, after, state.drill.verification.min_records)
+    if gap is not None or audit is None:
+        return gap
+    if state.judgement is None:
+        return "no judge gave a verdict on the audit"
+    if state.judgement.success != (audit.outcome is AuditOutcome.BALANCED):
+        return "the judge and the audit disagree: neither can be trusted"
+    return None
+
+
+_UNPROVEN: Final = {DrillTarget.FORK: _unproven_fork, DrillTarget.PRODUCTION: _unproven_live}
 
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
     violation = state.fault.violation if state.fault else None
-    found = [each for each in (_judged(state), unverified(state), violation) if each is not None]
+    found = [each for each in (_judged(state), unbalanced(state), unverified(state), violation) if each is not None]
     if state.refusal is not None and not state.refusal.holds:
         return [*found, state.refusal.message]
     recovery, steady = state.recovery, state.steady_after
@@ -94,12 +120,19 @@ def find_deviations(state: RunState) -> list[str]:
     if seconds > target:
         found.append(f"recovery took {seconds:.1f} s, the target is {target:.1f} s")
     if not recovery.completed:
-        found.append(f"the stream came back but did not finish its bounded input: {recovery.message}")
+        unfinished = "catch up" if state.live is not None else "finish its bounded input"
+        found.append(f"the stream came back but did not {unfinished}: {recovery.message}")
     if steady is not None and not steady.holds:
         found.append(f"the steady state does not hold after the recovery: {steady.message}")
     elif steady is None and recovery.completed:
         found.append("the steady state after the recovery was not observed")
     return found
+
+
+def unbalanced(state: RunState) -> str | None:
+    """In what the books of the live stream do not balance; None if they do, or were not audited."""
+    audit = state.audit
+    return audit.sentence if audit is not None and audit.outcome is AuditOutcome.UNBALANCED else None
 
 
 def _judged(state: RunState) -> str | None:
@@ -162,6 +195,19 @@ def describe_not_judged(counts: Reconciliation) -> str | None:
 
 
 def _praise(state: RunState) -> str:
+    return _PRAISE[state.drill.target](state)
+
+
+def _praise_live(state: RunState) -> str:
+    audit, recovery, approval = state.audit, state.recovery, state.approval
+    assert audit is not None, "the stream was audited"
+    assert recovery is not None, "the recovery was observed"
+    assert approval is not None, "a person approved it"
+    back = f"first new batch {recovery.recovery_seconds:.1f} s after the fault"
+    return f"{audit.sentence}; {back}; approved by {approval.by}"
+
+
+def _praise_fork(state: RunState) -> str:
     counts, recovery, refusal = state.reconciliation, state.recovery, state.refusal
     assert counts is not None, "the output was verified"
     assert recovery is not None, "the recovery was observed"
@@ -178,3 +224,6 @@ def _praise(state: RunState) -> str:
         describe_left_out(state.twin),
     )
     return "; ".join(part for part in parts if part is not None)
+
+
+_PRAISE: Final = {DrillTarget.FORK: _praise_fork, DrillTarget.PRODUCTION: _praise_live}

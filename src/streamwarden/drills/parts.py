@@ -76,9 +76,10 @@ class FileDamage(StrEnum):
 
 
 class DrillTarget(StrEnum):
-    """What is broken. Only `fork`: a copy of the stream with its output redirected to scratch."""
+    """What is broken."""
 
-    FORK = "fork"
+    FORK = "fork"  # a copy of the stream, with its output redirected to scratch
+    PRODUCTION = "production"  # the stream itself, while it runs, if a person approves it
 
 
 class OutageService(StrEnum):

@@ -12,15 +12,19 @@ from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.state import StateStore
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.checkpoint.traces import BatchTraces
+from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import FileDamage, ForkSpec, OracleKind, OutageService, VerificationSpec
 from streamwarden.drills.twin import TwinReport
+from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.lifecycle.restarter import Restarter
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
+from streamwarden.verification.balance import Audit
 from streamwarden.verification.reconciliation import Reconciliation
 
 
@@ -58,6 +62,11 @@ class ForkRecord:
     oracles: tuple[OracleKind, ...] = (OracleKind.JOB,)
 
     @property
+    def live(self) -> bool:
+        """It is no copy: it is the live stream itself. See `LiveStreams.view`."""
+        return self.stream == self.origin
+
+    @property
     def work(self) -> str:
         """What the fork has yet to read, in words."""
         return "the input that its script names" if self.unseen is None else f"{self.unseen:,} input {self.what}s"
@@ -75,6 +84,39 @@ class ForkView(ForkRecord):
     """A fork that the engine works with: its record and its spec."""
 
     spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a live stream stands now, as far as it decides whether it may be hit.
+
+    Args:
+        driver: its newest driver; None: it never had one.
+        here: the process of that driver is on this host.
+        stopped: a person stopped the stream.
+        restarter: what starts the stream again when its driver ends.
+        down: why supervision would leave it down if its driver failed now, or has left it down; None: it would start
+            it again.
+        incidents: those that are open.
+        drills: every drill run that has not ended, of any stream.
+    """
+
+    driver: DriverView | None
+    here: bool
+    stopped: bool
+    restarter: Restarter
+    down: str | None = None
+    incidents: tuple[Incident, ...] = ()
+    drills: tuple[DrillRun, ...] = ()
+
+    @property
+    def alive(self) -> bool:
+        return self.driver is not None and self.driver.alive and self.driver.exit is None
+
+    @property
+    def supervised(self) -> bool:
+        """Something starts the stream again when its driver ends."""
+        return self.restarter in (Restarter.DAG, Restarter.SHELL) and self.down is None and not self.stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +161,25 @@ class Judgement:
     success: bool
     expectations: Sequence[Mapping[str, Any]] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
+
+
+class LiveStreams(Protocol):
+    """Live streams. Starts nothing, and removes nothing."""
+
+    def declared(self, stream: str) -> StreamSpec:
+        """The stream's spec. Raises DrillAborted if its file cannot be used, or if no audit can read its output."""
+
+    def view(self, stream: str) -> ForkView:
+        """The stream itself in the form in which faults and the checkpoint's reader take a fork. Raises what `declared`
+        raises."""
+
+    def standing(self, stream: str) -> Standing: ...
+    def past(self, stream: str) -> Sequence[DrillRun]:
+        """The newest drill runs of this stream, newest first."""
+
+    def audit(self, view: ForkView, first: int) -> Audit:
+        """Balance the books of the committed batches from `first` on, and of more. Books that do not balance are an
+        incident of the stream. Raises VerificationError if what is needed cannot be read."""
 
 
 class Forks(Protocol):
@@ -358,6 +419,7 @@ class Verifier(Protocol):
 
 class Judge(Protocol):
     def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement: ...
+    def judge_audit(self, audit: Audit, min_records: int) -> Judgement: ...
 
 
 class Archive(Protocol):
@@ -387,6 +449,7 @@ class Ports:
     """Every port of the engine."""
 
     forks: Forks
+    live: LiveStreams
     drivers: DriverControl
     checkpoint: CheckpointReader
     files: CheckpointFiles

@@ -53,6 +53,17 @@ class RunRecorder:
         return self._view(self.run.facts.get("fork"))
 
     @property
+    def live(self) -> ForkView | None:
+        """The live stream with its spec, of a drill that breaks it. Raises ConfigError if it cannot be read."""
+        return self._view(self.run.facts.get("live"))
+
+    def require_live(self) -> ForkView:
+        live = self.live
+        if live is None:
+            raise DrillError("no live stream was observed", where=self.run.run_id, next_step="run steady_state first")
+        return live
+
+    @property
     def remediated_fork(self) -> ForkView | None:
         """The fork as the remediation lets it go on; None: no remediation was needed so far."""
         return self._view((self.run.facts.get("way_out") or {}).get("fork"))

@@ -13,9 +13,10 @@ from typing import Any
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.outcome import REMEDIATED, describe_not_judged, describe_repeats
+from streamwarden.drills.parts import DrillTarget
 from streamwarden.drills.ports import ForkRecord
 from streamwarden.drills.sentence import sentence
-from streamwarden.drills.state import Recovery, RunState, SteadyState
+from streamwarden.drills.state import Approval, Recovery, RunState, SteadyState
 from streamwarden.drills.timeline import Moment, timeline
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.lifecycle.recovery import RecoveryPrediction
@@ -151,7 +152,7 @@ def _replay(state: RunState) -> Iterator[ReportRow]:
 
 
 def _experiment(state: RunState) -> Iterator[ReportRow]:
-    yield ReportRow("fork", _fork(state.fork))
+    yield from _target(state)
     yield ReportRow("steady state before", _steady(state.steady_before))
     yield ReportRow("fault", _fault(state))
     if state.refusal is not None:
@@ -160,6 +161,25 @@ def _experiment(state: RunState) -> Iterator[ReportRow]:
     if state.predicted:
         yield ReportRow("recovery predicted", _predicted(state.predicted[-1], state.recovery))
     yield ReportRow("steady state after", _steady(state.steady_after))
+
+
+def _target(state: RunState) -> Iterator[ReportRow]:
+    if state.drill.target is DrillTarget.FORK:
+        yield ReportRow("fork", _fork(state.fork))
+        return
+    yield ReportRow("live stream", f"{state.drill.stream} itself{'' if state.live is not None else ', not touched'}")
+    yield ReportRow("approval", _approval(state.approval))
+    if state.preflight is not None:
+        yield ReportRow("the same fault on a fork", state.preflight.last_on_fork)
+
+
+def _approval(approval: Approval | None) -> str:
+    if approval is None:
+        return "nobody was asked"
+    if approval.at is None:
+        return f"nobody answered until {show_time(approval.until)}"
+    word = "approved" if approval.granted else "not approved"
+    return f"{word} by {approval.by} on {show_time(approval.at)}"
 
 
 def _fork(fork: ForkRecord | None) -> str:
@@ -224,6 +244,9 @@ def _bound(bound: RecoveryPrediction) -> str:
 
 def _output(state: RunState) -> Iterator[ReportRow]:
     counts, judgement = state.reconciliation, state.judgement
+    if state.drill.target is DrillTarget.PRODUCTION:
+        yield from _audit(state)
+        return
     if counts is None:
         yield ReportRow("output", "not verified")
         return
@@ -239,6 +262,16 @@ def _output(state: RunState) -> Iterator[ReportRow]:
     if judgement is not None:
         yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
     yield from _samples(counts)
+
+
+def _audit(state: RunState) -> Iterator[ReportRow]:
+    if state.audit_before is not None:
+        yield ReportRow("audit before", state.audit_before.sentence)
+    yield ReportRow("audit after", "not audited" if state.audit is None else state.audit.sentence)
+    if state.audit is not None:
+        yield ReportRow("input records audited", f"{state.audit.records:,}")
+    if (judgement := state.judgement) is not None:
+        yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the books")
 
 
 def _twin(twin: TwinReport) -> Iterator[ReportRow]:

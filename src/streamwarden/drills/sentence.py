@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.outcome import find_deviations, oracles_disagree
+from streamwarden.drills.outcome import find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import Recovery, RunState
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -30,8 +30,12 @@ def _success(event: str, state: RunState) -> Iterator[str]:
         yield f"After {event} the stream stopped and reported it, as it must"
         yield "once the documented remediation was applied, it lost nothing else"
     else:
-        yield f"{_capital(event)} loses nothing{_repeats(state.reconciliation)}"
+        yield f"{_capital(event)} loses nothing{_repeats(state.reconciliation)}{_where(state)}"
     yield from _back(state.recovery)
+
+
+def _where(state: RunState) -> str:
+    return " on the live stream" if state.live is not None else ""
 
 
 def _repeats(counts: Reconciliation | None) -> str:
@@ -50,6 +54,9 @@ def _deviation(event: str, state: RunState) -> Iterator[str]:
         yield f"{_capital(event)} damages the output: {harm}"
         yield from _back(state.recovery)
         yield from found[1:]  # the first one says the same, with its numbers
+        return
+    if unbalanced(state) is not None:
+        yield f"{_capital(event)} damages the output of the live stream: {'; '.join(found)}"
         return
     counts = state.reconciliation
     unharmed = counts is not None and counts.exactly_once and state.refusal is None and not disagree
@@ -73,7 +80,8 @@ def _back(recovery: Recovery | None) -> Iterator[str]:
 
 def _proof(run: DrillRun, state: RunState) -> Iterator[str]:
     day = datetime.fromtimestamp(run.ended_at or run.started_at, UTC)
-    records = f"{state.reconciliation.records:,} input records" if state.reconciliation is not None else "a drill"
+    judged = state.audit or state.reconciliation
+    records = f"{judged.records:,} input records" if judged is not None else "a drill"
     yield f"{'found' if run.deviated else 'proven'} on {records} on {day.day} {day:%B %Y}"
 
 

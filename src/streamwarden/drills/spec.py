@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.journal import FORK_STEPS, PRODUCTION_STEPS, DrillStep
 from streamwarden.drills.parts import (
     OPTIONS,
     DrillTarget,
@@ -17,6 +18,7 @@ from streamwarden.drills.parts import (
     VerificationSpec,
     require,
 )
+from streamwarden.drills.production import ProductionSpec
 from streamwarden.errors import InvalidValue
 from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -40,7 +42,10 @@ class DrillSpec:
     description: str = ""
     """one or two sentences, shown in Airflow"""
     target: DrillTarget = DrillTarget.FORK
-    """what is broken: a `fork` is a copy of the stream, with its output redirected"""
+    """what is broken: a `fork` is a copy of the stream, with its output redirected; `production` is the live stream
+    itself, which a person has to approve in Airflow"""
+    production: ProductionSpec | None = None
+    """when the live stream may be hit; only the target `production` has it, and needs it"""
     fork: ForkSpec = field(default_factory=ForkSpec)
     steady_state: SteadyStateSpec = field(default_factory=SteadyStateSpec)
     recovery: RecoverySpec = field(default_factory=RecoverySpec)
@@ -59,9 +64,36 @@ class DrillSpec:
         free = self.name != _RESERVED
         require(free, "name", self.name, f"another name: the check `{OVERDUE}` is about all drills of a stream")
         _require_options(self.fault)
+        if self.target is DrillTarget.PRODUCTION:
+            _require_for_production(self)
+            return
+        allowed_nowhere = f"none: the target {self.target} has no `production`"
+        require(self.production is None, "production", self.production, allowed_nowhere)
         whole = self.fork.rewind == "all" or self.feed is Feed.ORIGIN
         broken = f"`all`: the topic that {self.fault.kind} breaks is a new copy"
         require(whole, "fork.rewind", self.fork.rewind, broken)
+
+    @property
+    def steps(self) -> tuple[DrillStep, ...]:
+        """All steps, in their order."""
+        return _STEPS[self.target]
+
+    @property
+    def experiment(self) -> tuple[DrillStep, ...]:
+        """The steps that a halt skips. Healing and the report run whatever happened."""
+        return tuple(step for step in self.steps if step not in (DrillStep.HEAL, DrillStep.REPORT))
+
+    @property
+    def how_to_run(self) -> str:
+        """What a person does to run it once, as a clause."""
+        if self.target is DrillTarget.PRODUCTION:
+            return f"trigger the DAG drill_{self.name} in Airflow and approve it there"
+        return f"run `streamwarden drill run {self.name}`"
+
+    @property
+    def waits(self) -> Seconds:
+        """How long a run may wait for a person."""
+        return self.production.approval_within if self.production is not None else 0.0
 
     @property
     def feed(self) -> Feed:
@@ -80,6 +112,20 @@ class DrillSpec:
         """Batches that the fork must have before it: steady state twice, one cut by each attempt, and slack for the
         pause between two steps that run as separate processes."""
         return 2 * self.steady_state.min_batches + self.fault.attempts + 2
+
+
+_STEPS: Final = {DrillTarget.FORK: FORK_STEPS, DrillTarget.PRODUCTION: PRODUCTION_STEPS}
+
+
+def _require_for_production(spec: DrillSpec) -> None:
+    """Raises InvalidValue unless the drill says when, and says nothing of a fork or of an oracle."""
+    if spec.production is None:
+        raise InvalidValue("missing", key="production", allowed="a mapping with `allowed_hours`")
+    require(spec.fork == ForkSpec(), "fork", spec.fork, "none: the target production makes no fork")
+    given, plain = spec.verification, VerificationSpec()
+    for key in ("oracle", "key", "tolerance"):
+        value = getattr(given, key)
+        require(value == getattr(plain, key), f"verification.{key}", value, "none: an audit judges the live stream")
 
 
 def _require_options(fault: FaultSpec) -> None:

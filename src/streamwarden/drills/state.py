@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from streamwarden.drills.audited import AuditRecord
 from streamwarden.drills.codec import Writers, decode, stored_as
 from streamwarden.drills.faults.base import Proof
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
@@ -134,6 +135,39 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """The first check of a drill on a live stream passed.
+
+    Args:
+        last_on_fork: the last verdict of the same fault on a fork, in words.
+    """
+
+    last_on_fork: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person was asked whether the live stream may be hit. Times are Unix seconds.
+
+    Args:
+        until: an answer that comes later does not count.
+        granted: None: nobody has answered.
+        by: who answered, as Airflow names the user; at: when.
+    """
+
+    asked_at: float
+    until: float
+    granted: bool | None = None
+    by: str | None = None
+    at: float | None = None
+
+    @property
+    def declined(self) -> bool:
+        """A person did not want the drill, or nobody wanted it in time."""
+        return self.granted is not True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
     """What healing left (`clean`: nothing).
 
@@ -197,6 +231,8 @@ class RunState(RunProgress):
         drill: the drill as it was when the run began: an edited YAML file changes nothing.
         versions: what the verdict is reached with.
         replays: the run whose drill this one repeats.
+        live: the live stream, of a drill that breaks it; then there is no `fork`.
+        audit_before, audit: of the live stream, before and after the fault.
         strike: the newest one; undo_due: it may have left something in place.
         misses: why earlier strikes did not land.
         reconciliation: with what the job's own oracle expects; if the twin judges alone, with the twin.
@@ -207,6 +243,10 @@ class RunState(RunProgress):
     versions: Mapping[str, str] = field(default_factory=dict)
     replays: str | None = None
     fork: ForkRecord | None = None
+    preflight: Preflight | None = None
+    approval: Approval | None = None
+    live: ForkRecord | None = None
+    audit_before: AuditRecord | None = None
     steady_before: SteadyState | None = None
     steady_after: SteadyState | None = None
     strike: AnnouncedStrike | None = None
@@ -220,10 +260,16 @@ class RunState(RunProgress):
     batches: tuple[BatchFact, ...] = ()
     reconciliation: Reconciliation | None = None
     twin: TwinReport | None = None
+    audit: AuditRecord | None = None
     judgement: Judgement | None = None
     healing: Healing | None = field(default=None, metadata=stored_as("heal"))
     halt: Halt | None = field(default=None, metadata=stored_as("halted"))
     journal: str | None = None
+
+    @property
+    def declined(self) -> bool:
+        """The drill ended because no person approved it."""
+        return self.halt is not None and self.approval is not None and self.approval.declined
 
     @property
     def landed(self) -> LandedFault:
@@ -231,6 +277,15 @@ class RunState(RunProgress):
         if self.fault is None:
             raise DrillError("no fault has landed", where=self.drill.name, next_step="run the step fault first")
         return self.fault
+
+
+def was_declined(run: DrillRun) -> bool:
+    """Whether the run ended because no person approved it: a decision, and no failure. A run that this version cannot
+    read was not."""
+    try:
+        return RunState.of(run).declined
+    except DrillError:
+        return False
 
 
 WRITERS: Final[Writers] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamwarden.drills.journal import DrillRun, DrillStep
-from streamwarden.drills.state import RunState, SteadyState, StepOutcome
+from streamwarden.drills.state import Approval, RunState, SteadyState, StepOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,18 @@ def _before(run: DrillRun, state: RunState) -> Iterator[tuple[float, str]]:
     fork = state.fork
     copied = "" if fork is None else f": a copy of the stream was made, with {fork.work} to read"
     yield run.started_at, f"The drill began{copied}."
+    yield from _asked(state.approval)
     yield from _steady(state.steady_before, "before the fault")
     if state.fault is not None:
         yield state.fault.moment, f"The fault: {state.fault.message}."
+
+
+def _asked(approval: Approval | None) -> Iterator[tuple[float, str]]:
+    if approval is None:
+        return
+    yield approval.asked_at, "A person was asked whether the live stream may be hit."
+    if approval.at is not None:
+        yield approval.at, f"{approval.by} {'approved it' if approval.granted else 'did not approve it'}."
 
 
 def _after(state: RunState) -> Iterator[tuple[float, str]]:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Final
 
 from streamwarden.drills.parts import FaultSpec, OutageSpec
+from streamwarden.drills.production import ProductionSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.reference.fields import Key, keys, table
 
@@ -41,5 +42,7 @@ def _section(name: str) -> Iterator[Key]:
     if name == "fault":
         yield from keys(FaultSpec, leave_out=("outage",), prefix="fault.")
         yield from keys(OutageSpec, prefix="fault.outage.")
+    elif name == "production":
+        yield from keys(ProductionSpec, prefix="production.")
     else:
         yield from keys(DrillSpec, only=name)

@@ -43,11 +43,16 @@ def page() -> str:
 def _section(kind: str, fault: Fault) -> str:
     """A fault with what it does; one whose options differ has a table of them."""
     common = () if fault.variants and fault.needs else (f"- **Expected**: the stream {EXPECTED[fault.aftermath]}.",)
-    lines = [f"## {kind}", "", *common, *_bullets(fault.description)]
+    lines = [f"## {kind}", "", *common, *_bullets(fault.description), _live(fault)]
     if fault.variants:
         lines += ["", f"| Option | Expected: the stream | {' | '.join(title for title, _ in _PARTS)} |"]
         lines += [f"|{'---|' * (len(_PARTS) + 2)}", *_rows(fault)]
     return "\n".join(lines) + "\n"
+
+
+def _live(fault: Fault) -> str:
+    may = "allowed" if fault.live.allowed else "refused"
+    return f"- **On a [live stream](how-to/drills.md#on-the-live-stream)**: {may}, because {fault.live.reason}."
 
 
 def _bullets(each: Description) -> Iterator[str]:

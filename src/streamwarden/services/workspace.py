@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -183,11 +183,17 @@ class Workspace:
 
         return HealthMonitor(self.store, thresholds=self.thresholds())
 
-    def drill_engine(self, faults: Mapping[FaultKind, Fault] | None = None) -> Engine:
+    def drill_engine(
+        self,
+        faults: Mapping[FaultKind, Fault] | None = None,
+        *,
+        paused: Callable[[str], bool | None] = lambda stream: None,
+    ) -> Engine:
         """Runs the drills of this workspace. Raises ConfigError, StoreError.
 
         Args:
             faults: None: every fault that there is.
+            paused: whether the DAG of a stream is paused; None: unknown, as in a shell.
         """
         from streamwarden.drills.faults import FAULTS
         from streamwarden.services.drilling.engine import build_engine
@@ -200,6 +206,7 @@ class Workspace:
             health_monitor=self.health_monitor(),
             project=self.project,
             data=self.data,
+            paused=paused,
             faults=FAULTS if faults is None else faults,
         )
 

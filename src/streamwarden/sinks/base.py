@@ -145,6 +145,11 @@ class Sink(SinkSpec, ABC):
         Raises VerificationError if it cannot be read.
         """
 
+    @property
+    def audited(self) -> bool:
+        """Whether an audit can read this kind of sink."""
+        return type(self).written is not Sink.written
+
     def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
         """The files that the audited batches wrote; None: an audit cannot read this kind of sink.
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.cli.exits import Exit
+from streamwarden.config.loading import load_drill
+from streamwarden.drills.codec import encode
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
@@ -218,3 +220,38 @@ def test_a_replay_with_values_out_of_range_is_reported(cli: CommandLine) -> None
     answer = cli("replay", "--stream", "a", "--speedup", "0")
     assert answer.code == Exit.USAGE
     assert "speedup" in answer.err
+
+
+LIVE = """\
+name: kill
+stream: a
+fault: {kind: kill_driver}
+target: production
+production: {allowed_hours: {start: "09:00", end: "16:00"}}
+"""
+
+
+def test_a_drill_on_a_live_stream_is_not_run_in_a_shell(cli: CommandLine) -> None:
+    """Nobody there would have approved it."""
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", LIVE)
+    answer = cli("drill", "run", "kill")
+    assert answer.code == Exit.USAGE
+    assert "the drill kill hits the live stream a" in answer.err
+    assert "next: trigger the DAG drill_kill in Airflow and approve it there" in answer.err
+    with cli.store() as store:
+        assert store.journals.recent() == ()
+
+
+def test_neither_is_a_run_of_it_repeated(cli: CommandLine) -> None:
+    cli.project.stream("a")
+    path = cli.project.write("config/drills/kill.yaml", LIVE)
+    drill = encode(load_drill(path, project=cli.project.root))
+    run = DrillRun(run_id="kill-1", drill="kill", stream="a", started_at=1.0, ended_at=2.0, facts={"drill": drill})
+    with cli.store() as store:
+        store.journals.save(run)
+    answer = cli("drill", "replay", "kill-1")
+    assert answer.code == Exit.USAGE
+    assert "in Airflow" in answer.err
+    with cli.store() as store:
+        assert len(store.journals.recent()) == 1

@@ -266,3 +266,38 @@ def test_a_script_may_leave_out_source_and_sink_and_a_job_with_build_may_not(cli
     assert cli("validate").code == Exit.OK
     cli.project.write("spark_jobs/job.py", "def build(spark, spec): ...\n")
     assert "source.path: the required key is missing" in cli("validate").out
+
+
+LIVE = """\
+name: kill
+stream: {stream}
+fault: {fault}
+target: production
+production: {{allowed_hours: {{start: "09:00", end: "16:00"}}}}
+"""
+
+
+def test_a_drill_on_a_live_stream_is_checked_for_what_it_may_break(cli: CommandLine) -> None:
+    """It needs neither an oracle nor a fork. Negative control: a fault that removes data is refused, in four parts."""
+    cli.project.stream("a")
+    cli.project.write("config/drills/kill.yaml", LIVE.format(stream="a", fault="{kind: kill_driver}"))
+    assert "✓ drill kill" in cli("validate").out
+    cli.project.write("config/drills/kill.yaml", LIVE.format(stream="a", fault="{kind: input_gone}"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    for part in (
+        "config/drills/kill.yaml: fault",
+        "input_gone may not hit the live stream a, because it takes away an input file of the stream",
+        "expected a fault that may hit a live stream",
+        "next: remove `target: production` to drill a fork",
+    ):
+        assert part in answer.out
+
+
+def test_a_drill_on_a_live_stream_that_no_audit_can_read_is_refused(cli: CommandLine) -> None:
+    cli.project.write("spark_jobs/script.py", "spark.readStream\n")
+    cli.project.write("config/streams/s.yaml", "name: s\njob: spark_jobs/script.py\ncheckpoint: checkpoints/s\n")
+    cli.project.write("config/drills/kill.yaml", LIVE.format(stream="s", fault="{kind: kill_driver}"))
+    answer = cli("validate")
+    assert answer.code == Exit.USAGE
+    assert "no drill can judge s: the job opens its source or its sink itself" in answer.out

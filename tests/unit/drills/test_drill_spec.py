@@ -38,7 +38,7 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
 def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
     page, stores = (_guide(name) for name in ("drills", "object-stores"))
     shown = _drills_of(page)
-    assert len(shown) == page.count("```yaml") == 5
+    assert len(shown) == page.count("```yaml") == 6
     shown += _drills_of(stores)
     for name, text in shown:
         path = tmp_path / name
@@ -82,7 +82,8 @@ def test_a_drill_survives_the_way_through_json() -> None:
 @pytest.mark.parametrize(
     ("yaml", "key"),
     [
-        ("target: production", "target"),
+        ("target: live", "target"),
+        ("target: production", "production"),
         ("fork: {rewind: -1}", "rewind"),
         ("fork: {rewind: some}", "rewind"),
         ("fork: {batches: 0}", "batches"),
@@ -155,10 +156,10 @@ def test_a_fork_whose_topic_is_a_copy_cannot_be_rewound(tmp_path: Path) -> None:
     assert str(error.value) == expected
 
 
-def test_another_target_than_a_fork_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
+def test_an_unknown_target_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
-    path.write_text("name: night\nstream: flights\nfault: {kind: kill_driver}\ntarget: production\n")
-    with pytest.raises(ConfigError, match=r"production.*fork"):
+    path.write_text("name: night\nstream: flights\nfault: {kind: kill_driver}\ntarget: staging\n")
+    with pytest.raises(ConfigError, match=r"fork.*production"):
         load_drill(path, project=tmp_path)
 
 

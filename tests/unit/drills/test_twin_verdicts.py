@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.parts import OracleKind, VerificationSpec
 from streamwarden.drills.report import build_report, markdown, verdict_word
@@ -98,7 +98,7 @@ def test_a_twin_without_a_verdict_fails_the_drill_and_never_passes_it() -> None:
 def test_a_comparison_that_was_killed_is_made_again() -> None:
     world = World(twin=AGREES, die_at="twin")
     run_id = world.engine(drill()).begin("kill_driver")
-    for step in DrillStep:
+    for step in FORK_STEPS:
         try:
             world.engine(drill()).step(run_id, step)
         except Killed:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.store import Store
+from streamwarden.drills.codec import encode
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.parts import DrillTarget, FaultKind, FaultSpec
+from streamwarden.drills.production import AllowedHours, ProductionSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.evaluations import Evaluator
@@ -203,3 +205,25 @@ def test_the_incident_of_an_overdue_drill_ends_with_the_drills_file(store: Store
     assert len(store.incidents.open()) == 1
     follow_drills(store, {}, {}, MIDNIGHT + 2 * HOUR)
     assert store.incidents.open() == ()
+
+
+def test_a_drill_that_a_person_did_not_approve_is_no_incident() -> None:
+    """It is a decision. Negative control: one that was aborted for another reason is."""
+    halt = {"status": "aborted", "step": "approval", "reason": "ada rejected the drill"}
+    approval = {"asked_at": MIDNIGHT, "until": MIDNIGHT + HOUR, "granted": False, "by": "ada", "at": MIDNIGHT + 60}
+    facts = {"drill": encode(SPEC), "halted": halt, "approval": approval}
+    declined = replace(PASSED, status=DrillStatus.ABORTED, deviated=None, reason="ada rejected the drill", facts=facts)
+    assert judged(declined).status is Status.OK
+    granted = {**facts, "approval": {**approval, "granted": True}}
+    assert judged(replace(declined, facts=granted)).status is Status.WARNING
+
+
+def test_a_run_that_waits_for_a_person_is_not_late() -> None:
+    """Negative control: a drill on a fork that began as long ago is."""
+    hours = AllowedHours(start="00:00", end="24:00")
+    asks = replace(
+        SPEC, target=DrillTarget.PRODUCTION, production=ProductionSpec(allowed_hours=hours, approval_within=DAY)
+    )
+    waiting = replace(PASSED, status=DrillStatus.RUNNING, deviated=None, ended_at=None)
+    assert drill_verdict(asks, (waiting,), MIDNIGHT + 20 * HOUR).status is Status.OK
+    assert drill_verdict(SPEC, (waiting,), MIDNIGHT + 20 * HOUR).status is Status.WARNING

@@ -68,6 +68,11 @@ class SqlJournalRepository:
             query = query.where(drills.c.stream == stream)
         return tuple(_run(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
 
+    def running(self) -> Sequence[DrillRun]:
+        """Every run that has not ended, newest first."""
+        query = drills.select().where(drills.c.ended_at.is_(None)).order_by(drills.c.started_at.desc(), drills.c.run_id)
+        return tuple(_run(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+
 
 def _run(row: Row[Any]) -> DrillRun:
     return DrillRun(

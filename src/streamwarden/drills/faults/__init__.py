@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Proof, RefusalFault
+from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, LiveUse, Proof, RefusalFault
 from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.freeze_driver import FreezeDriver
@@ -37,4 +37,4 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.SINK_FAILING: SinkFailing(),
 }
 
-__all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "Proof", "RefusalFault"]
+__all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "LiveUse", "Proof", "RefusalFault"]

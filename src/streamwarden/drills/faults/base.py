@@ -57,8 +57,20 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveUse:
+    """Whether a fault may hit a live stream, and why.
+
+    Args:
+        reason: a clause that follows "because".
+    """
+
+    allowed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultContext:
-    """One driver of one fork, about to be struck.
+    """One driver of one fork, or of a live stream, about to be struck.
 
     Args:
         marked_at: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
@@ -143,6 +155,7 @@ class Fault(Protocol):
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
         needs, takes: the options of the fault's section (see `parts.OPTIONS`) that this kind must have, and may have.
             No other kind allows them.
+        live: whether it may hit a live stream: by default it may not.
         description: for the page docs/faults.md; variants: those of its options that differ, by how a drill's file
             spells them.
     """
@@ -152,6 +165,7 @@ class Fault(Protocol):
     feed: ClassVar[Feed] = Feed.ORIGIN
     needs: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[str, ...]] = ()
+    live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes or removes data that only a fork may lose")
     description: ClassVar[Description]
     variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
 

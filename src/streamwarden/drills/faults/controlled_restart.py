@@ -10,6 +10,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     await_exit,
@@ -28,6 +29,10 @@ class ControlledRestart(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
     event: ClassVar[str] = "a planned restart"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="a stop at a batch boundary is what a deployment does to the stream",
+    )
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, as a deployment does.",
         promise="The next driver continues after the last committed batch.",
@@ -50,7 +55,7 @@ class ControlledRestart(Fault):
         position = context.checkpoint.position(context.fork)
         exit = view.exit
         stopped = exit is not None and exit.kind is ExitKind.STOPPED and not view.alive
-        left = context.checkpoint.unplanned(context.fork)
+        left = 0 if context.fork.live else context.checkpoint.unplanned(context.fork)
         whole = position.gap == 0 and position.committed is not None and not (exit and exit.cut_batch)
         if exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
@@ -58,12 +63,12 @@ class ControlledRestart(Fault):
             message = f"the driver did not stop at a batch boundary: {exit.kind.value} {exit.message}".rstrip()
         elif not whole:
             message = f"the stop cut batch {position.planned}: the last commit is {position.committed}"
-        elif not left:
+        elif not (left or context.fork.live):
             message = "the driver stopped only at the end of the input: no batch is left that a restart could commit"
         else:
             message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
         return Proof(
-            landed=stopped and whole and left > 0,
+            landed=stopped and whole and (left > 0 or context.fork.live),
             driver_id=context.driver_id,
             moment=moment_of(context, view, strike),
             planned=position.planned,

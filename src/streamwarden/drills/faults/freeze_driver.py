@@ -17,6 +17,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     prove_as_observed,
@@ -38,6 +39,10 @@ class FreezeDriver(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.REPLACED
     event: ClassVar[str] = "a standstill of its driver until another one had taken over"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=False,
+        reason="it launches the second driver itself, and only supervision may launch one of a live stream",
+    )
     description: ClassVar[Description] = Description(
         does="Stops the driver and its supervisor process (SIGSTOP) in mid-batch. Starts a second driver as another "
         "host "

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, Proof, Strike
+from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.kill_driver import KillDriver
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import ForkView, Ports
@@ -28,6 +28,7 @@ class InputGone(KillDriver):
 
     aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
     event: ClassVar[str] = "the loss of a file that a batch was about to read"
+    live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it takes away an input file of the stream")
     takes: ClassVar[tuple[str, ...]] = ()
     variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
     cause: ClassVar[Cause] = INPUT_FILE_GONE

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, Proof, Strike
+from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.kill_driver import FITTING, OBSERVE_EVERY, KillDriver
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted
@@ -21,6 +21,10 @@ class KillAfterDatabaseCommit(KillDriver):
     """Proof: that of KillDriver, and the database has batch N too."""
 
     event: ClassVar[str] = "a crash just after the database had committed a batch"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=False,
+        reason="no audit reads a table, so that nothing could prove the output afterwards",
+    )
     missed: ClassVar[str] = "no batch was caught between the database's commit and Spark's"
     place: ClassVar[str] = "database"
     service: ClassVar[str] = "database"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import Description
+from streamwarden.drills.faults.base import Description, LiveUse
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 
 
@@ -18,6 +18,9 @@ class KillAfterTopicWrite(KillAfterDatabaseCommit):
     """Proof: that of KillDriver, and the topic has records of batch N."""
 
     event: ClassVar[str] = "a crash while a batch was being written to its topic"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=False, reason="no audit reads a topic that a stream writes, so that nothing could prove it afterwards"
+    )
     missed: ClassVar[str] = "no batch was caught between its first record in the topic and its commit"
     place: ClassVar[str] = "topic"
     service: ClassVar[str] = "broker"

@@ -19,6 +19,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     await_exit,
@@ -78,6 +79,10 @@ class KillDriver(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.ENDS
     event: ClassVar[str] = "a crash in mid-batch"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="it ends a process that supervision starts again, and changes no file",
+    )
     takes: ClassVar[tuple[str, ...]] = ("moment",)
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
     description: ClassVar[Description] = Description(

@@ -15,6 +15,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     prove_as_observed,
@@ -43,6 +44,10 @@ class KillExecutor(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
     event: ClassVar[str] = "the loss of an executor in mid-batch"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="Spark replaces an executor by itself, and no file is changed",
+    )
     description: ClassVar[Description] = Description(
         does="Sends SIGKILL to one executor of the driver while a batch runs.",
         promise="Spark gives the lost tasks to another executor, which loads the state from the checkpoint.",

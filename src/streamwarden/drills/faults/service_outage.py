@@ -19,6 +19,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     prove_as_observed,
@@ -117,6 +118,10 @@ class ServiceOutage(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
     event: ClassVar[str] = "an outage of its broker or its database"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="it runs only the commands of its file, and `up` brings the service back (`store` and `disk`: refused)",
+    )
     description: ClassVar[Description] = Description(
         does="Makes a service unavailable for a while, with the commands of the drill's file.",
         promise="A stream waits for what it needs, and it goes on without what it does not need.",
@@ -250,6 +255,7 @@ class StoreOutage(ServiceOutage):
 
     aftermath: ClassVar[Aftermath] = Aftermath.LIVES
     event: ClassVar[str] = "an outage of Streamwarden's store"
+    live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="supervision and this drill's own journal need the store")
     goes_on: ClassVar[bool] = True
 
 
@@ -289,6 +295,10 @@ class DiskOutage(ServiceOutage):
     """A batch may not even be planned on a full disk. It counts that none is committed."""
 
     event: ClassVar[str] = "a full disk under its checkpoint"
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=False,
+        reason="everything else on the disk of the live stream would fail too",
+    )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Every stream has a checkpoint."""

@@ -14,6 +14,7 @@ from streamwarden.drills.faults.base import (
     Description,
     Fault,
     FaultContext,
+    LiveUse,
     Proof,
     Strike,
     await_exit,
@@ -35,6 +36,7 @@ class SinkFailing(Fault):
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
     event: ClassVar[str] = "a failure of the folder that it writes to"
+    live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it moves the output of the stream away from its readers")
     description: ClassVar[Description] = Description(
         does="Puts a plain file in the place of the folder that the sink writes to, until the driver has failed. Then "
         "puts the folder back.",

@@ -3,6 +3,7 @@ the strike of a process that was killed and does not strike twice."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 from streamwarden.drills.faults.base import Proof
@@ -26,8 +27,18 @@ from streamwarden.lifecycle.driver import ExitKind
 
 def fault(context: StepContext) -> StepResult:
     """Strike until a proof holds or the attempts are used up; a fault that never landed fails the drill."""
-    recorder, spec = context.recorder, context.recorder.spec
-    fork, state = recorder.require_fork(), recorder.state
+    return strike_until_landed(context, context.recorder.require_fork(), _make_strikeable)
+
+
+def strike_until_landed(
+    context: StepContext, fork: ForkView, make_strikeable: Callable[[StepContext, ForkView], str | None]
+) -> StepResult:
+    """See `fault`.
+
+    Args:
+        make_strikeable: makes sure that a driver runs and commits; returns why none can be struck, None: one can.
+    """
+    recorder, spec, state = context.recorder, context.recorder.spec, context.recorder.state
     if state.fault is not None:
         return StepResult(ok=True, message=state.fault.message)
     misses = list(state.misses)
@@ -35,7 +46,7 @@ def fault(context: StepContext) -> StepResult:
         announced = recorder.state.strike
         resumed = announced is not None
         if announced is None:
-            obstacle = _make_strikeable(context, fork)
+            obstacle = make_strikeable(context, fork)
             if obstacle is not None:
                 return _missed(context, [*misses, obstacle])
             announced = AnnouncedStrike(driver_id=require_latest(context, fork).driver_id, attempt=len(misses) + 1)

@@ -20,18 +20,18 @@ def heal(context: StepContext) -> StepResult:
     unavailable; a driver that does not end keeps its scratch.
     """
     recorder, fork, keep = context.recorder, context.recorder.fork, context.recorder.spec.fork.keep
-    left = _undo(context, fork)
+    left = undo_strike(context, fork)
     try:
         ended = _end_driver(context, fork)
         removed = [] if keep else list(context.ports.forks.clear(recorder.run.run_id, fork))
     except StoreError:
         raise
     except StreamwardenError as error:
-        return _unclean(context, "; ".join(filter(None, (left, str(error)))))
+        return unclean(context, "; ".join(filter(None, (left, str(error)))))
     ending = f"the driver {ended} was ended" if ended else "no driver was left to end"
     message = f"{ending}; removed: {', '.join(removed) or 'nothing'}"
     if left is not None:
-        return _unclean(context, f"{left}; {message}")
+        return unclean(context, f"{left}; {message}")
     recorder.put(healing=Healing(clean=True, message=message, kept=keep, removed=tuple(removed)))
     recorder.note(DrillStep.HEAL, "healed", message)
     return StepResult(ok=True, message=message)
@@ -56,7 +56,7 @@ def _end_driver(context: StepContext, fork: ForkView | None) -> str | None:
     return record.driver_id
 
 
-def _undo(context: StepContext, fork: ForkView | None) -> str | None:
+def undo_strike(context: StepContext, fork: ForkView | None) -> str | None:
     """Undo what a strike whose process was killed left in place. Returns why it could not; None if nothing is left.
 
     Errors are returned, not raised: the driver must be ended all the same.
@@ -74,7 +74,8 @@ def _undo(context: StepContext, fork: ForkView | None) -> str | None:
     return None
 
 
-def _unclean(context: StepContext, message: str) -> StepResult:
+def unclean(context: StepContext, message: str) -> StepResult:
+    """Record what could not be healed."""
     context.recorder.note(DrillStep.HEAL, "unhealed", message)
     context.recorder.put(healing=Healing(clean=False, message=message))
     return StepResult(ok=False, message=message)

@@ -45,7 +45,7 @@ def recovery(context: StepContext) -> StepResult:
             return StepResult(ok=False, message=refusal.message)
         onward = remediate(context, context.fault, fork)
         if onward.fork.checkpoint == fork.checkpoint:
-            _predict_once(context, fork, ports.drivers.observe(fault.driver_id).record, over=True)
+            predict_once(context, fork, ports.drivers.observe(fault.driver_id).record, over=True)
         fork, record, first_new = onward.fork, onward.record, onward.first_new
         since, after = record.launched_at, REMEDIATED  # until then an operator has to read the report
         late = await_commit(context, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
@@ -54,14 +54,14 @@ def recovery(context: StepContext) -> StepResult:
     deadline = since + spec.recovery.deadline
     if late is not None:
         note_exit(context, DrillStep.RECOVERY, late)
-        return _never_came_back(context, fork, record, first_new, late)
-    measured = _measure(context, fork, record, since, first_new)
+        return never_came_back(context, fork, record, first_new, late)
+    measured = measure(context, fork, record, since, first_new)
     seconds = measured.recovery_seconds or 0.0
     recorder.put(recovery=measured)
     recorder.note(
         DrillStep.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **asdict(measured)
     )
-    steady = recorder.state.steady_after or _observe_steady(context, fork, record.driver_id, first_new, deadline)
+    steady = recorder.state.steady_after or observe_steady(context, fork, record.driver_id, first_new, deadline)
     end = await_input_end(context, fork, record.driver_id, deadline=deadline)
     note_exit(context, DrillStep.RECOVERY, end)
     completed = is_complete(context, fork, end)
@@ -87,7 +87,7 @@ def _await_return(
     struck = record.driver_id == fault.driver_id  # it was not started again, not even by a killed try of this step
     if struck:
         over = context.fault.aftermath is Aftermath.ENDS or _failed(context, record)
-        _predict_once(context, fork, record, over=over)
+        predict_once(context, fork, record, over=over)
         if over:
             record = start_driver(context, fork, DrillStep.RECOVERY)
     first_new = (-1 if fault.committed is None else fault.committed) + 1
@@ -100,7 +100,8 @@ def _await_return(
     return record, first_new, late
 
 
-def _predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
+def predict_once(context: StepContext, fork: ForkView, record: DriverRecord, *, over: bool) -> None:
+    """Record the predictions, unless an earlier try of the step did."""
     if not context.recorder.state.predicted:
         context.recorder.put(predicted=predict(context, fork, record, over=over))
 
@@ -147,7 +148,7 @@ def _duration(batch: BatchFact) -> float | None:
     return max(batch.committed_at - batch.planned_at, 0.0)
 
 
-def _measure(context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> Recovery:
+def measure(context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> Recovery:
     """The recovery from `since`, in Unix seconds, up to the commit of the first new batch."""
     committed_at = context.ports.checkpoint.commit_time(fork, first_new)
     at = context.ports.clock.now() if committed_at is None else committed_at
@@ -166,7 +167,7 @@ def _measure(context: StepContext, fork: ForkView, record: DriverRecord, since: 
     )
 
 
-def _observe_steady(
+def observe_steady(
     context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float
 ) -> SteadyState:
     """Observe the hypothesis again, as soon as enough new batches committed, while the driver still runs."""
@@ -184,9 +185,10 @@ def _observe_steady(
     return steady
 
 
-def _never_came_back(
+def never_came_back(
     context: StepContext, fork: ForkView, record: DriverRecord, first_new: int, view: DriverView
 ) -> StepResult:
+    """Record that no new batch was committed."""
     message = f"batch {first_new} was never committed after the fault: {describe(view)}"
     context.recorder.put(
         recovery=Recovery(

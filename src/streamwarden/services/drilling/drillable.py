@@ -3,16 +3,21 @@ made."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
-from streamwarden.drills.parts import ForkSpec, OracleKind
+from streamwarden.drills.admission import require_live_fault
+from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.parts import DrillTarget, ForkSpec, OracleKind
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import JobError, VerificationError
-from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.places import Places, require_place
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.services.forks.scripts import is_script, require_script_fork
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.services.verifying.verification import load_oracle, oracle_file
+from streamwarden.sinks.base import Sink
 from streamwarden.stream import StreamSpec
 
 _ANYWHERE = Places.under("/fork")
@@ -51,6 +56,44 @@ def require_verdict(stream: StreamSpec, feed: Feed, asked: OracleKind) -> tuple[
         without = "" if asked is OracleKind.TWIN else f", and the job has no oracle (there is no {oracle_file(job)})"
         raise _no_twin(stream, f"{obstacle}{without}")
     return own
+
+
+def require_target(stream: StreamSpec, drill: DrillSpec, streams: Collection[StreamSpec]) -> None:
+    """Raises DrillAborted, CheckpointError, VerificationError or ConfigError if the drill cannot work on what it names
+    as its target.
+
+    Args:
+        streams: all streams of the project, whose places a fork must not touch.
+    """
+    if drill.target is DrillTarget.PRODUCTION:
+        require_live(stream, drill)
+        return
+    require_fork(stream, drill.feed, drill.fork)
+    require_verdict(stream, drill.feed, drill.verification.oracle)
+    if drill.fork.at is not None:
+        require_place(stream, drill.fork.at, streams)
+
+
+def require_live(stream: StreamSpec, drill: DrillSpec) -> None:
+    """Raises DrillAborted if the drill may not hit the live stream, VerificationError if no audit could judge it."""
+    require_live_fault(FAULTS[drill.fault.kind].chosen(drill.fault), drill)
+    require_audit(stream)
+
+
+def require_audit(stream: StreamSpec) -> None:
+    """Raises VerificationError for a stream whose input or output no audit can read. Whether the query itself can be
+    audited is known only when it is."""
+    declared = stream.source.DECLARED and stream.sink.DECLARED
+    readable = isinstance(stream.sink, Sink) and stream.sink.audited
+    if not (declared and readable):
+        opened = "the job opens its source or its sink itself"
+        reason = f"an audit cannot read a sink of the kind {stream.sink.kind}" if declared else opened
+        raise VerificationError(
+            f"{reason}, so that nothing could prove the output of the live stream after the drill",
+            expected="a declared source and a declared sink that an audit can read: a folder of files",
+            where=stream.file or stream.name,
+            next_step="remove `target: production`: a drill on a fork judges this stream",
+        )
 
 
 def why_no_twin(stream: StreamSpec, feed: Feed) -> str | None:

@@ -19,6 +19,7 @@ from streamwarden.services.drilling.executors import ForkExecutors
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.inputs import ForkInputs
 from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth, ForkVerifier
+from streamwarden.services.drilling.live import LiveStreams
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.services.drilling.source import ForkSource
@@ -40,6 +41,7 @@ def build_engine(
     health_monitor: HealthMonitor,
     project: Path,
     data: Path,
+    paused: Callable[[str], bool | None] = lambda stream: None,
     faults: Mapping[FaultKind, Fault] = FAULTS,
 ) -> Engine:
     """The engine over a project's valid drills.
@@ -47,10 +49,12 @@ def build_engine(
     Args:
         stream: the production stream's spec by name; raises ConfigError if it does not exist.
         data: absolute data folder; the folders of the drills are below it.
+        paused: whether the DAG of a stream is paused; None: unknown. Only a drill on a live stream asks.
     """
     archive, specs = DrillArchive(data), StoredSpecs(stream)
     ports = Ports(
         forks=DrillForks(archive, stream),
+        live=LiveStreams(store, fleet, data, stream, paused),
         drivers=ForkDrivers(fleet, store),
         checkpoint=ForkCheckpoint(store),
         files=ForkCheckpointFiles(),

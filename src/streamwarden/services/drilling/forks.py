@@ -147,8 +147,10 @@ class DrillForks:
         twins.
 
         Raises CheckpointError if the database, the broker or the object store refuses, or a folder of the fork is a
-        symbolic link: what it points to does not belong to the drill.
+        symbolic link: what it points to does not belong to the drill; also for a live stream, of which nothing is ever
+        removed.
         """
+        _require_copy(fork)
         home = self._archive.folder(run_id)
         for part in (FORK, RENEWED):
             require_own(home / part, below=home.parent)
@@ -185,6 +187,17 @@ def _as_abortion() -> Iterator[None]:
         raise DrillAborted(
             error.observed, expected=error.expected, where=error.where, next_step=error.next_step
         ) from error
+
+
+def _require_copy(fork: ForkView | None) -> None:
+    """Raises CheckpointError for a live stream."""
+    if fork is not None and (fork.live or fork.spec.name == fork.origin):
+        raise CheckpointError(
+            f"{fork.stream} is a live stream, and nothing of it is removed",
+            expected="a fork that the drill made",
+            where=fork.checkpoint,
+            next_step="report this: it is a defect",
+        )
 
 
 def _require_every_batch(made: Fork) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from streamwarden.services.verifying.verification import verify
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
+from streamwarden.verification.balance import Audit
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.starts import Start
 
@@ -126,16 +127,30 @@ class ExpectationsJudge:
 
     def judge(self, reconciliation: Reconciliation, min_records: int) -> Judgement:
         """Raises VerificationError if the judge cannot reach a verdict or contradicts the reconciliation."""
-        from streamwarden.services.verifying.expectations import judge
+        with _imports():
+            from streamwarden.services.verifying.expectations import judge
 
-        try:
             return judge(reconciliation, min_records)
-        except SystemExit as end:
-            # PySpark, which Great Expectations imports, mistakes a program without a file (`python -c`) for a doctest
-            # run and ends it with status 0 if a package of Spark Connect is missing. That is not a success.
-            raise VerificationError(
-                f"an import ended the program with status {end.code}",
-                expected="Great Expectations to import",
-                where="Great Expectations",
-                next_step="run the drill from a file or from `streamwarden drill run`, not with `python -c`",
-            ) from end
+
+    def judge_audit(self, audit: Audit, min_records: int) -> Judgement:
+        """Raises VerificationError if the judge cannot reach a verdict or contradicts the audit."""
+        with _imports():
+            from streamwarden.services.verifying.expectations import judge_audit
+
+            return judge_audit(audit, min_records)
+
+
+@contextlib.contextmanager
+def _imports() -> Iterator[None]:
+    """Turns an import that ends the program into a VerificationError."""
+    try:
+        yield
+    except SystemExit as end:
+        # PySpark, which Great Expectations imports, mistakes a program without a file (`python -c`) for a doctest
+        # run and ends it with status 0 if a package of Spark Connect is missing. That is not a success.
+        raise VerificationError(
+            f"an import ended the program with status {end.code}",
+            expected="Great Expectations to import",
+            where="Great Expectations",
+            next_step="run the drill from a file or from `streamwarden drill run`, not with `python -c`",
+        ) from end

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.state import was_declined
 from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.single_verdicts import keep
@@ -60,7 +61,8 @@ def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
 
 def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Finding | None:
     newest = runs[0] if runs else None
-    if newest is None or newest.ended_at is not None or now - newest.started_at <= 2 * spec.longest_step + GRACE:
+    longest = spec.waits + 2 * spec.longest_step + GRACE
+    if newest is None or newest.ended_at is not None or now - newest.started_at <= longest:
         return None
     lasted = format_duration(now - newest.started_at)
     return _Finding(
@@ -110,13 +112,13 @@ def _minute(at: float) -> str:
 
 def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
     newest = next((run for run in runs if run.ended_at is not None), None)
-    if newest is None or newest.passed:
+    if newest is None or newest.passed or was_declined(newest):
         return None
     return _Finding(
         status=Status.CRITICAL if newest.deviated else Status.WARNING,
         reason=f"the drill {spec.name} {_how(newest)}: {newest.reason}",
-        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then run "
-        f"`streamwarden drill run {spec.name}`: the incident is resolved when the drill passes",
+        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then "
+        f"{spec.how_to_run}: the incident is resolved when the drill passes",
     )
 
 

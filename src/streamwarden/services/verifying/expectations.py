@@ -1,4 +1,5 @@
-"""Great Expectations as the judge of a reconciliation. The only place that imports it, and lazily: it takes seconds.
+"""Great Expectations as the judge of a reconciliation and of an audit. The only place that imports it, and lazily: it
+takes seconds.
 
 The judge trusts no counter. The deviations are counted a second time, in another way (`recount`), and the sums of all
 columns of whole numbers are added up. Great Expectations states what it expects of these numbers, of the deviating rows
@@ -14,10 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from streamwarden.drills.audited import records_of
 from streamwarden.drills.ports import Judgement
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.outputs import Evidence
 from streamwarden.services.verifying.recount import Recount, recount
+from streamwarden.verification.balance import AFTER, BEFORE, Audit, Outcome
 from streamwarden.verification.columns import Role
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -65,6 +68,55 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     return Judgement(
         judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
     )
+
+
+def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
+    """Great Expectations' verdict on an audit that balanced the books of a stream or did not, as suites: the totals,
+    which are added up a second time; the groups that do not balance; the books.
+
+    Args:
+        min_records: input records below which an audit proves nothing.
+
+    Raises VerificationError if an expectation could not be evaluated, or the verdict and the audit disagree.
+    """
+    import great_expectations as gx
+    import pandas as pd
+
+    context = _quiet_context(gx)
+    gaps = _gaps(audit)
+    groups = pd.DataFrame([str(each) for each in audit.worst], columns=["problem"], dtype=object)
+    books = {
+        "records": records_of(audit),
+        "groups": audit.entries,
+        "unbalanced": audit.unbalanced,
+        "problems": len(audit.problems),
+    }
+    wanted = [_is_at_least("records", min_records), _is_at_least("groups", 1), _is("unbalanced", 0), _is("problems", 0)]
+    suites = {
+        "books": _validate(context, "books", _one_row(books), wanted),
+        "groups": _validate(context, "groups", groups, [_expectations().ExpectColumnValuesToBeNull(column="problem")]),
+    }
+    if gaps:
+        suites["totals"] = _validate(context, "totals", _one_row(gaps), [_is(name, 0) for name in gaps])
+    success = all(bool(result["success"]) for result in suites.values())
+    ours = audit.outcome is Outcome.BALANCED and records_of(audit) >= min_records
+    if ours is not success:
+        raise _disagreement(f"Great Expectations says {success}; {gaps}", f"what the audit says: {audit.sentence}")
+    rows = [_summary(name, each) for name, result in suites.items() for each in result["results"]]
+    return Judgement(
+        judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
+    )
+
+
+def _gaps(audit: Audit) -> dict[str, int]:
+    """Amount -> what the totals have before and not after, for each amount of whole numbers. Empty if some keys were
+    not judged: the totals hold their rows."""
+    found = {}
+    for name in () if audit.unsure else audit.amounts:
+        given = [(side, audit.totals[side].get(name) or 0) for side in (*BEFORE, *AFTER) if side in audit.totals]
+        if all(isinstance(value, int) for _, value in given):
+            found[f"gap of {name}"] = sum(int(value) if side in BEFORE else -int(value) for side, value in given)
+    return found
 
 
 def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
@@ -223,9 +275,13 @@ def _require_agreement(
     ours["success"] = reconciliation.exactly_once and reconciliation.records >= min_records
     theirs = {**{name: sum(getattr(each, name) for each in counts) for name in numbers}, "success": success}
     if ours != theirs:
-        raise VerificationError(
-            f"Great Expectations says {theirs}",
-            expected=f"what the reconciliation says: {ours}",
-            where="verification",
-            next_step="trust neither: one of the two verifiers has a defect",
-        )
+        raise _disagreement(f"Great Expectations says {theirs}", f"what the reconciliation says: {ours}")
+
+
+def _disagreement(observed: str, expected: str) -> VerificationError:
+    return VerificationError(
+        observed,
+        expected=expected,
+        where="verification",
+        next_step="trust neither: one of the two verifiers has a defect",
+    )

@@ -1,0 +1,54 @@
+"""Undo the fault, and see that the live stream runs or is about to. Nothing of a live stream is removed, ever."""
+
+from __future__ import annotations
+
+from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.live.supervision import left_down
+from streamwarden.drills.ports import ForkView
+from streamwarden.drills.state import Healing
+from streamwarden.drills.steps import StepContext, StepResult
+from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY
+from streamwarden.drills.steps.heal import unclean, undo_strike
+from streamwarden.drills.waiting import wait_for
+
+BACK_WITHIN = 60.0
+"""Seconds for which the healing waits for a driver of a stream that was struck."""
+
+
+def heal(context: StepContext) -> StepResult:
+    """The result names what could not be done; healing again tries it again. Raises StoreError."""
+    recorder, live = context.recorder, context.recorder.live
+    if live is None or recorder.state.strike is None:
+        return _clean(context, "the live stream was not touched")
+    left = undo_strike(context, live)
+    down = _await_driver(context, live)
+    if left is not None or down is not None:
+        start = f"; start it with `streamwarden start {live.stream}`" if down is not None else ""
+        return unclean(context, "; ".join(filter(None, (left, down))) + start)
+    return _clean(context, f"{_standing(context, live)}; nothing was removed")
+
+
+def _await_driver(context: StepContext, live: ForkView) -> str | None:
+    """Wait for a living driver. Returns why the stream stays down; None: it runs, or supervision will start it."""
+    clock, streams = context.ports.clock, context.ports.live
+
+    def probe() -> str | bool | None:
+        return True if streams.standing(live.stream).alive else left_down(context, live)
+
+    found = wait_for(probe, clock=clock, deadline=clock.now() + BACK_WITHIN, every=OBSERVE_EVERY)
+    if isinstance(found, str):
+        return found
+    supervised = found is True or streams.standing(live.stream).supervised
+    return None if supervised else f"{live.stream} is down, and nothing is known to start it again"
+
+
+def _standing(context: StepContext, live: ForkView) -> str:
+    if context.ports.live.standing(live.stream).alive:
+        return f"{live.stream} runs"
+    return f"{live.stream} does not run yet, and its supervision starts it"
+
+
+def _clean(context: StepContext, message: str) -> StepResult:
+    context.recorder.put(healing=Healing(clean=True, message=message))
+    context.recorder.note(DrillStep.HEAL, "healed", message)
+    return StepResult(ok=True, message=message)

@@ -1,0 +1,27 @@
+"""Check whether the live stream may be hit, before a person is asked, and again before it is hit."""
+
+from __future__ import annotations
+
+from streamwarden.drills.admission import admit, last_on_fork, require_live_fault
+from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.state import Preflight
+from streamwarden.drills.steps import StepContext, StepResult
+
+
+def preflight(context: StepContext) -> StepResult:
+    """Raises DrillAborted if the fault may not hit the stream, or not now."""
+    recorder, live, spec = context.recorder, context.ports.live, context.recorder.spec
+    require_live_fault(context.fault, spec)
+    context.fault.require(spec.stream, live.declared(spec.stream), spec.fault)
+    require_admission(context)
+    found = Preflight(last_on_fork=last_on_fork(spec, live.past(spec.stream)))
+    recorder.put(preflight=found)
+    message = f"{spec.stream} may be hit now; on a fork: {found.last_on_fork}"
+    recorder.note(DrillStep.PREFLIGHT, "admitted", message)
+    return StepResult(ok=True, message=message)
+
+
+def require_admission(context: StepContext) -> None:
+    """Raises DrillAborted if the stream may not be hit now."""
+    spec, ports = context.recorder.spec, context.ports
+    admit(spec, context.recorder.run.run_id, ports.live.standing(spec.stream), ports.clock.now())

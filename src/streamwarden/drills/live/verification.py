@@ -1,0 +1,30 @@
+"""Audit the live stream over the batches before and after the fault, and let the judge give the verdict on it."""
+
+from __future__ import annotations
+
+from streamwarden.drills.audited import AuditRecord, gap_of
+from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.steps import StepContext, StepResult
+from streamwarden.verification.balance import Outcome
+
+
+def verification(context: StepContext) -> StepResult:
+    """Balance the books. Books that cannot be balanced have no judge: the verdict is that nothing is proven."""
+    recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
+    live, fault, recovery = recorder.require_live(), recorder.state.landed, recorder.state.recovery
+    if recovery is None or recovery.first_commit_at is None:
+        message = "not audited: no batch was committed after the fault"
+        recorder.note(DrillStep.VERIFICATION, "skipped", message)
+        return StepResult(ok=False, message=message)
+    found = ports.live.audit(live, fault.committed or 0)
+    audit = AuditRecord.of(found)
+    recorder.put(audit=audit)
+    recorder.note(DrillStep.VERIFICATION, "audited", audit.sentence, **audit.document)
+    if audit.outcome is not Outcome.UNDECIDED:
+        judgement = ports.judge.judge_audit(found, spec.verification.min_records)
+        recorder.put(judgement=judgement)
+        judged = f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the books"
+        recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
+    gap = gap_of(audit, fault.committed, recovery.first_new_batch, spec.verification.min_records)
+    message = audit.sentence if gap is None else gap
+    return StepResult(ok=gap is None and audit.outcome is Outcome.BALANCED, message=message)

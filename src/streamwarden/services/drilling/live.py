@@ -1,0 +1,133 @@
+"""The live stream of a drill with `target: production`: how it stands, and its audit. Starts and removes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.ports import DriverView, ForkView, Standing
+from streamwarden.errors import ConfigError, DrillAborted, VerificationError
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.restart import GiveUp, decide
+from streamwarden.lifecycle.restarter import restarter
+from streamwarden.lifecycle.stop import Desired
+from streamwarden.lifecycle.supervisor import GAVE_UP, HISTORY, unforgiven
+from streamwarden.services.auditing.auditing import audit
+from streamwarden.services.auditing.records import record
+from streamwarden.services.drilling.drillable import require_audit
+from streamwarden.stream import StreamSpec
+from streamwarden.verification.balance import Audit
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.services.fleet.fleet import Fleet
+
+_MORE = 20
+"""Batches that an audit covers beyond the needed ones, although `audit.batches` is smaller: some are committed while it
+begins."""
+
+
+class LiveStreams:
+    """Implements `drills.ports.LiveStreams`.
+
+    Args:
+        stream: the stream's spec by name; raises ConfigError if its file cannot be used.
+        paused: whether the stream's DAG is paused; None: unknown.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        data: Path,
+        stream: Callable[[str], StreamSpec],
+        paused: Callable[[str], bool | None],
+    ) -> None:
+        self._store = store
+        self._fleet = fleet
+        self._data = data
+        self._stream = stream
+        self._paused = paused
+
+    def declared(self, stream: str) -> StreamSpec:
+        """Raises DrillAborted for a stream whose books no audit can balance."""
+        try:
+            spec = self._stream(stream)
+            require_audit(spec)
+        except (ConfigError, VerificationError) as error:
+            raise DrillAborted(
+                error.observed, expected=error.expected, where=error.where, next_step=error.next_step
+            ) from error
+        return spec
+
+    def view(self, stream: str) -> ForkView:
+        """The stream under its own name, with its own checkpoint and output."""
+        spec = self.declared(stream)
+        return ForkView(
+            stream=spec.name,
+            origin=spec.name,
+            checkpoint=spec.checkpoint,
+            output=spec.sink.place,
+            batch=None,
+            unseen=None,
+            batches_left=None,
+            input_digest="",
+            bounded=False,
+            oracles=(),
+            spec=spec,
+        )
+
+    def standing(self, stream: str) -> Standing:
+        """Raises StoreError."""
+        store, state = self._store, self._store.stops.desired(stream)
+        latest = store.drivers.latest(stream)
+        driver = None if latest is None else self._observe(latest.driver_id)
+        events = [] if latest is None else store.drivers.events(latest.driver_id)
+        return Standing(
+            driver=driver,
+            here=latest is not None and self._fleet.is_running(latest.driver_id),
+            stopped=state is not None and state.desired is Desired.STOPPED,
+            restarter=restarter(events, self._paused(stream)),
+            down=None if latest is None else self._why_down(stream, latest),
+            incidents=tuple(store.incidents.open(stream)),
+            drills=tuple(store.journals.running()),
+        )
+
+    def past(self, stream: str) -> Sequence[DrillRun]:
+        """The newest runs."""
+        return self._store.journals.recent(stream=stream)
+
+    def audit(self, view: ForkView, first: int) -> Audit:
+        """Audits as many batches as the stream's file says, or more if it takes more to reach back to `first`."""
+        spec = view.spec
+        committed = log_position(open_path(spec.checkpoint, spec.storage.connection)).committed
+        needed = (committed or 0) - first + _MORE
+        last = None if spec.audit.batches is None else max(spec.audit.batches, needed)
+        found = audit(spec, last=last)
+        record(found, self._data, self._store, time.time())
+        return found
+
+    def _observe(self, driver_id: str) -> DriverView:
+        seen = self._fleet.observe(driver_id)
+        return DriverView(alive=seen.alive, record=seen.record, exit=seen.exit)
+
+    def _why_down(self, stream: str, latest: DriverRecord) -> str | None:
+        """Why the stream stays down, or would stay down if its driver were killed now."""
+        gave_up = [each for each in self._store.drivers.events(latest.driver_id) if each.kind == GAVE_UP]
+        if gave_up:
+            return gave_up[-1].detail.get("reason", "supervision gave up")
+        now = time.time()
+        killed = ExitRecord(kind=ExitKind.KILLED, ended_at=now)
+        history = [
+            replace(each, exit=killed) if each.driver_id == latest.driver_id and each.exit is None else each
+            for each in self._store.drivers.history(stream, now - HISTORY) or (latest,)
+        ]
+        state = self._store.stops.desired(stream)
+        decision = decide(unforgiven(history, state, self._store.drivers), self._stream(stream).restart, now)
+        return decision.reason if isinstance(decision, GiveUp) else None
