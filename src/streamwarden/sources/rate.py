@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.errors import CheckpointError, VerificationError
@@ -36,8 +37,8 @@ class RateSource(GeneratedSource):
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
         """When the source began, and where each batch ended: the rows follow from that."""
         try:
-            ends = {batch: record.sources[0] for batch, record in all_offsets(run.checkpoint).items()}
-            began = int(read_log_file(run.checkpoint / SOURCES / "0" / "0").lines[0])
+            ends = rate_ends(run.checkpoint)
+            began = rate_began(run.checkpoint)
         except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
             raise VerificationError(
                 f"the checkpoint does not say what the rate source gave: {error}",
@@ -47,7 +48,7 @@ class RateSource(GeneratedSource):
             ) from error
         facts = RateFacts(
             began_ms=began,
-            ends={batch: int(str(end)) for batch, end in ends.items() if end is not None},
+            ends=ends,
             rows_per_second=int(self._rows_per_second),
         )
         return RunInput(inputs=run.inputs or (), rate=facts)
@@ -55,3 +56,15 @@ class RateSource(GeneratedSource):
     @property
     def _rows_per_second(self) -> str:
         return self.options.get("rowsPerSecond", "1")
+
+
+def rate_ends(checkpoint: Location, place: int = 0) -> dict[int, int]:
+    """Batch -> the second that it ends before, of the source at `place`. Raises CheckpointError, OSError, ValueError,
+    IndexError."""
+    ends = {batch: record.sources[place] for batch, record in all_offsets(checkpoint).items()}
+    return {batch: int(str(end)) for batch, end in ends.items() if end is not None}
+
+
+def rate_began(checkpoint: Location, place: int = 0) -> int:
+    """Unix milliseconds of the source's second 0. Raises Damaged, OSError, ValueError, IndexError."""
+    return int(read_log_file(checkpoint / SOURCES / str(place) / "0").lines[0])

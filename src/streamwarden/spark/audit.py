@@ -37,10 +37,7 @@ def main(folder: Path) -> None:
     spec = spec_from_dict(request["spec"])
     spark = SparkSession.builder.getOrCreate()
     build = load_build(Path(spec.job))
-    given = AuditedInput(
-        files={name: [(uri, batch) for uri, batch in read] for name, read in request["files"].items()},
-        late_ms={int(batch): late for batch, late in request["late_ms"].items()},
-    )
+    given = AuditedInput.of(request)
     try:
         streaming = _frame(build(spark, spec))
         with replayed(given):

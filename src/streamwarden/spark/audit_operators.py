@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamwarden.spark import audit_aggregation, audit_deduplication, audit_join
+from streamwarden.spark import audit_aggregation, audit_deduplication, audit_join, audit_processor
 from streamwarden.spark.audit_books import Sides
 from streamwarden.spark.audit_input import AuditedInput
 from streamwarden.spark.audit_plan import CannotBalance, Catalyst, children, kind
@@ -33,6 +33,9 @@ _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
     "Deduplicate": audit_deduplication.sides,
     "DeduplicateWithinWatermark": audit_deduplication.sides,
     "Join": audit_join.sides,
+    "TransformWithState": audit_processor.sides,
+    "TransformWithStateInPandas": audit_processor.sides,
+    "TransformWithStateInPySpark": audit_processor.sides,
 }
 """Operator -> what makes the sides of its books."""
 
