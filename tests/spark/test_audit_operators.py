@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.adapters.jvm import maven
+from streamwarden.audit_policy import AuditSpec, Counted
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.submission import spark_conf
@@ -280,16 +281,38 @@ def test_the_books_of_an_operator(streams: Streams, tmp_path: Path, name: str) -
     assert forged.batches, "the result names the batches"
 
 
-def test_a_query_that_cannot_be_balanced_is_not_called_balanced(streams: Streams, tmp_path: Path) -> None:
-    """Two operators that keep state: the rows of the first are not in the output."""
+AGAIN = '"event_time"]).dropDuplicates(["event_id", "event_time"])'
+CLOCK = '"event_time"]).selectExpr("*", "current_timestamp() AS written_at")'
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [(AGAIN, "several operators that keep state"), (CLOCK, "current_timestamp(), which has another value each time")],
+)
+def test_a_query_that_cannot_be_balanced_is_not_called_balanced(
+    streams: Streams, tmp_path: Path, changed: str, reason: str
+) -> None:
+    """Of two operators that keep state the rows of the first are not in the output. A time of computation is another
+    one in the audit."""
     spec = streams.run("event_dedup")
-    job = tmp_path / "twice.py"
+    job = tmp_path / "changed.py"
     text_of_job = Path(spec.job).read_text()
-    job.write_text(text_of_job.replace('"event_time"])', '"event_time"]).dropDuplicates(["event_id", "event_time"])'))
+    job.write_text(text_of_job.replace('"event_time"])', changed))
     assert job.read_text() != text_of_job
     found = streams.audit(replace(spec, job=str(job)), tmp_path / "books")
     assert found.outcome is Outcome.UNDECIDED
-    assert "several operators that keep state" in str(found.impossible)
+    assert reason in str(found.impossible)
+
+
+def test_a_declaration_that_is_missing_or_wrong_is_said(streams: Streams, tmp_path: Path) -> None:
+    """Of a job with state of its own. An amount that the state does not hold as declared does not balance."""
+    spec = streams.run("user_sessions")
+    none = streams.audit(replace(spec, audit=AuditSpec()), tmp_path / "none")
+    assert "`audit.counted` of the stream's file does not" in str(none.impossible)
+    unknown = AuditSpec(counted={"events": Counted(variable="open", state="evnts")})
+    assert "evnts" in str(streams.audit(replace(spec, audit=unknown), tmp_path / "unknown").impossible)
+    forgotten = AuditSpec(counted={"events": Counted()})
+    assert streams.audit(replace(spec, audit=forgotten), tmp_path / "forgotten").outcome is Outcome.UNBALANCED
 
 
 # Services: the same flights from a topic, into another one and into a table, in both output modes.

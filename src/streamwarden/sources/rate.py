@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
-from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.sources import rate_began, rate_ends
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.problems import Problem
 from streamwarden.sources.base import FinishedRun, GeneratedSource, RunInput
@@ -56,15 +55,3 @@ class RateSource(GeneratedSource):
     @property
     def _rows_per_second(self) -> str:
         return self.options.get("rowsPerSecond", "1")
-
-
-def rate_ends(checkpoint: Location, place: int = 0) -> dict[int, int]:
-    """Batch -> the second that it ends before, of the source at `place`. Raises CheckpointError, OSError, ValueError,
-    IndexError."""
-    ends = {batch: record.sources[place] for batch, record in all_offsets(checkpoint).items()}
-    return {batch: int(str(end)) for batch, end in ends.items() if end is not None}
-
-
-def rate_began(checkpoint: Location, place: int = 0) -> int:
-    """Unix milliseconds of the source's second 0. Raises Damaged, OSError, ValueError, IndexError."""
-    return int(read_log_file(checkpoint / SOURCES / str(place) / "0").lines[0])

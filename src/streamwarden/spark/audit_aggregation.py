@@ -23,6 +23,7 @@ from streamwarden.spark.audit_plan import (
     elements,
     is_additive,
     is_aggregate,
+    is_repeatable,
     kind,
     position,
     substituted,
@@ -89,9 +90,8 @@ def read(audited: Audited) -> Aggregation:
     session = next((index for index, each in enumerate(grouping) if _is_session(each)), None)
     bounds = [] if session is None else [grouping[session]]
     computed = {each.name(): each for each in results if not any(map(is_aggregate, within(each)))}
-    keys = {
-        name: each for name, each in computed.items() if all(position(part, bounds) is None for part in within(each))
-    }
+    fixed = {name: each for name, each in computed.items() if is_repeatable(each)}
+    keys = {name: each for name, each in fixed.items() if all(position(part, bounds) is None for part in within(each))}
     amounts = {each.name(): each for each in results if each.name() not in computed and is_additive(each)}
     others = [each.name() for each in results if each.name() not in {*computed, *amounts}]
     return Aggregation(
@@ -103,7 +103,8 @@ def read(audited: Audited) -> Aggregation:
         amounts=amounts,
         left_out={
             **dict.fromkeys(others, "it is not a count or a sum"),
-            **dict.fromkeys((name for name in computed if name not in keys), "sessions merge from batch to batch"),
+            **dict.fromkeys((name for name in computed if name not in fixed), "it has another value each time"),
+            **dict.fromkeys((name for name in fixed if name not in keys), "sessions merge from batch to batch"),
         },
         session=session,
     )

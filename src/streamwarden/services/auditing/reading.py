@@ -9,10 +9,9 @@ from typing import Any
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.layout import is_number
 from streamwarden.checkpoint.logs import offsets
-from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.checkpoint.sources import file_source_log, rate_began, rate_ends
 from streamwarden.checkpoint.topics import topic_offsets, topic_ranges
 from streamwarden.sinks.base import Sink
-from streamwarden.sources.rate import rate_began, rate_ends
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.balance import Range
 
