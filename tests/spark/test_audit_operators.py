@@ -287,7 +287,7 @@ CLOCK = '"event_time"]).selectExpr("*", "current_timestamp() AS written_at")'
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
-    [(AGAIN, "several operators that keep state"), (CLOCK, "current_timestamp(), which has another value each time")],
+    [(AGAIN, "several operators that keep state"), (CLOCK, "which has another value each time")],
 )
 def test_a_query_that_cannot_be_balanced_is_not_called_balanced(
     streams: Streams, tmp_path: Path, changed: str, reason: str
@@ -382,7 +382,7 @@ def test_the_books_between_two_topics(streams: Streams, services: tuple[Broker, 
     assert lost.batches
 
     kafka.forget("departures", 1)
-    with pytest.raises(AssertionError, match="no longer keeps"):
+    with pytest.raises(AssertionError, match="the topic cannot be read"):
         streams.audit(spec, tmp_path / "forgotten")
     kafka.forget("flights", 1)
     with pytest.raises(AssertionError, match="failed"):  # a record that is gone is not taken for one that was not read
