@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
+from streamwarden.audit_policy import AuditSpec
 from streamwarden.errors import InvalidValue
 from streamwarden.units import Bytes, Quantity, Seconds, parse_duration
 
@@ -324,16 +325,6 @@ class HealthSpec:
 
     thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
     """check -> threshold -> value, over the project's (see [checks](checks.md))"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSpec:
-    """When Airflow [audits](../how-to/audit.md) the stream, and how far back."""
-
-    schedule: str | None = None
-    """when Airflow audits the stream: a cron expression or a preset such as `@daily`; null: only when asked"""
-    batches: int | None = None
-    """audit at most so many of the newest batches; null: all whose input and state are kept"""
 
 
 class Manager(StrEnum):

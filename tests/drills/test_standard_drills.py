@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ import pytest
 from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStep
 from streamwarden.drills.parts import FaultKind
 from streamwarden.lifecycle import folder as files
+from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
+from streamwarden.verification.balance import Outcome
 from support.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
@@ -62,19 +65,25 @@ def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, f
         assert_a_stranger_can_check(workspace, run)
 
 
-def test_a_drill_starts_in_the_past_of_a_stream_that_writes_json_files(tmp_path: Path) -> None:
-    """The fork takes over state, logs and output of a stream that has run, and has its last batches to do again. The
-    batch that the kill cut is written again: each row is once in the files that the manifest lists."""
+def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_balance_meanwhile(tmp_path: Path) -> None:
+    """The fork takes over state, logs and output of a stream that runs, and has its last batches to do again. The
+    batch that the kill cut is written again: each row is once in the files that the manifest lists. The drill breaks
+    the fork alone, so an audit of the stream beside it finds all that the stream has read."""
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
     few = {"inputs": tmp_path / "flights", "min_records": FEW}
     sink = "{kind: files, format: json, path: output/flights, options: {compression: gzip}}"
     with drill_project(tmp_path, fault=FaultKind.KILL_DRIVER, sink=sink, rewind=5, oracle="auto", **few) as workspace:
         spec = workspace.stream("flights")
-        workspace.fleet.start(spec, launched_by="test")
+        driver = workspace.fleet.start(spec, launched_by="test").record.driver_id
         await_commits(Path(spec.checkpoint), 6)  # 24 files, four a batch
-        workspace.fleet.stop("flights", requested_by="test", reason="it has read its input")
-        run = run_drill(workspace)
+        with ThreadPoolExecutor(1) as beside:
+            books = beside.submit(audit, spec)
+            run = run_drill(workspace)
         assert run.passed, run.reason
+        assert books.result().outcome is Outcome.BALANCED, books.result().to_dict()
+        assert books.result().totals["output"]["flights"]
+        assert workspace.fleet.observe(driver).alive
+        workspace.fleet.stop("flights", requested_by="test", reason="it has read its input")
         fork, counts = run.facts["fork"], run.facts["reconciliation"]
         assert fork["batch"] >= 0
         assert fork["unseen"] >= 12

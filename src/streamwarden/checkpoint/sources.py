@@ -123,6 +123,20 @@ def log_offset(value: Any) -> int | None:
     return offset if is_number(offset) and -1 <= offset < 2**63 else None
 
 
+def rate_ends(checkpoint: Location, place: int = 0) -> dict[int, int]:
+    """Batch -> the second that it ends before, of the rate source at `place`.
+
+    Raises CheckpointError, OSError, ValueError, IndexError.
+    """
+    ends = {batch: record.sources[place] for batch, record in all_offsets(checkpoint).items()}
+    return {batch: int(str(end)) for batch, end in ends.items() if end is not None}
+
+
+def rate_began(checkpoint: Location, place: int = 0) -> int:
+    """Unix milliseconds of second 0 of the rate source at `place`. Raises Damaged, OSError, ValueError, IndexError."""
+    return int(read_log_file(checkpoint / SOURCES / str(place) / "0").lines[0])
+
+
 def describe_offset(value: Any, files: int | None = None) -> str:
     """A source's end offset for people: file log, Kafka (topic, partitions, offsets), rate; others unchanged."""
     if value is None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.drills.ports import Arrivals
 from streamwarden.errors import DrillError
@@ -18,9 +18,12 @@ from streamwarden.stream import OutputMode, SinkSpec, StreamSpec
 from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+WRITTEN_BY: Final = "__written_by"
+"""Of a row that an audit reads from a service: the batch that wrote it."""
 
 
 class BatchWriter(Protocol):
@@ -151,12 +154,25 @@ class Sink(SinkSpec, ABC):
         return type(self).written is not Sink.written
 
     def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
-        """The files that the audited batches wrote; None: an audit cannot read this kind of sink.
+        """The files that the audited batches wrote; None: a service holds the rows (see `rows_of`).
 
         Args:
             began: when the batch before them was committed, Unix seconds; None if there is none.
 
         Raises OSError.
+        """
+        return None
+
+    def rows_of(
+        self, spark: SparkSession, spec: StreamSpec, audited: Range, began: float | None, schema: StructType
+    ) -> DataFrame | None:
+        """The rows in `schema` that the audited batches and later ones wrote on the sink's service, with the column
+        `WRITTEN_BY`, the batch; None: an audit cannot read this kind of sink, or `written` names its files.
+
+        Args:
+            began: when the batch before the audited ones was committed, Unix seconds; None if there is none.
+
+        Raises VerificationError if the service does not answer, or does not keep these rows any more.
         """
         return None
 

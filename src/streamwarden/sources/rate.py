@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamwarden.checkpoint.layout import SOURCES, Damaged, read_log_file
-from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.layout import Damaged
+from streamwarden.checkpoint.sources import rate_began, rate_ends
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.problems import Problem
 from streamwarden.sources.base import FinishedRun, GeneratedSource, RunInput
@@ -36,8 +36,8 @@ class RateSource(GeneratedSource):
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
         """When the source began, and where each batch ended: the rows follow from that."""
         try:
-            ends = {batch: record.sources[0] for batch, record in all_offsets(run.checkpoint).items()}
-            began = int(read_log_file(run.checkpoint / SOURCES / "0" / "0").lines[0])
+            ends = rate_ends(run.checkpoint)
+            began = rate_began(run.checkpoint)
         except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
             raise VerificationError(
                 f"the checkpoint does not say what the rate source gave: {error}",
@@ -47,7 +47,7 @@ class RateSource(GeneratedSource):
             ) from error
         facts = RateFacts(
             began_ms=began,
-            ends={batch: int(str(end)) for batch, end in ends.items() if end is not None},
+            ends=ends,
             rows_per_second=int(self._rows_per_second),
         )
         return RunInput(inputs=run.inputs or (), rate=facts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +38,8 @@ def main(folder: Path) -> None:
     spec = spec_from_dict(request["spec"])
     spark = SparkSession.builder.getOrCreate()
     build = load_build(Path(spec.job))
-    given = AuditedInput(
-        files={name: [(uri, batch) for uri, batch in read] for name, read in request["files"].items()},
-        late_ms={int(batch): late for batch, late in request["late_ms"].items()},
-    )
+    given = AuditedInput.of(request)
+    mine, tempfile.tempdir = tempfile.tempdir, str(folder)  # rows of a table go to a file: the folder is removed
     try:
         streaming = _frame(build(spark, spec))
         with replayed(given):
@@ -53,6 +52,8 @@ def main(folder: Path) -> None:
     except Exception as error:  # whatever the job or Spark raises is what the person needs to see
         result = {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
         traceback.print_exc()
+    finally:
+        tempfile.tempdir = mine
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
 
 

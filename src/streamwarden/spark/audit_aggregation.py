@@ -6,10 +6,11 @@ Session windows grow and merge from batch to batch, so their books have one entr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from streamwarden.sinks.base import WRITTEN_BY
 from streamwarden.spark.audit_books import Sides
 from streamwarden.spark.audit_plan import (
     AUDIT,
@@ -22,6 +23,7 @@ from streamwarden.spark.audit_plan import (
     elements,
     is_additive,
     is_aggregate,
+    is_repeatable,
     kind,
     position,
     substituted,
@@ -88,9 +90,8 @@ def read(audited: Audited) -> Aggregation:
     session = next((index for index, each in enumerate(grouping) if _is_session(each)), None)
     bounds = [] if session is None else [grouping[session]]
     computed = {each.name(): each for each in results if not any(map(is_aggregate, within(each)))}
-    keys = {
-        name: each for name, each in computed.items() if all(position(part, bounds) is None for part in within(each))
-    }
+    fixed = {name: each for name, each in computed.items() if is_repeatable(each)}
+    keys = {name: each for name, each in fixed.items() if all(position(part, bounds) is None for part in within(each))}
     amounts = {each.name(): each for each in results if each.name() not in computed and is_additive(each)}
     others = [each.name() for each in results if each.name() not in {*computed, *amounts}]
     return Aggregation(
@@ -102,7 +103,8 @@ def read(audited: Audited) -> Aggregation:
         amounts=amounts,
         left_out={
             **dict.fromkeys(others, "it is not a count or a sum"),
-            **dict.fromkeys((name for name in computed if name not in keys), "sessions merge from batch to batch"),
+            **dict.fromkeys((name for name in computed if name not in fixed), "it has another value each time"),
+            **dict.fromkeys((name for name in fixed if name not in keys), "sessions merge from batch to batch"),
         },
         session=session,
     )
@@ -114,24 +116,12 @@ def _is_session(expression: Any) -> bool:
 
 def sides(audited: Audited) -> Sides:
     """The sides of the books of a query whose last step is an aggregation. Raises CannotBalance."""
-    from pyspark.sql import functions as f
-
     known = read(audited)
-    frames = {
-        **_input(known, audited.rows_below("Aggregate")),
-        "output": audited.output().select("*", _or_null(None).alias("__end_us"), f.lit(1).alias("__groups")),
-        "closing": _state(known, audited.state(audited.upto)),
-    }
-    if audited.after >= 0:
-        frames["opening"] = _state(known, audited.state(audited.after))
+    taken = _input(known, audited.rows_below("Aggregate"))
+    frames = _replaced(audited, known, taken) if audited.replaces else _appended(audited, known, taken)
+    plain = "windowed aggregation" if any(known.marked) else "aggregation"
     return Sides(
-        operator=(
-            "session windows"
-            if known.session is not None
-            else "windowed aggregation"
-            if any(known.marked)
-            else "aggregation"
-        ),
+        operator=plain if known.session is None else "session windows",
         frames=frames,
         keys=list(known.keys),
         amounts=list(known.amounts),
@@ -139,6 +129,52 @@ def sides(audited: Audited) -> Sides:
         exclusive=known.identified,
         left_out=known.left_out,
     )
+
+
+def _appended(audited: Audited, known: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """A group is written when the watermark has closed it. Until then it is in the state."""
+    from pyspark.sql import functions as f
+
+    frames = {
+        **taken,
+        "output": audited.output().select("*", _or_null(None).alias("__end_us"), f.lit(1).alias("__groups")),
+        "closing": _state(known, audited.state(audited.upto)),
+    }
+    return frames if audited.after < 0 else frames | {"opening": _state(known, audited.state(audited.after))}
+
+
+def _replaced(audited: Audited, known: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """In output mode update each batch writes the groups of its rows, with all that it has counted of them: so the
+    newest row of such a group is what the state held of it before, and the input. If the stream has gone on, and a
+    later batch has taken the row's place, the state after the batches shows it.
+    """
+    from pyspark.sql import functions as f
+
+    key = getattr(audited.spec.sink, "key", ())
+    if not replace(known, keys={name: each for name, each in known.keys.items() if name in key}).identified:
+        raise CannotBalance(f"the key of the sink ({', '.join(key)}) does not tell the groups apart")
+    names, amounts = list(known.keys), list(known.amounts)
+    mine = f.when(f.col(WRITTEN_BY) <= audited.upto, f.col(WRITTEN_BY))
+    newest = audited.written.groupBy(*names).agg(f.max_by(f.struct(*amounts), mine).alias("row"))
+    columns: list[Column | str] = [*names, "row.*", _or_null(None).alias("__end_us"), f.lit(1).alias("__groups")]
+    later = _among(newest.where("row IS NULL"), taken["input"], names)
+    frames = {
+        **{side: frame.withColumn("__end_us", _or_null(None)) for side, frame in taken.items()},
+        "output": newest.where("row IS NOT NULL").select(*columns),
+        "closing": _among(_state(known, audited.state(audited.upto)), later, names),
+    }
+    if audited.after >= 0:
+        frames["opening"] = _among(_state(known, audited.state(audited.after)), taken["input"], names)
+    return frames
+
+
+def _among(frame: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows of `frame` whose keys are in `others`."""
+    from pyspark.sql import functions as f
+
+    wanted = others.select(*(f.col(f"`{key}`").alias(f"__k{index}") for index, key in enumerate(keys)))
+    same = [frame[f"`{key}`"].eqNullSafe(wanted[f"__k{index}"]) for index, key in enumerate(keys)]
+    return frame.join(wanted, same or None, "left_semi")
 
 
 def _input(known: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
@@ -156,7 +192,12 @@ def _input(known: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
             *(column(each).alias(name) for name, each in known.keys.items()),
             _or_null(end if known.session is None else None).alias("__end_us"),
         )
-        .agg(f.lit(1).alias("__groups"), *(column(each).alias(name) for name, each in known.amounts.items()))
+        .agg(
+            f.lit(1).alias("__groups"),
+            f.min(f"{AUDIT}.batch").alias("__first"),
+            f.max(f"{AUDIT}.batch").alias("__last"),
+            *(column(each).alias(name) for name, each in known.amounts.items()),
+        )
     )
     return {"input": grouped.where("NOT __late"), "dropped": grouped.where("__late")}
 

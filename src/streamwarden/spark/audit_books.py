@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS
 
@@ -28,7 +28,8 @@ class Sides:
         unit: what `counts` counts.
         read: input rows of the batches, if `counts` of the sides does not show them.
 
-    A frame may have the column `__unsure`: an entry of which it is not 0 is counted, and not judged.
+    A frame may have the column `__unsure`: an entry of which it is not 0 is counted, and not judged. It may have
+    `__first` and `__last`: the first and the last batch that read rows of the entry.
     """
 
     operator: str
@@ -40,6 +41,10 @@ class Sides:
     left_out: Mapping[str, str] = field(default_factory=dict)
     read: int | None = None
     unit: str = "rows"
+
+
+_MAY_HAVE: Final[Mapping[str, int | None]] = {"__unsure": 0, "__first": None, "__last": None}
+"""Column that a frame may have -> what stands for it in the others."""
 
 
 def compared(sides: Sides, *, limit: int) -> dict[str, Any]:
@@ -55,7 +60,10 @@ def compared(sides: Sides, *, limit: int) -> dict[str, Any]:
             *(f.col(f"`{given}`").alias(key) for given, key in zip(sides.keys, keys, strict=True)),
             "__end_us",
             f.col("__groups").alias(GROUPS),
-            f.col("__unsure") if "__unsure" in frame.columns else f.lit(0).alias("__unsure"),
+            *(
+                f.col(column) if column in frame.columns else f.lit(none).cast("bigint").alias(column)
+                for column, none in _MAY_HAVE.items()
+            ),
             *(f.col(f"`{given}`").alias(to) for given, to in zip(sides.amounts, amounts, strict=True)),
         ]
         frames.append(frame.select(f.lit(name).alias("side"), *columns))
@@ -66,7 +74,9 @@ def compared(sides: Sides, *, limit: int) -> dict[str, Any]:
         for column in (GROUPS, *amounts)
     ]
     entries = together.groupBy(*keys).agg(
-        f.max("__end_us").alias("__end_us"), f.max("__unsure").alias("__unsure"), *sums
+        *(f.max(column).alias(column) for column in ("__end_us", "__unsure", "__last")),
+        f.min("__first").alias("__first"),
+        *sums,
     )
     unbalanced = reduce(lambda one, other: one | other, _differences(entries, sides, names, amounts))
     entries = entries.withColumn("unbalanced", unbalanced & (f.col("__unsure") == 0)).persist()
@@ -102,6 +112,7 @@ def compared(sides: Sides, *, limit: int) -> dict[str, Any]:
             {
                 "key": {renamed[name]: value for name, value in json.loads(row["key"]).items()},
                 "end_ms": None if row["__end_us"] is None else row["__end_us"] // 1000,
+                "read_by": None if row["__first"] is None else [row["__first"], row["__last"]],
                 "sides": amounts_of(row),
             }
             for row in worst

@@ -67,7 +67,13 @@ def sides(audited: Audited) -> Sides:
     nothing = [f.lit(0).alias(name) for name in names]
     frames = {
         "input": wanted.select(
-            *known.keys, *names, f.col("__written").alias(ROWS), f.col("__held").alias(HELD), "__unsure"
+            *known.keys,
+            *names,
+            f.col("__written").alias(ROWS),
+            f.col("__held").alias(HELD),
+            "__unsure",
+            f.array_min(_batches()).alias("__first"),
+            f.array_max(_batches()).alias("__last"),
         ),
         "dropped": flat.where(late).select(*known.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
         "output": audited.output().select(*known.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
@@ -208,8 +214,7 @@ def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, 
         )
 
     found = seen.select("*", f.aggregate(f.coalesce("rows", f.array()), start, step).alias("end"))
-    batches = f.transform("rows", lambda row: row["__batch"])
-    unsure = f.coalesce(f.size("rows") > f.size(f.array_distinct(batches)), f.lit(False))
+    unsure = f.coalesce(f.size("rows") > f.size(f.array_distinct(_batches())), f.lit(False))
     held = ~f.coalesce(f.col("end.expires") <= final_us, f.lit(False))
     return found.select(
         *keys,
@@ -217,7 +222,15 @@ def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, 
         f.col("end.written").alias("__written"),
         held.cast("int").alias("__held"),
         unsure.cast("int").alias("__unsure"),
+        "rows",
     )
+
+
+def _batches() -> Column:
+    """The batches of a key's `rows`."""
+    from pyspark.sql import functions as f
+
+    return f.transform("rows", lambda row: row["__batch"])
 
 
 def _sum_type(rows: DataFrame, name: str) -> str:

@@ -109,7 +109,7 @@ def _new(audited: Audited, known: Joined, side: str) -> DataFrame:
     late: Column = f.lit(False)
     if named is not None:
         late = f.coalesce(f.unix_micros(named) <= f.col(f"{AUDIT}.late_us"), f.lit(False))
-    return rows.withColumn("__late", late).drop(AUDIT)
+    return rows.select("*", late.alias("__late"), f.col(f"{AUDIT}.batch").alias(f"__{side}_batch")).drop(AUDIT)
 
 
 def _with_state(audited: Audited, new: DataFrame, side: str) -> DataFrame:
@@ -151,19 +151,24 @@ def _joined(audited: Audited, known: Joined, rows: dict[str, DataFrame]) -> Data
     if "right" in known.outer:
         written.append(f.col("__right_matched") & left.isNull())
     fresh = joined.where(~f.coalesce(reduce(lambda one, other: one | other, written), f.lit(False)))
-    return fresh.select(*(audited.catalyst.column(each).alias(name) for name, each in known.shown.items()))
+    batch = f.greatest(*(f.col(f"__{side}_batch") for side in _SIDES))  # of two rows the later one makes the pair
+    return fresh.select(
+        *(audited.catalyst.column(each).alias(name) for name, each in known.shown.items()),
+        batch.alias("__first"),
+        batch.alias("__last"),
+    )
 
 
 def _waiting(audited: Audited, known: Joined, like: dict[str, DataFrame]) -> DataFrame:
     """The rows of an outer side that the state holds after the batches and that have no partner yet."""
     from pyspark.sql import functions as f
 
-    found = audited.output().where(f.lit(False))
+    found = audited.nothing()
     for side in known.outer:
         rows = {each: _marked_none(like[each], each) for each in _SIDES}
         alone = _state(audited, like[side], side, audited.upto).where(~f.col(f"__{side}_matched"))
         rows[side] = rows[side].union(alone)
-        found = found.unionByName(_joined(audited, known, rows))
+        found = found.unionByName(_joined(audited, known, rows), allowMissingColumns=True)
     return found
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamwarden.spark import audit_aggregation, audit_deduplication, audit_join
+from streamwarden.spark import audit_aggregation, audit_deduplication, audit_join, audit_processor
 from streamwarden.spark.audit_books import Sides
 from streamwarden.spark.audit_input import AuditedInput
-from streamwarden.spark.audit_plan import CannotBalance, Catalyst, children, kind
+from streamwarden.spark.audit_plan import CannotBalance, Catalyst, children, kind, require_repeatable
 from streamwarden.spark.audited import Audited
 from streamwarden.stream import StreamSpec
 
@@ -33,6 +33,9 @@ _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
     "Deduplicate": audit_deduplication.sides,
     "DeduplicateWithinWatermark": audit_deduplication.sides,
     "Join": audit_join.sides,
+    "TransformWithState": audit_processor.sides,
+    "TransformWithStateInPandas": audit_processor.sides,
+    "TransformWithStateInPySpark": audit_processor.sides,
 }
 """Operator -> what makes the sides of its books."""
 
@@ -59,7 +62,17 @@ def sides(
     operator = kind(found[0])
     if operator not in _BALANCED:
         raise CannotBalance(f"the audit does not know how to balance the operator {operator}")
+    _require_repeatable(audited.batch, operator)
     return _BALANCED[operator](audited)
+
+
+def _require_repeatable(plan: Any, operator: str) -> None:
+    """Raises CannotBalance if the audit would compute other rows than the query did. An aggregation knows by itself
+    which of its own columns differ."""
+    while operator == "Aggregate" and kind(plan) != operator:
+        plan = children(plan)[0]
+    for each in children(plan) if operator == "Aggregate" else [plan]:
+        require_repeatable(each)
 
 
 def _stateful(plan: Any) -> list[Any]:

@@ -28,6 +28,15 @@ _ADDED: Final = frozenset({"Count", "Sum"})
 """Aggregates whose results for two sets of rows add up to the result for both."""
 
 
+_CLOCKS: Final = frozenset(
+    {"CurrentBatchTimestamp", "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"}
+)
+"""Expressions whose value is the time at which they are computed. Spark calls them deterministic."""
+
+_SAME_AGAIN: Final = frozenset({"InputFileBlockLength", "InputFileBlockStart", "InputFileName", "RaiseError"})
+"""Expressions that Spark does not call deterministic, and whose value is the same when a file is read again."""
+
+
 class CannotBalance(Exception):
     """Why the audit cannot balance this query, in words for a person."""
 
@@ -119,6 +128,26 @@ def within(expression: Any) -> Iterator[Any]:
     yield expression
     for each in children(expression):
         yield from within(each)
+
+
+def is_repeatable(expression: Any) -> bool:
+    """Whether a second computation over the same row gives the same value."""
+    return not any(map(_differs, within(expression)))
+
+
+def _differs(part: Any) -> bool:
+    """Whether it is this part whose value differs, and none of its own parts."""
+    own = not part.deterministic() and all(each.deterministic() for each in children(part))
+    return kind(part) in _CLOCKS or (own and kind(part) not in _SAME_AGAIN)
+
+
+def require_repeatable(plan: Any) -> None:
+    """Raises CannotBalance if the rows of the plan differ each time that it runs."""
+    for each in elements(plan.expressions()):
+        if not is_repeatable(each):
+            raise CannotBalance(f"the job computes {each.sql()}, which has another value each time")
+    for child in children(plan):
+        require_repeatable(child)
 
 
 def is_aggregate(expression: Any) -> bool:

@@ -65,12 +65,14 @@ class Entry:
         sides: side -> amount -> number.
         batch: the batch that has to write it: the first one whose watermark passed its end. None: none has to yet, or
             the watermark does not decide it.
+        read_by: the first and the last batch that read rows of the entry; None: none did, or it is unknown.
         exclusive: see `differences`.
     """
 
     key: Mapping[str, Any]
     sides: Sides
     batch: int | None = None
+    read_by: Range | None = None
     exclusive: bool = True
 
     @property
@@ -85,8 +87,20 @@ class Entry:
                 parts.append("the group is missing" if by > 0 else "the group is there too often")
             else:
                 parts.append(f"{name} {-by:+,}")
-        at = f" (batch {self.batch})" if self.batch is not None else ""
-        return f"{named}{at}: {', '.join(parts)}"
+        return f"{named}{self._where}: {', '.join(parts)}"
+
+    @property
+    def batches(self) -> Sequence[int]:
+        """The batch that has to write it; where the watermark does not decide that, those that read its rows."""
+        if self.batch is not None:
+            return (self.batch,)
+        return () if self.read_by is None else self.read_by.batches
+
+    @property
+    def _where(self) -> str:
+        if self.batch is not None:
+            return f" (batch {self.batch})"
+        return "" if self.read_by is None else f" (read by {self.read_by})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +146,8 @@ class Audit:
 
     @property
     def batches(self) -> list[int]:
-        """The batches that have to write the named entries that do not balance."""
-        return sorted({each.batch for each in self.worst if each.batch is not None})
+        """The batches of the named entries that do not balance: see `Entry.batches`."""
+        return sorted({batch for each in self.worst for batch in each.batches})
 
     @property
     def sentence(self) -> str:
@@ -188,6 +202,7 @@ class Audit:
                 {
                     "key": dict(each.key),
                     "batch": each.batch,
+                    "read_by": None if each.read_by is None else [each.read_by.after + 1, each.read_by.upto],
                     "differences": {name: _plain(by) for name, by in each.differences.items()},
                     "sides": _plain_sides(each.sides),
                 }

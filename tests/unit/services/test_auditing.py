@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.health.causes import AUDIT_BALANCE
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.auditing.auditing import audit
-from streamwarden.services.auditing.reading import output_of
+from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.records import record, settle
 from streamwarden.stream import SourceSpec, StreamSpec
 from streamwarden.verification.balance import Audit, Entry, Outcome, Range
@@ -77,6 +78,36 @@ def test_a_lost_entry_and_a_lost_file_are_problems(spec: StreamSpec) -> None:
 def test_an_output_without_a_manifest_is_a_problem(spec: StreamSpec) -> None:
     found = output_of(spec, Range(after=-1, upto=2), COMMITTED)
     assert found.problems == ("the output has no _spark_metadata, which lists the files of the committed batches",)
+
+
+def logs(checkpoint: Path, *ends: tuple[str, ...], began: tuple[str, ...]) -> None:
+    """The logs of a query: the end of each source in each batch, and where the sources began."""
+    (checkpoint / "offsets").mkdir(parents=True)
+    for batch, sources in enumerate(ends):
+        (checkpoint / "offsets" / str(batch)).write_text("\n".join(["v1", '{"batchWatermarkMs":0}', *sources]))
+    for place, text in enumerate(began):
+        (checkpoint / "sources" / str(place)).mkdir(parents=True)
+        (checkpoint / "sources" / str(place) / "0").write_text(f"v1\n{text}")
+
+
+def test_the_input_of_a_range_is_what_lies_between_the_offsets_of_its_batches(spec: StreamSpec, tmp_path: Path) -> None:
+    topics = ['{"events":{"0":4,"1":2}}', '{"events":{"0":4,"1":5}}', '{"events":{"0":9,"1":5}}']
+    ends = zip(topics, ("3", "5", "8"), strict=True)
+    logs(tmp_path / "c", *ends, began=('{"events":{"0":1,"1":0}}', "1700000000000"))
+    checkpoint = open_path(str(tmp_path / "c"))
+    read = input_of(spec, checkpoint, Range(after=-1, upto=2))
+    assert read["topics"] == {"events": [(0, 1, 4, 0), (1, 0, 2, 0), (1, 2, 5, 1), (0, 4, 9, 2)]}
+    assert read["rate"] == (1_700_000_000_000, [(0, 3, 0), (3, 5, 1), (5, 8, 2)])
+    newest = input_of(spec, checkpoint, Range(after=1, upto=2))
+    assert newest["topics"] == {"events": [(0, 4, 9, 2)]}
+    assert newest["rate"] == (1_700_000_000_000, [(5, 8, 2)])
+
+
+def test_two_sources_that_cannot_be_told_apart_are_left_out(spec: StreamSpec, tmp_path: Path) -> None:
+    topic = '{"events":{"0":4}}'
+    logs(tmp_path / "c", (topic, topic, "3", "3"), began=('{"events":{"0":1}}',) * 2 + ("17", "17"))
+    read = input_of(spec, open_path(str(tmp_path / "c")), Range(after=-1, upto=0))
+    assert (read["topics"], read["rate"]) == ({}, None)
 
 
 def test_a_stream_without_batches_or_declared_places_is_not_audited(spec: StreamSpec) -> None:

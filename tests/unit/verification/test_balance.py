@@ -163,6 +163,14 @@ def test_the_sentence_names_the_group_its_batch_and_what_is_missing() -> None:
     )
 
 
+def test_where_no_watermark_decides_it_the_batches_that_read_the_rows_are_named() -> None:
+    entry = Entry(key={"id": "a"}, sides={"input": {"n": 3}}, read_by=Range(after=4, upto=6))
+    found = Audit(stream="s", range=Range(after=-1, upto=9), entries=2, unbalanced=1, worst=[entry], amounts=["n"])
+    assert found.batches == [5, 6]
+    assert found.to_dict()["worst"][0]["read_by"] == [5, 6]
+    assert "id a (read by batches 5 to 6): n -3" in found.sentence
+
+
 def test_a_stream_that_cannot_be_balanced_is_never_balanced() -> None:
     found = Audit(stream="s", range=Range(after=-1, upto=9), impossible="of its operator")
     assert found.outcome is Outcome.UNDECIDED

@@ -121,10 +121,10 @@ def requested(spec: StreamSpec, last: int | None = None) -> Request | Audit:
             "named": _NAMED,
             "late_ms": {batch: _mark(offsets, batch - 1) for batch in audited.batches},
             "final_ms": _mark(offsets, audited.upto),
-            "files": input_of(spec, checkpoint, audited),
+            **input_of(spec, checkpoint, audited),
             "output": output.request,
         }
-    except (CheckpointError, Damaged, OSError) as error:
+    except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
         raise VerificationError(
             f"the logs of the checkpoint or of the output cannot be read: {error}",
             expected="whole logs, as Spark wrote them",
@@ -205,6 +205,9 @@ def judged(spec: StreamSpec, request: Request, result: Mapping[str, Any]) -> Aud
                 sides=_numbers(each["sides"]),
                 exclusive=result["exclusive"],
                 batch=writing_batch(each["end_ms"], request.marks, audited.batches),
+                read_by=None
+                if each["read_by"] is None
+                else Range(after=each["read_by"][0] - 1, upto=each["read_by"][1]),
             )
             for each in result["worst"]
         ],

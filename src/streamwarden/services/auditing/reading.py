@@ -1,4 +1,4 @@
-"""What an audit reads of a stream's source and sink: which files its batches read and wrote."""
+"""What an audit reads of a stream's source and sink: what its batches read and wrote."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.checkpoint.layout import is_number
+from streamwarden.checkpoint.logs import offsets
+from streamwarden.checkpoint.sources import file_source_log, rate_began, rate_ends
+from streamwarden.checkpoint.topics import topic_offsets, topic_ranges
 from streamwarden.sinks.base import Sink
 from streamwarden.stream import StreamSpec
 from streamwarden.verification.balance import Range
@@ -26,8 +29,19 @@ class AuditedOutput:
     problems: tuple[str, ...] = ()
 
 
-def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, list[tuple[str, int]]]:
-    """Folder of a file source -> (URI of a file, batch that read it). Raises CheckpointError, OSError."""
+def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, Any]:
+    """What the audited batches read, for `request.json`: see `spark.audit_input.AuditedInput`.
+
+    Raises CheckpointError, OSError, Damaged.
+    """
+    return {
+        "files": _files(spec, checkpoint, audited),
+        "topics": _topics(checkpoint, audited),
+        "rate": _rate(checkpoint, audited),
+    }
+
+
+def _files(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, list[tuple[str, int]]]:
     found = {}
     for place, folder in enumerate(spec.source.folders):
         log = file_source_log(checkpoint, place)
@@ -35,13 +49,39 @@ def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str
     return found
 
 
+def _topics(checkpoint: Location, audited: Range) -> dict[str, list[tuple[int, int, int, int]]]:
+    """Topic -> (partition, start, end, batch). A topic that is two sources of the query is left out: each could have
+    read other records of it in a batch."""
+    found: dict[str, list[tuple[int, int, int, int]]] = {}
+    twice = set()
+    for place, offset in enumerate(offsets(checkpoint, audited.upto).sources):
+        named = {topic for topic, _ in topic_offsets(offset) or {}}
+        twice |= named & found.keys()
+        found |= {topic: [] for topic in named}
+        ranges = topic_ranges(checkpoint, place) if named else {}
+        for batch in audited.batches:
+            for each in ranges.get(batch, ()):
+                found[each.topic].append((each.partition, each.start, each.end, batch))
+    return {topic: read for topic, read in found.items() if topic not in twice}
+
+
+def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, int, int]]] | None:
+    """When the rate source began, and the seconds of each batch; None if the query has none, or several."""
+    sources = offsets(checkpoint, audited.upto).sources
+    places = [place for place, offset in enumerate(sources) if is_number(offset)]
+    if len(places) != 1:
+        return None
+    ends = rate_ends(checkpoint, places[0])
+    seconds = [(ends.get(batch - 1, 0), ends[batch], batch) for batch in audited.batches if batch in ends]
+    return rate_began(checkpoint, places[0]), seconds
+
+
 def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | None]) -> AuditedOutput:
     """What the audited batches wrote. Raises CheckpointError, OSError."""
-    written = None
-    if isinstance(spec.sink, Sink):
-        written = spec.sink.written(spec, audited, commits.get(audited.after))
-    if written is None:
-        return AuditedOutput(request={"impossible": f"the audit cannot read a sink of the kind {spec.sink.kind} yet"})
+    began = commits.get(audited.after)
+    written = spec.sink.written(spec, audited, began) if isinstance(spec.sink, Sink) else None
+    if written is None:  # the rows are on a service: see `Sink.rows_of`
+        return AuditedOutput(request={"began": began})
     return AuditedOutput(
         request={"format": spec.sink.spark_format, "options": dict(written.options), "files": list(written.uris)},
         problems=written.problems,

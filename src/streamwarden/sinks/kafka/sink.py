@@ -15,10 +15,12 @@ from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode
 from streamwarden.sinks.kafka import topic as topics
 from streamwarden.sinks.output import Output
 from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,13 @@ class KafkaSink(Sink):
         from streamwarden.sinks.kafka.output import read_topic
 
         return read_topic(spec, like, committed=committed, first=first, deduplicated=deduplicated)
+
+    def rows_of(
+        self, spark: SparkSession, spec: StreamSpec, audited: Range, began: float | None, schema: StructType
+    ) -> DataFrame:
+        from streamwarden.sinks.kafka.written import topic_rows
+
+        return topic_rows(spark, spec, audited.after, began, schema)
 
     def listen(self, spec: StreamSpec) -> AbstractContextManager[Arrivals]:
         from streamwarden.sinks.kafka import probe

@@ -17,10 +17,12 @@ from streamwarden.sinks.output import Output
 from streamwarden.sinks.postgresql import forks
 from streamwarden.stream import OutputMode, StreamSpec
 from streamwarden.units import Seconds
+from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 RETRY_FOR: Final = 120.0
 """Seconds for which a database may be unavailable before a driver ends over it: a failover takes a minute."""
@@ -111,6 +113,13 @@ class PostgresqlSink(Sink):
         from streamwarden.sinks.postgresql.output import read_table
 
         return read_table(spec, committed=committed, first=first)
+
+    def rows_of(
+        self, spark: SparkSession, spec: StreamSpec, audited: Range, began: float | None, schema: StructType
+    ) -> DataFrame:
+        from streamwarden.sinks.postgresql.written import table_rows
+
+        return table_rows(spark, spec, audited.after, schema)
 
     def listen(self, spec: StreamSpec) -> AbstractContextManager[Arrivals]:
         from streamwarden.sinks.postgresql import probe
