@@ -201,13 +201,12 @@ class World:
         self.inputs = SimulatedInputs(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+        kinds = {fault.kind for drill in drills for fault in drill.sequence}
         if self.sink is None:
-            topic = any(drill.fault.kind is FaultKind.KILL_AFTER_TOPIC_WRITE for drill in drills)
-            folder = any(drill.fault.kind is FaultKind.SINK_FAILING for drill in drills)
-            self.sink = "kafka" if topic else "parquet" if folder else "postgresql"
+            topic = FaultKind.KILL_AFTER_TOPIC_WRITE in kinds
+            self.sink = "kafka" if topic else "parquet" if FaultKind.SINK_FAILING in kinds else "postgresql"
         if self.source is None:
-            files = any(drill.fault.kind is FaultKind.INPUT_GONE for drill in drills)
-            self.source = "files" if files else "kafka"
+            self.source = "files" if kinds & OF_FILES else "kafka"
         ports = Ports(
             forks=self,
             drivers=self,
@@ -598,6 +597,9 @@ class World:
             self.die_at = None
             raise Killed(where)
 
+
+OF_FILES = {FaultKind.INPUT_GONE, FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER}
+"""The faults of an input of files."""
 
 OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
 

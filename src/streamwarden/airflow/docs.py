@@ -68,7 +68,7 @@ def drill_doc(spec: DrillSpec) -> str:
         [
             f"### {spec.name}",
             _text(spec.description or "No description."),
-            f"Breaks a {spec.target} of **{spec.stream}** by **{spec.fault.kind}**. The steps are the tasks: steady "
+            f"Breaks a {spec.target} of **{spec.stream}** by **{spec.breaks}**. The steps are the tasks: steady "
             "state, fault, recovery, verification, heal, report. Healing and the report always run. The task of the "
             "report fails unless the drill completed and nothing deviated, and its message says why.",
             "#### Specification",

@@ -80,7 +80,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
         try:
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
-                FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
+                for fault in drill.sequence:
+                    FAULTS[fault.kind].require(stream.name, stream, fault)
                 require_fork(stream, drill.feed, drill.fork)
                 require_verdict(stream, drill.feed, drill.verification.oracle)
                 if drill.fork.at is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from streamwarden.drills.codec import encode
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import show_time, verdict_word
-from streamwarden.drills.state import RunState
+from streamwarden.drills.state import FaultResult, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,9 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
     yield "verdict", verdict_word(run)
     yield "started", show_time(run.started_at)
     yield "seconds in all", None if run.ended_at is None else round(run.ended_at - run.started_at, 1)
-    yield "attempts of the fault", state.fault.attempts if state.fault is not None else None
-    recovery = state.recovery
-    yield "recovery, seconds from the fault", None if recovery is None else recovery.recovery_seconds
-    yield "restart, seconds from the launch", None if recovery is None else recovery.restart_seconds
-    for each in state.predicted:
-        yield f"predicted seconds: {each.formula}", each.seconds
+    for number, result in enumerate(state.results, start=1):
+        of = "" if len(state.plan.order) == 1 else f" ({number}. {result.spec.kind})"
+        yield from ((f"{name}{of}", value) for name, value in _of_fault(result))
     spans = [
         batch.committed_at - batch.planned_at for batch in state.batches if batch.committed_at and batch.planned_at
     ]
@@ -73,6 +70,15 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
     counts = state.reconciliation
     for name in ("records", "expected", "actual", "lost", "duplicated", "unexpected", "wrong", "repeated"):
         yield name, None if counts is None else getattr(counts, name)
+
+
+def _of_fault(result: FaultResult) -> Iterator[tuple[str, object]]:
+    yield "attempts of the fault", result.landed.attempts if result.landed is not None else None
+    recovery = result.recovery
+    yield "recovery, seconds from the fault", None if recovery is None else recovery.recovery_seconds
+    yield "restart, seconds from the launch", None if recovery is None else recovery.restart_seconds
+    for each in result.predicted:
+        yield f"predicted seconds: {each.formula}", each.seconds
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:

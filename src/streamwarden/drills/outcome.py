@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.parts import OracleKind
-from streamwarden.drills.state import RunState
+from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.drills.twin import describe_left_out, describe_run
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -57,6 +58,8 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
         return DrillStatus.FAILED, "the journal does not show that the steady state held before the fault"
     if state.fault is None or not state.fault.landed:
         return DrillStatus.FAILED, "the journal does not prove that the fault landed"
+    if not state.is_last and not deviated:
+        return DrillStatus.FAILED, "the journal does not prove that every fault landed"
     if state.recovery is None and not deviated:
         return DrillStatus.FAILED, "the recovery was not observed"
     if state.healing is None or not state.healing.clean:
@@ -81,25 +84,41 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    violation = state.fault.violation if state.fault else None
-    found = [each for each in (_judged(state), unverified(state), violation) if each is not None]
-    if state.refusal is not None and not state.refusal.holds:
-        return [*found, state.refusal.message]
+    found = [each for each in (_judged(state), unverified(state)) if each is not None]
+    for result in state.results:
+        name = "" if len(state.plan.order) == 1 else f"{result.spec.kind}: "
+        found += [f"{name}{each}" for each in _of_fault(result, state.drill.recovery.target)]
+    return [*found, *_of_end(state)]
+
+
+def _of_fault(result: FaultResult, target: float) -> Iterator[str]:
+    """What the stream did wrong until it was back from one fault."""
+    if result.landed is not None and result.landed.violation is not None:
+        yield result.landed.violation
+    recovery = result.recovery
+    if result.refusal is not None and not result.refusal.holds:
+        yield result.refusal.message
+    elif recovery is None:
+        return
+    elif recovery.first_commit_at is None or recovery.recovery_seconds is None:
+        yield f"the stream never came back: {recovery.message}"
+    elif recovery.recovery_seconds > target:
+        yield f"recovery took {recovery.recovery_seconds:.1f} s, the target is {target:.1f} s"
+
+
+def _of_end(state: RunState) -> Iterator[str]:
+    """What it did wrong after it was back from the last fault."""
     recovery, steady = state.recovery, state.steady_after
-    if recovery is None:
-        return found
-    if recovery.first_commit_at is None or recovery.recovery_seconds is None:
-        return [*found, f"the stream never came back: {recovery.message}"]
-    seconds, target = recovery.recovery_seconds, state.drill.recovery.target
-    if seconds > target:
-        found.append(f"recovery took {seconds:.1f} s, the target is {target:.1f} s")
+    if not state.is_last or recovery is None or recovery.first_commit_at is None:
+        return
+    if state.refusal is not None and not state.refusal.holds:
+        return
     if not recovery.completed:
-        found.append(f"the stream came back but did not finish its bounded input: {recovery.message}")
+        yield f"the stream came back but did not finish its bounded input: {recovery.message}"
     if steady is not None and not steady.holds:
-        found.append(f"the steady state does not hold after the recovery: {steady.message}")
+        yield f"the steady state does not hold after the recovery: {steady.message}"
     elif steady is None and recovery.completed:
-        found.append("the steady state after the recovery was not observed")
-    return found
+        yield "the steady state after the recovery was not observed"
 
 
 def _judged(state: RunState) -> str | None:
@@ -161,17 +180,20 @@ def describe_not_judged(counts: Reconciliation) -> str | None:
     return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
 
 
-def _praise(state: RunState) -> str:
-    counts, recovery, refusal = state.reconciliation, state.recovery, state.refusal
-    assert counts is not None, "the output was verified"
+def _returned(result: FaultResult) -> str:
+    recovery = result.recovery
     assert recovery is not None, "the recovery was observed"
-    counted = (
-        f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records; "
-        f"first new batch {recovery.recovery_seconds:.1f} s after {REMEDIATED if refusal else 'the fault'}"
-    )
+    after = REMEDIATED if result.refusal else "the fault"
+    return f"first new batch {recovery.recovery_seconds:.1f} s after {after}"
+
+
+def _praise(state: RunState) -> str:
+    counts = state.reconciliation
+    assert counts is not None, "the output was verified"
+    counted = f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records"
     parts = (
-        refusal.message if refusal else None,
-        counted,
+        *(result.refusal.message for result in state.results if result.refusal is not None),
+        "; ".join((counted, *map(_returned, state.results))),
         describe_repeats(counts),
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,

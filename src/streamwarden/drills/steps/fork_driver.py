@@ -102,7 +102,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         run_id=context.recorder.run.run_id,
         fork=fork,
         driver_id=driver_id,
-        spec=context.recorder.spec.fault,
+        spec=context.fault_spec,
         drivers=context.ports.drivers,
         checkpoint=context.ports.checkpoint,
         files=context.ports.files,
