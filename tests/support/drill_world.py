@@ -31,7 +31,7 @@ from streamwarden.drills.parts import (
     OutageSpec,
     VerificationSpec,
 )
-from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports, SpecCodec
+from streamwarden.drills.ports import BatchFact, Copies, DriverView, ForkView, Judgement, Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
@@ -46,6 +46,7 @@ from support.drill_inputs import SimulatedInputs
 from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_service import SimulatedService
+from support.simulated_table import SimulatedTable
 
 PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
 
@@ -188,6 +189,8 @@ class World:
         self.committed: dict[int, float] = {}
         self.in_database: set[int] = set()
         self.blocked = False
+        self.copies: Copies | None = None
+        self.table = SimulatedTable(self)
         self.forks_made = 0
         self.cleared = 0
         self.documents: dict[str, Mapping[str, Any]] = {}
@@ -234,6 +237,7 @@ class World:
     def sleep(self, seconds: float) -> None:
         goal = self.time + max(seconds, 1e-6)
         self.service.pass_time(goal)
+        self.table.pass_time(goal)
         while (event := self._next_event()) is not None and event[0] <= goal:
             self.time = max(self.time, event[0])
             self._happen(event[1])
@@ -513,6 +517,14 @@ class World:
     def newest(self, fork: ForkView) -> int | None:
         return max(self.in_database | self.committed.keys(), default=None) if self.database_keeps else None
 
+    @contextmanager
+    def hold(self, fork: ForkView) -> Iterator[SimulatedTable]:
+        self.table.locked_at = self.time
+        try:
+            yield self.table
+        finally:
+            self.table.locked_at = None
+
     def block(self, fork: ForkView) -> None:
         self._maybe_die("before_block")
         self.blocked = True
@@ -539,8 +551,11 @@ class World:
             for name in names
         ] + [*self.input.verdicts(fork), *self.files.verdicts(fork)]
 
-    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+    def reconcile(
+        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+    ) -> Reconciliation:
         self._maybe_die("reconcile")
+        self.copies = copies
         if self.verifier_error is not None:
             raise self.verifier_error
         return self.input.reconciled(self.reconciliation, lost)

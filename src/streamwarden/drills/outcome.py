@@ -10,7 +10,7 @@ from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.parts import OracleKind
 from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.drills.twin import describe_left_out, describe_run
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, LATE_ROWS, Reconciliation
 
 JUDGED_STEPS = (DrillStep.STEADY_STATE, DrillStep.FAULT, DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL)
 
@@ -172,6 +172,18 @@ def describe_repeats(counts: Reconciliation) -> str | None:
         return None
     records = "1 record was" if counts.repeated == 1 else f"{counts.repeated} records were"
     return f"at-least-once: {records} written again, and dropped by event id"
+
+
+def describe_input(counts: Reconciliation) -> str | None:
+    """What the oracle says of rows that came late, or with the copy of a file; None: it says nothing of either."""
+    late, changed = counts.notes.get(LATE_ROWS), counts.notes.get(CHANGED_BY_COPIES)
+    parts = (
+        f"{late} input rows were late, and dropped" if late else None,
+        f"{changed} of {counts.expected} expected rows differ from those without the copy of a file"
+        if changed is not None
+        else None,
+    )
+    return "; ".join(part for part in parts if part is not None) or None
 
 
 def describe_not_judged(counts: Reconciliation) -> str | None:

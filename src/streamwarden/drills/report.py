@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
-from streamwarden.drills.outcome import REMEDIATED, describe_not_judged, describe_repeats
+from streamwarden.drills.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.ports import ForkRecord
 from streamwarden.drills.sentence import sentence
 from streamwarden.drills.state import FaultResult, Recovery, RunState, SteadyState
@@ -250,6 +250,8 @@ def _output(state: RunState) -> Iterator[ReportRow]:
     yield ReportRow("input records verified", f"{counts.records:,}")
     if (repeats := describe_repeats(counts)) is not None:
         yield ReportRow("delivery", repeats)
+    if (of_input := describe_input(counts)) is not None:
+        yield ReportRow("rows of the input", of_input)
     if (not_judged := describe_not_judged(counts)) is not None:
         yield ReportRow("columns", not_judged)
     yield from (ReportRow("problem", problem) for problem in counts.problems[:_SHOWN])

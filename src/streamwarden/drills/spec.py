@@ -40,8 +40,8 @@ class DrillSpec:
     fault: FaultSpec | None = None
     """what the drill breaks; `faults` takes its place if there are several"""
     faults: tuple[FaultSpec, ...] = ()
-    """several faults that strike one after the other: each must land, and the stream must have come back from it, before
-    the next one strikes; the output is judged once, at the end"""
+    """several faults that strike one after the other: each must land, and the stream must have come back from it,
+    before the next one strikes; the output is judged once, at the end"""
     seed: int | Literal["new"] | None = None
     """what the order of `faults` and the batches between them are drawn from. A number: each run draws the same; `new`:
     each run draws a new number, which its journal keeps and `drill replay` uses again; null: the faults strike in the
@@ -79,7 +79,9 @@ class DrillSpec:
             key = "fault" if self.fault is not None else f"faults.{number}"
             _require_options(fault, key)
             alone = len(self.sequence) == 1 or FAULTS[fault.kind].feed is Feed.ORIGIN
-            require(alone, f"{key}.kind", fault.kind.value, "a fault that does not change the fork's topic: it is alone")
+            require(
+                alone, f"{key}.kind", fault.kind.value, "a fault that does not change the fork's topic: it is alone"
+            )
 
     @property
     def sequence(self) -> tuple[FaultSpec, ...]:

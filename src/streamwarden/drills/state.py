@@ -225,7 +225,7 @@ class RunState(RunProgress):
     drill: DrillSpec
     versions: Mapping[str, str] = field(default_factory=dict)
     replays: str | None = None
-    plan: Plan = Plan()
+    plan: Plan = field(default_factory=Plan)
     earlier: tuple[FaultResult, ...] = ()
     fork: ForkRecord | None = None
     steady_before: SteadyState | None = None

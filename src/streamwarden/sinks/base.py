@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from streamwarden.drills.ports import Arrivals
+from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
@@ -164,6 +164,10 @@ class Sink(SinkSpec, ABC):
 
     def newest(self, spec: StreamSpec) -> int | None:
         """Newest batch on the sink's service; None if there is none. Raises DrillError if it cannot be reached."""
+        raise self._without_service(spec)
+
+    def hold(self, spec: StreamSpec) -> AbstractContextManager[HeldTable]:
+        """Lock the sink's table. Raises DrillError if it cannot be reached, or the sink has none."""
         raise self._without_service(spec)
 
     def _without_service(self, spec: StreamSpec) -> DrillError:

@@ -112,6 +112,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         executors=context.ports.executors,
         services=context.ports.services,
         clock=context.ports.clock,
+        seed=context.recorder.state.plan.seed,
         marked_at=announced.moment,
         record_mark=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from streamwarden.drills.hypothesis import HypothesisResult, judge_health
 from streamwarden.drills.journal import DrillStatus, DrillStep
+from streamwarden.drills.parts import OracleKind
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import SteadyState
@@ -78,6 +79,13 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     for each in spec.sequence:
         context.faults(each).require(spec.stream, forks.declared(spec.stream, feed), each)
     oracles = forks.oracles(spec.stream, feed, spec.verification.oracle)
+    if any(each.deduplicates for each in spec.sequence) and OracleKind.JOB not in oracles:
+        raise DrillAborted(
+            "what the stream writes without the copy of a file is unknown: no oracle of the job judges it",
+            expected="a job with its own oracle if `deduplicates` is true",
+            where=f"drill {spec.name}, stream {spec.stream}",
+            next_step="write an oracle for the job, or leave out `deduplicates`",
+        )
     fork = forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed, oracles)
     context.recorder.put(fork=fork)
     start = "from the beginning" if fork.batch is None else f"after batch {fork.batch}"
