@@ -103,6 +103,8 @@ def _threshold_table(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for key, item in value.items():
+        if isinstance(item, tuple | list) and item and all(isinstance(part, Mapping) for part in item):
+            item = {str(number): part for number, part in enumerate(item, start=1)}
         if isinstance(item, Mapping):
             rows += _flatten(item, f"{prefix}{key}.")
         elif item not in (None, "", (), []):

@@ -59,6 +59,9 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
     yield "verdict", verdict_word(run)
     yield "started", show_time(run.started_at)
     yield "seconds in all", None if run.ended_at is None else round(run.ended_at - run.started_at, 1)
+    if len(state.plan.order) > 1:
+        yield "faults", ", ".join(fault.kind for fault in state.fault_specs)
+        yield "seed", None if state.drill.seed is None else state.plan.seed
     for number, result in enumerate(state.results, start=1):
         of = "" if len(state.plan.order) == 1 else f" ({number}. {result.spec.kind})"
         yield from ((f"{name}{of}", value) for name, value in _of_fault(result))
@@ -82,10 +85,14 @@ def _of_fault(result: FaultResult) -> Iterator[tuple[str, object]]:
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """`{"fork": {"rewind": 5}}` as `fork.rewind`, 5. The file's own path is not a setting."""
+    """`{"fork": {"rewind": 5}}` as `fork.rewind`, 5, and a part of `faults` as `faults.1.kind`. The file's own path is
+    not a setting."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        for number, part in enumerate(value, start=1):
+            yield from _flat(part, f"{name}.{number}")
     elif name != "file":
         yield name, value
 

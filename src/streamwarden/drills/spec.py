@@ -40,8 +40,8 @@ class DrillSpec:
     fault: FaultSpec | None = None
     """what the drill breaks; `faults` takes its place if there are several"""
     faults: tuple[FaultSpec, ...] = ()
-    """several faults that strike one after the other: each must land, and the stream must have come back from it,
-    before the next one strikes; the output is judged once, at the end"""
+    """several faults, each a mapping such as `fault`, that strike one after the other: each must land, and the stream
+    must have come back from it, before the next one strikes; the output is judged once, at the end"""
     seed: int | Literal["new"] | None = None
     """what the order of `faults` and the batches between them are drawn from. A number: each run draws the same; `new`:
     each run draws a new number, which its journal keeps and `drill replay` uses again; null: the faults strike in the

@@ -195,8 +195,12 @@ def test_two_runs_are_compared_fault_by_fault() -> None:
     world = World(total_batches=30)
     run = world.engine(several(KILL, SINK)).run("several")
     names = [each.name for each in compare(run, run).measured]
+    assert {"faults", "seed"} <= set(names)
     assert "recovery, seconds from the fault (1. kill_driver)" in names
     assert "recovery, seconds from the fault (2. sink_failing)" in names
+    other = several(KILL, GONE)
+    differing = [each.name for each in compare(run, World(total_batches=30).engine(other).run("several")).settings]
+    assert "faults.2.kind" in differing
 
 
 def test_a_driver_that_ended_before_the_second_strike_is_a_miss() -> None:

@@ -18,7 +18,7 @@ from streamwarden.sources.files.reading_back import input_files
 TAKEN_OUT: Final = "input-taken-out"
 """The folder beside a fork's input with the links that are not in it for a while."""
 
-AGAIN: Final = "-again"
+AGAIN: Final = "-again-by-a-drill"
 """What the name of a copy has before its suffix."""
 
 _MILLISECOND: Final = 1_000_000
@@ -65,7 +65,7 @@ class ForkInputs:
             _copy(_input(fork) / file, _input(fork) / file, newest + number * _MILLISECOND)
 
     def double(self, fork: ForkView, file: str) -> str:
-        """`flights-07.json.gz` becomes `flights-07-again.json.gz`, with the time of the oldest unread file."""
+        """`a.json.gz` becomes `a-again-by-a-drill.json.gz`, with the time of the oldest unread file."""
         source = _input(fork) / file
         stem, dot, suffix = source.name.partition(".")
         copy = source.with_name(f"{stem}{AGAIN}{dot}{suffix}")
