@@ -248,8 +248,8 @@ class InputFiles(Protocol):
         """Make these files the newest of the input, in this order."""
 
     def double(self, fork: ForkView, file: str) -> str:
-        """Copy a file under another name, as old as the oldest file that is not read; returns the copy's name. May run
-        again. There must be a file that is not read."""
+        """Copy a file that was read under another name, so that it is read next; returns the copy's name. May run
+        again."""
 
     def copies(self, fork: ForkView) -> Sequence[str]:
         """The copies that `double` has made."""

@@ -97,13 +97,14 @@ def test_a_file_that_is_to_be_read_last_becomes_a_newer_copy_and_the_origin_keep
     assert not any(name.startswith(".") for name in names(ordered))
 
 
-def test_a_doubled_file_has_another_name_and_is_as_old_as_the_next_one(ordered: ForkView, tmp_path: Path) -> None:
+def test_a_doubled_file_has_another_name_and_is_read_next(ordered: ForkView, tmp_path: Path) -> None:
     (file,) = INPUTS.files_of(ordered, 3)
     following = INPUTS.unread(ordered)
     assert INPUTS.copies(ordered) == []
     copy = INPUTS.double(ordered, file)
     assert copy != file
-    assert set(INPUTS.unread(ordered)[:2]) == {copy, following[0]}
+    assert INPUTS.unread(ordered) == [copy, *following]
+    assert modified(ordered, copy) >= modified(ordered, file)
     assert INPUTS.double(ordered, file) == copy, "again, after a process that was killed"
     assert INPUTS.copies(ordered) == [copy]
     content = (tmp_path / "origin" / "input" / file).read_bytes()

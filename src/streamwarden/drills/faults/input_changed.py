@@ -109,7 +109,7 @@ class InputDoubled(InputChanged):
         return (copy,), f"{read[-1]}, which batch {committed} has read, is in the input again as {copy}"
 
     def holds(self, wanted: Sequence[str], unread: Sequence[str]) -> bool:
-        return set(wanted) <= set(unread[:2])  # it has the time of the file that was the next one
+        return tuple(unread[: len(wanted)]) == tuple(wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,15 @@ class ForkInputs:
             _copy(_input(fork) / file, _input(fork) / file, newest + number * _MILLISECOND)
 
     def double(self, fork: ForkView, file: str) -> str:
-        """`a.json.gz` becomes `a-again-by-a-drill.json.gz`, with the time of the oldest unread file."""
+        """`a.json.gz` becomes `a-again-by-a-drill.json.gz`, a millisecond older than the oldest unread file, and not
+        older than a file that was read."""
         source = _input(fork) / file
         stem, dot, suffix = source.name.partition(".")
         copy = source.with_name(f"{stem}{AGAIN}{dot}{suffix}")
-        oldest = next(path for path in _unread(fork) if path != copy)
-        _copy(source, copy, oldest.stat().st_mtime_ns)
+        waiting = [path for path in _unread(fork) if path != copy]
+        read = max(path.stat().st_mtime_ns for path in _files(fork) if path not in waiting and path != copy)
+        next_one = waiting[0].stat().st_mtime_ns - _MILLISECOND if waiting else read
+        _copy(source, copy, max(read, next_one))
         return str(copy.relative_to(_input(fork)))
 
     def copies(self, fork: ForkView) -> Sequence[str]:

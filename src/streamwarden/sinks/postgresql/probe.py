@@ -82,6 +82,7 @@ class _Held:
         self._stream = stream
 
     def waiting(self) -> Sequence[int]:
+        self._session.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees the sessions of its first look
         rows = self._session.execute(
             "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
             " WHERE relation = %s::regclass AND NOT granted AND application_name = %s",
