@@ -59,7 +59,9 @@ def test_a_wait_that_was_too_short_is_a_miss() -> None:
     assert "and not for the 19.9 s" in result.reason
 
 
-@pytest.mark.parametrize(("sink", "instead"), [("parquet", "sink_failing"), ("kafka", "service_outage")])
+@pytest.mark.parametrize(
+    ("sink", "instead"), [("parquet", "sink_failing"), ("kafka", "service_outage"), ("script", "kill_driver")]
+)
 def test_only_a_database_has_tables(sink: str, instead: str) -> None:
     result = run(World(sink=sink))
     assert result.status is DrillStatus.ABORTED

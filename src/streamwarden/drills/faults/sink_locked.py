@@ -19,6 +19,7 @@ from streamwarden.drills.faults.base import (
     Strike,
     prove_as_observed,
 )
+from streamwarden.drills.faults.kill_driver import FITTING
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import HeldTable
 from streamwarden.drills.waiting import wait_for
@@ -56,7 +57,8 @@ class SinkLocked(Fault):
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Only a database locks tables."""
         if declared.sink.SERVICE != "database":
-            instead = FaultKind.SINK_FAILING if declared.sink.MANIFEST else FaultKind.SERVICE_OUTAGE
+            served = FaultKind.SERVICE_OUTAGE if declared.sink.SERVICE in FITTING else FaultKind.KILL_DRIVER
+            instead = FaultKind.SINK_FAILING if declared.sink.MANIFEST else served
             raise DrillAborted(
                 f"{fault.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
                 "no table",
