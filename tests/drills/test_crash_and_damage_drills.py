@@ -9,6 +9,7 @@ import pytest
 
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import CheckpointTarget, FaultKind, FileDamage, KillMoment
+from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.folder import read_outcome
 from streamwarden.services.replay.replay import replay
@@ -143,6 +144,33 @@ def test_a_stream_refuses_to_run_a_batch_whose_file_is_gone(tmp_path: Path, flig
         refusal = run.facts["told"]
         assert refusal["error_class"] == "InputGone"
         assert gone in refusal["message"]
+
+
+def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_path: Path) -> None:
+    """One after the other, in an order that is drawn from a seed. The job drops what is repeated: its output is that of
+    the input without the copy."""
+    replay(tmp_path / "flights", rows_per_file=480, limit=RECORDS)
+    doubled, late, disordered = FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER
+    with drill_project(
+        tmp_path,
+        inputs=tmp_path / "flights",
+        faults=f"seed: 16\nfaults: [{{kind: {doubled}, deduplicates: true}}, {{kind: {late}}}, {{kind: {disordered}}}]",
+        job="flight_dedup",
+        batches=25,
+        min_records=RECORDS,
+        oracle="auto",
+    ) as workspace:
+        run = run_drill(workspace)
+        assert run.passed, run.reason
+        results = RunState.of(run).results
+        assert [result.spec.kind for result in results] == [doubled, disordered, late]
+        assert all(result.landed and result.recovery and result.recovery.restarted for result in results)
+        notes = run.facts["reconciliation"]["notes"]
+        assert notes["rows_changed_by_copies"] == 0
+        assert notes["repeats"] > 0, "some rows of the copy were not late, and were dropped as repeated"
+        assert notes["late_rows"] > 0
+        assert run.facts["reconciliation"]["records"] == RECORDS + 480, "the copy was read"
+        assert run.facts["twin"]["outcome"]["exactly_once"]
 
 
 def test_a_sink_whose_folder_takes_no_files_fails_and_a_restart_cures_it(tmp_path: Path, flights: Path) -> None:

@@ -16,6 +16,7 @@ from streamwarden.adapters.connections import variable
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.report import verdict_word
+from streamwarden.drills.state import RunState
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running
@@ -83,26 +84,32 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert len(removed) == twin["twins"] + 1, "the fork's, and one for each twin"
 
 
-def test_a_database_that_is_down_for_a_moment_is_waited_for_and_nothing_is_lost(
+def test_a_database_that_is_down_and_then_a_table_that_is_locked_are_waited_for_and_nothing_is_lost(
     tmp_path: Path, flights: Path, base: Base
 ) -> None:
-    """The driver that was in the middle of a batch writes it when the server is back."""
+    """The driver that was in the middle of a batch writes it when the server is back, and when the table is free."""
     down, up = base.server.commands()
     outage = json.dumps({"service": "sink", "down": down, "up": up, "lasts": "4s"})
     with drill_project(
         tmp_path,
         inputs=flights,
-        fault=FaultKind.SERVICE_OUTAGE,
+        faults=f"faults: [{{kind: service_outage, attempts: 2, outage: {outage}}}, {{kind: sink_locked, lasts: 4s}}]",
         sink=TABLE.format(KEY),
-        outage=outage,
+        batches=14,
     ) as workspace:
         run = run_drill(workspace)
         drivers = workspace.store.drivers.history(run.facts["fork"]["stream"], 0.0)
     assert_exactly_once(run, RECORDS)
-    seen = run.facts["fault"]["evidence"]
+    of_outage, of_lock = RunState.of(run).results
+    assert of_outage.landed
+    assert of_lock.landed
+    seen, waited = of_outage.landed.evidence, of_lock.landed.evidence
     assert f"127.0.0.1:{base.server.port}" in seen["service"]
     assert seen["hung"]
     assert seen["back_at"] - seen["gone_at"] >= 4
     if seen["back_at"] - seen["gone_at"] < 10:  # the sink waits for 15 s; the outage lasts two usual batches
-        assert [driver.driver_id for driver in drivers] == [run.facts["fault"]["driver_id"]], "it lived on"
-        assert not run.facts["recovery"]["restarted"]
+        assert [driver.driver_id for driver in drivers] == [of_outage.landed.driver_id], "it lived on"
+        assert not of_outage.recovery.restarted
+    assert waited["waited_seconds"] >= 4
+    assert waited["sessions"]
+    assert waited["committed"] == waited["committed_before"]

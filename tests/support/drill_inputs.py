@@ -19,11 +19,14 @@ class SimulatedInputs:
     def __init__(self, world: World) -> None:
         self.ignored = False  # a batch is committed without a file that is missing
         self.named = True  # the exit names it
-        self.effect = True  # what is taken out is gone
+        self.effect = True  # what is done to the input is done
+        self.only_one_left = False
 
         self.world = world
         self.gone: str | None = None
         self.taken: list[str] = []
+        self.last: list[str] = []
+        self.doubled: list[str] = []
 
     def files_of(self, fork: ForkView, batch: int) -> Sequence[str]:
         return [f"flights-{batch:03d}-{number}.json" for number in range(4)]
@@ -39,6 +42,25 @@ class SimulatedInputs:
     def put_back(self, fork: ForkView) -> bool:
         there, self.gone = self.gone is not None, None
         return there
+
+    def unread(self, fork: ForkView) -> Sequence[str]:
+        batches = range(len(self.world.planned), self.world.total_batches)
+        usual = [file for batch in batches for file in self.files_of(fork, batch)]
+        files = [*self.doubled, *(file for file in usual if file not in self.last), *self.last]
+        return files[:1] if self.only_one_left else files
+
+    def read_last(self, fork: ForkView, files: Sequence[str]) -> None:
+        self.last = list(files) if self.effect else []
+        self.world._maybe_die("after_change")
+
+    def double(self, fork: ForkView, file: str) -> str:
+        copy = file.replace(".json", "-again.json")
+        self.doubled = [copy] if self.effect else []
+        self.world._maybe_die("after_change")
+        return copy
+
+    def copies(self, fork: ForkView) -> Sequence[str]:
+        return tuple(self.doubled)
 
     def ends(self, driver: SimulatedDriver) -> bool:
         """Whether the driver ends because a file of its batch is missing."""

@@ -33,10 +33,12 @@ spark: {spark}
 
 LOCAL = json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK})
 
+FAULT = "fault: {{kind: {fault}, attempts: {attempts}, within: 2m, outage: {outage}{options}}}"
+
 DRILL = """
 name: drill
 stream: flights
-fault: {{kind: {fault}, attempts: {attempts}, within: 2m, outage: {outage}{options}}}
+{faults}
 fork: {{rewind: {rewind}, batches: {batches}}}
 steady_state: {{min_batches: 2, within: 5m}}
 recovery: {{target: 8m, deadline: 8m}}
@@ -49,7 +51,8 @@ def drill_project(
     root: Path,
     *,
     inputs: Path,
-    fault: FaultKind,
+    fault: FaultKind | None = None,
+    faults: str | None = None,
     job: str = "flight_departures",
     rewind: int | str = "all",
     batches: int = 10,
@@ -67,17 +70,22 @@ def drill_project(
 
     Args:
         inputs: folder of replayed flights.
-        job: one of spark_jobs/ or tests/drills/jobs/; each is judged by the oracle of flight_departures.
+        fault: the one fault of the drill; faults: or the lines of its file that name several.
+        job: one of spark_jobs/, judged by its oracle, or of tests/drills/jobs/, judged by that of flight_departures.
         source, sink, spark, state: the stream's, as YAML; outage, options: the fault's.
         oracle: of the verification; a twin adds some 20 s to a drill.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
     jobs = root / "spark_jobs"
     (jobs / "oracles").mkdir(parents=True)
-    shutil.copy(REPOSITORY / "spark_jobs" / "flight_departures.py", jobs)
-    if job != "flight_departures":
-        shutil.copy(JOBS / f"{job}.py", jobs)
-    shutil.copy(REPOSITORY / "spark_jobs" / "oracles" / "flight_departures.py", jobs / "oracles" / f"{job}.py")
+    catalogue = REPOSITORY / "spark_jobs"
+    own = (catalogue / f"{job}.py").is_file()
+    shutil.copy(catalogue / "flight_departures.py", jobs)  # jobs of the tests import it
+    shutil.copy((catalogue if own else JOBS) / f"{job}.py", jobs)
+    shutil.copy(catalogue / "oracles" / f"{job if own else 'flight_departures'}.py", jobs / "oracles" / f"{job}.py")
+    if fault is not None:
+        given = "".join(f", {key}: {value}" for key, value in (options or {}).items())
+        faults = FAULT.format(fault=fault.value, attempts=attempts, outage=outage, options=given)
     for folder, name, text in (
         (
             "streams",
@@ -88,10 +96,7 @@ def drill_project(
             "drills",
             "drill",
             DRILL.format(
-                fault=fault.value,
-                attempts=attempts,
-                outage=outage,
-                options="".join(f", {key}: {value}" for key, value in (options or {}).items()),
+                faults=faults,
                 rewind=rewind,
                 batches=batches,
                 min_records=min_records,

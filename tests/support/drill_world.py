@@ -31,7 +31,7 @@ from streamwarden.drills.parts import (
     OutageSpec,
     VerificationSpec,
 )
-from streamwarden.drills.ports import BatchFact, DriverView, ForkView, Judgement, Ports, SpecCodec
+from streamwarden.drills.ports import BatchFact, Copies, DriverView, ForkView, Judgement, Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
@@ -48,6 +48,7 @@ from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_service import SimulatedService
 from support.simulated_streams import SimulatedStreams
+from support.simulated_table import SimulatedTable
 
 PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
 
@@ -194,6 +195,8 @@ class World:
         self.committed: dict[int, float] = {}
         self.in_database: set[int] = set()
         self.blocked = False
+        self.copies: Copies | None = None
+        self.table = SimulatedTable(self)
         self.forks_made = 0
         self.cleared = 0
         self.documents: dict[str, Mapping[str, Any]] = {}
@@ -208,13 +211,12 @@ class World:
         self.streams = SimulatedStreams(self)
 
     def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+        kinds = {fault.kind for drill in drills for fault in drill.sequence}
         if self.sink is None:
-            topic = any(drill.fault.kind is FaultKind.KILL_AFTER_TOPIC_WRITE for drill in drills)
-            folder = any(drill.fault.kind is FaultKind.SINK_FAILING for drill in drills)
-            self.sink = "kafka" if topic else "parquet" if folder else "postgresql"
+            topic = FaultKind.KILL_AFTER_TOPIC_WRITE in kinds
+            self.sink = "kafka" if topic else "parquet" if FaultKind.SINK_FAILING in kinds else "postgresql"
         if self.source is None:
-            files = any(drill.fault.kind is FaultKind.INPUT_GONE for drill in drills)
-            self.source = "files" if files else "kafka"
+            self.source = "files" if kinds & OF_FILES else "kafka"
         ports = Ports(
             forks=self,
             live=self.streams,
@@ -244,6 +246,7 @@ class World:
         goal = self.time + max(seconds, 1e-6)
         self.service.pass_time(goal)
         self.streams.supervise()
+        self.table.pass_time(goal)
         while (event := self._next_event()) is not None and event[0] <= goal:
             self.time = max(self.time, event[0])
             self._happen(event[1])
@@ -523,6 +526,14 @@ class World:
     def newest(self, fork: ForkView) -> int | None:
         return max(self.in_database | self.committed.keys(), default=None) if self.database_keeps else None
 
+    @contextmanager
+    def hold(self, fork: ForkView) -> Iterator[SimulatedTable]:
+        self.table.locked_at = self.time
+        try:
+            yield self.table
+        finally:
+            self.table.locked_at = None
+
     def block(self, fork: ForkView) -> None:
         self._maybe_die("before_block")
         self.blocked = True
@@ -549,8 +560,11 @@ class World:
             for name in names
         ] + [*self.input.verdicts(fork), *self.files.verdicts(fork)]
 
-    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+    def reconcile(
+        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+    ) -> Reconciliation:
         self._maybe_die("reconcile")
+        self.copies = copies
         if self.verifier_error is not None:
             raise self.verifier_error
         return self.input.reconciled(self.reconciliation, lost)
@@ -611,6 +625,9 @@ class World:
             self.die_at = None
             raise Killed(where)
 
+
+OF_FILES = {FaultKind.INPUT_GONE, FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER}
+"""The faults of an input of files."""
 
 OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
 

@@ -72,7 +72,7 @@ def drill_doc(spec: DrillSpec) -> str:
         [
             f"### {spec.name}",
             _text(spec.description or "No description."),
-            f"Breaks {_BROKEN[spec.target]} **{spec.stream}** by **{spec.fault.kind}**. The steps are the tasks: "
+            f"Breaks {_BROKEN[spec.target]} **{spec.stream}** by **{spec.breaks}**. The steps are the tasks: "
             f"{', '.join(step.replace('_', ' ') for step in spec.steps)}. Healing and the report always run. The task "
             "of the report fails unless the drill completed and nothing deviated, and its message says why.",
             "#### Specification",
@@ -107,6 +107,8 @@ def _threshold_table(spec: StreamSpec, thresholds: Thresholds | ConfigError) -> 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for key, item in value.items():
+        if isinstance(item, tuple | list) and item and all(isinstance(part, Mapping) for part in item):
+            item = {str(number): part for number, part in enumerate(item, start=1)}
         if isinstance(item, Mapping):
             rows += _flatten(item, f"{prefix}{key}.")
         elif item not in (None, "", (), []):

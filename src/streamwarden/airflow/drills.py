@@ -150,7 +150,7 @@ def drill_dag(spec: DrillSpec, project: Path) -> DAG:
     """The steps of `spec`, one task each, in their order."""
     with DAG(
         dag_id=f"drill_{spec.name}",
-        description=redacted_text(spec.description) or f"{spec.fault.kind} of {spec.stream}",
+        description=redacted_text(spec.description) or f"{spec.breaks} of {spec.stream}",
         doc_md=drill_doc(spec),
         # Unpausing a drill must not break anything at once: the first run is the next tick of its schedule.
         # (A start date would make Airflow run the last missed tick whatever run_immediately says.)

@@ -61,7 +61,7 @@ def list_drills(
     table(
         ("drill", "stream", "fault", "target", "schedule", "description"),
         [
-            (text(name), text(drill.stream), drill.fault.kind.value, drill.target.value, text(drill.schedule or "-"),
+            (text(name), text(drill.stream), drill.breaks, drill.target.value, text(drill.schedule or "-"),
              text(drill.description or "-"))
             for name, drill in sorted(drills.items())
         ],

@@ -79,7 +79,8 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
         try:
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
-                FAULTS[drill.fault.kind].require(stream.name, stream, drill.fault)
+                for fault in drill.sequence:
+                    FAULTS[fault.kind].require(stream.name, stream, fault)
                 require_target(stream, drill, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:

@@ -21,7 +21,7 @@ def require_live_fault(fault: Fault, drill: DrillSpec) -> None:
     """Raises DrillAborted if the fault may not hit a live stream."""
     if not fault.live.allowed:
         raise DrillAborted(
-            f"{drill.fault.kind} may not hit the live stream {drill.stream}, because {fault.live.reason}",
+            f"{drill.breaks} may not hit the live stream {drill.stream}, because {fault.live.reason}",
             expected="a fault that may hit a live stream, such as kill_driver: the page of the faults says which",
             where=f"fault.kind of the drill {drill.name}",
             next_step="remove `target: production` to drill a fork, or choose another fault",
@@ -139,9 +139,10 @@ def last_on_fork(drill: DrillSpec, runs: Iterable[DrillRun]) -> str:
     Args:
         runs: of the same stream, newest first.
     """
+    (fault,) = drill.sequence
     for run in runs:
         if run.ended_at is None or target_of(run) is not DrillTarget.FORK:
             continue
-        if RunState.of(run).drill.fault.kind is drill.fault.kind:
+        if fault.kind in {each.kind for each in RunState.of(run).drill.sequence}:
             return f"{verdict_word(run)} in the run {run.run_id}: {run.reason}"
-    return f"none: {drill.fault.kind} was never drilled on a fork of {drill.stream}"
+    return f"none: {fault.kind} was never drilled on a fork of {drill.stream}"

@@ -10,7 +10,7 @@ from typing import Any
 from streamwarden.drills.codec import encode
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.report import show_time, verdict_word
-from streamwarden.drills.state import RunState
+from streamwarden.drills.state import FaultResult, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,12 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
     yield "verdict", verdict_word(run)
     yield "started", show_time(run.started_at)
     yield "seconds in all", None if run.ended_at is None else round(run.ended_at - run.started_at, 1)
-    yield "attempts of the fault", state.fault.attempts if state.fault is not None else None
-    recovery = state.recovery
-    yield "recovery, seconds from the fault", None if recovery is None else recovery.recovery_seconds
-    yield "restart, seconds from the launch", None if recovery is None else recovery.restart_seconds
-    for each in state.predicted:
-        yield f"predicted seconds: {each.formula}", each.seconds
+    if len(state.plan.order) > 1:
+        yield "faults", ", ".join(fault.kind for fault in state.fault_specs)
+        yield "seed", None if state.drill.seed is None else state.plan.seed
+    for number, result in enumerate(state.results, start=1):
+        of = "" if len(state.plan.order) == 1 else f" ({number}. {result.spec.kind})"
+        yield from ((f"{name}{of}", value) for name, value in _of_fault(result))
     spans = [
         batch.committed_at - batch.planned_at for batch in state.batches if batch.committed_at and batch.planned_at
     ]
@@ -77,11 +77,24 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
         yield name, None if counts is None else getattr(counts, name)
 
 
+def _of_fault(result: FaultResult) -> Iterator[tuple[str, object]]:
+    yield "attempts of the fault", result.landed.attempts if result.landed is not None else None
+    recovery = result.recovery
+    yield "recovery, seconds from the fault", None if recovery is None else recovery.recovery_seconds
+    yield "restart, seconds from the launch", None if recovery is None else recovery.restart_seconds
+    for each in result.predicted:
+        yield f"predicted seconds: {each.formula}", each.seconds
+
+
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """`{"fork": {"rewind": 5}}` as `fork.rewind`, 5. The file's own path is not a setting."""
+    """`{"fork": {"rewind": 5}}` as `fork.rewind`, 5, and a part of `faults` as `faults.1.kind`. The file's own path is
+    not a setting."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        for number, part in enumerate(value, start=1):
+            yield from _flat(part, f"{name}.{number}")
     elif name != "file":
         yield name, value
 

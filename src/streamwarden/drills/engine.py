@@ -24,7 +24,8 @@ from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import ForkView, Ports
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.report import build_report, document, markdown
-from streamwarden.drills.runs import check_run_id, new_run_id
+from streamwarden.drills.runs import check_run_id, new_run_id, new_seed
+from streamwarden.drills.sequence import Plan, draw
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
@@ -73,16 +74,21 @@ class Engine:
         return self._open(spec, run_id)
 
     def replay(self, run_id: str) -> str:
-        """Open a new run of the drill as it was when this run began, whatever its file says now; returns the new id.
+        """Open a new run of the drill as it was when this run began, whatever its file says now, and with what that run
+        had drawn; returns the new id.
 
         Raises DrillError if there is no such run, or this version cannot read its journal.
         """
-        return self._open(self._recorder(check_run_id(run_id)).spec, None, replays=run_id)
+        state = self._recorder(check_run_id(run_id)).state
+        return self._open(state.drill, None, replays=run_id, plan=state.plan)
 
-    def _open(self, spec: DrillSpec, run_id: str | None, *, replays: str | None = None) -> str:
+    def _open(
+        self, spec: DrillSpec, run_id: str | None, *, replays: str | None = None, plan: Plan | None = None
+    ) -> str:
+        plan = plan or draw(len(spec.sequence), spec.seed, new_seed)
         now = self._ports.clock.now()
         run_id = new_run_id(spec.name, now) if run_id is None else run_id
-        facts = {"drill": encode(spec), "versions": dict(self._ports.archive.versions())}
+        facts = {"drill": encode(spec), "plan": encode(plan), "versions": dict(self._ports.archive.versions())}
         if replays is not None:
             facts["replays"] = replays
         self._journals.save(DrillRun(run_id=run_id, drill=spec.name, stream=spec.stream, started_at=now, facts=facts))
@@ -203,9 +209,7 @@ class Engine:
         recorder.finish_step(step, StepOutcome.PASSED if result.ok else StepOutcome.FAILED, result.message)
 
     def _work(self, recorder: RunRecorder, step: DrillStep, park: bool) -> StepResult:
-        context = StepContext(
-            recorder=recorder, ports=self._ports, fault=self._fault_of(recorder.spec.fault), park=park
-        )
+        context = StepContext(recorder=recorder, ports=self._ports, faults=self._fault_of, park=park)
         try:
             return TARGETS[recorder.spec.target][step](context)
         except StoreError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.drills.audited import gap_of
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.parts import DrillTarget, OracleKind
-from streamwarden.drills.state import RunState
+from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.drills.twin import describe_left_out, describe_run
 from streamwarden.verification.balance import Outcome as AuditOutcome
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, LATE_ROWS, Reconciliation
 
 REMEDIATED: Final = "the remediation was applied"
 """From when the recovery counts after a fault that a stream must refuse."""
@@ -57,6 +58,8 @@ def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
         return DrillStatus.FAILED, "the journal does not show that the steady state held before the fault"
     if state.fault is None or not state.fault.landed:
         return DrillStatus.FAILED, "the journal does not prove that the fault landed"
+    if not state.is_last and not deviated:
+        return DrillStatus.FAILED, "the journal does not prove that every fault landed"
     if state.recovery is None and not deviated:
         return DrillStatus.FAILED, "the recovery was not observed"
     if state.healing is None or not state.healing.clean:
@@ -107,26 +110,42 @@ _UNPROVEN: Final = {DrillTarget.FORK: _unproven_fork, DrillTarget.PRODUCTION: _u
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    violation = state.fault.violation if state.fault else None
-    found = [each for each in (_judged(state), unbalanced(state), unverified(state), violation) if each is not None]
-    if state.refusal is not None and not state.refusal.holds:
-        return [*found, state.refusal.message]
+    found = [each for each in (_judged(state), unbalanced(state), unverified(state)) if each is not None]
+    for result in state.results:
+        name = "" if len(state.plan.order) == 1 else f"{result.spec.kind}: "
+        found += [f"{name}{each}" for each in _of_fault(result, state.drill.recovery.target)]
+    return [*found, *_of_end(state)]
+
+
+def _of_fault(result: FaultResult, target: float) -> Iterator[str]:
+    """What the stream did wrong until it was back from one fault."""
+    if result.landed is not None and result.landed.violation is not None:
+        yield result.landed.violation
+    recovery = result.recovery
+    if result.refusal is not None and not result.refusal.holds:
+        yield result.refusal.message
+    elif recovery is None:
+        return
+    elif recovery.first_commit_at is None or recovery.recovery_seconds is None:
+        yield f"the stream never came back: {recovery.message}"
+    elif recovery.recovery_seconds > target:
+        yield f"recovery took {recovery.recovery_seconds:.1f} s, the target is {target:.1f} s"
+
+
+def _of_end(state: RunState) -> Iterator[str]:
+    """What it did wrong after it was back from the last fault."""
     recovery, steady = state.recovery, state.steady_after
-    if recovery is None:
-        return found
-    if recovery.first_commit_at is None or recovery.recovery_seconds is None:
-        return [*found, f"the stream never came back: {recovery.message}"]
-    seconds, target = recovery.recovery_seconds, state.drill.recovery.target
-    if seconds > target:
-        found.append(f"recovery took {seconds:.1f} s, the target is {target:.1f} s")
+    if not state.is_last or recovery is None or recovery.first_commit_at is None:
+        return
+    if state.refusal is not None and not state.refusal.holds:
+        return
     if not recovery.completed:
         unfinished = "catch up" if state.live is not None else "finish its bounded input"
-        found.append(f"the stream came back but did not {unfinished}: {recovery.message}")
+        yield f"the stream came back but did not {unfinished}: {recovery.message}"
     if steady is not None and not steady.holds:
-        found.append(f"the steady state does not hold after the recovery: {steady.message}")
+        yield f"the steady state does not hold after the recovery: {steady.message}"
     elif steady is None and recovery.completed:
-        found.append("the steady state after the recovery was not observed")
-    return found
+        yield "the steady state after the recovery was not observed"
 
 
 def unbalanced(state: RunState) -> str | None:
@@ -188,6 +207,18 @@ def describe_repeats(counts: Reconciliation) -> str | None:
     return f"at-least-once: {records} written again, and dropped by event id"
 
 
+def describe_input(counts: Reconciliation) -> str | None:
+    """What the oracle says of rows that came late, or with the copy of a file; None: it says nothing of either."""
+    late, changed = counts.notes.get(LATE_ROWS), counts.notes.get(CHANGED_BY_COPIES)
+    parts = (
+        f"{late} input rows were late, and dropped" if late else None,
+        f"{changed} of {counts.expected} expected rows differ from those without the copy of a file"
+        if changed is not None
+        else None,
+    )
+    return "; ".join(part for part in parts if part is not None) or None
+
+
 def describe_not_judged(counts: Reconciliation) -> str | None:
     """The columns of the output that no oracle judged; None: each was judged."""
     names = counts.not_judged
@@ -199,31 +230,32 @@ def _praise(state: RunState) -> str:
 
 
 def _praise_live(state: RunState) -> str:
-    audit, recovery, approval = state.audit, state.recovery, state.approval
+    audit, approval = state.audit, state.approval
     assert audit is not None, "the stream was audited"
-    assert recovery is not None, "the recovery was observed"
     assert approval is not None, "a person approved it"
-    back = f"first new batch {recovery.recovery_seconds:.1f} s after the fault"
-    return f"{audit.sentence}; {back}; approved by {approval.by}"
+    return "; ".join((audit.sentence, *map(_returned, state.results), f"approved by {approval.by}"))
 
 
 def _praise_fork(state: RunState) -> str:
-    counts, recovery, refusal = state.reconciliation, state.recovery, state.refusal
+    counts = state.reconciliation
     assert counts is not None, "the output was verified"
-    assert recovery is not None, "the recovery was observed"
-    counted = (
-        f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records; "
-        f"first new batch {recovery.recovery_seconds:.1f} s after {REMEDIATED if refusal else 'the fault'}"
-    )
+    counted = f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records"
     parts = (
-        refusal.message if refusal else None,
-        counted,
+        *(result.refusal.message for result in state.results if result.refusal is not None),
+        "; ".join((counted, *map(_returned, state.results))),
         describe_repeats(counts),
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
         describe_left_out(state.twin),
     )
     return "; ".join(part for part in parts if part is not None)
+
+
+def _returned(result: FaultResult) -> str:
+    recovery = result.recovery
+    assert recovery is not None, "the recovery was observed"
+    after = REMEDIATED if result.refusal else "the fault"
+    return f"first new batch {recovery.recovery_seconds:.1f} s after {after}"
 
 
 _PRAISE: Final = {DrillTarget.FORK: _praise_fork, DrillTarget.PRODUCTION: _praise_live}

@@ -42,7 +42,11 @@ class FaultKind(StrEnum):
     TOPIC_RECREATED = "topic_recreated"
     CHECKPOINT_DAMAGE = "checkpoint_damage"
     INPUT_GONE = "input_gone"
+    INPUT_DOUBLED = "input_doubled"
+    INPUT_LATE = "input_late"
+    INPUT_OUT_OF_ORDER = "input_out_of_order"
     SINK_FAILING = "sink_failing"
+    SINK_LOCKED = "sink_locked"
 
 
 class KillMoment(StrEnum):
@@ -151,10 +155,17 @@ class FaultSpec:
     damage: FileDamage | None = None
     """what happens to that part: see [faults](../faults.md#checkpoint_damage) for the pairs that there are; only the
     kind `checkpoint_damage` has it, and needs it"""
+    deduplicates: bool | None = None
+    """true: the job drops repeated rows, so its output must be that of the input without the copy, which the job's own
+    oracle tells; only the kind `input_doubled` has it"""
+    lasts: Seconds | None = None
+    """how long a batch has to wait for the locked table; only the kind `sink_locked` has it; null: 10 s"""
 
     def __post_init__(self) -> None:
         require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
         require(self.within > 0, "within", self.within, "a positive duration")
+        if self.lasts is not None:
+            require(0 < self.lasts < self.within, "lasts", self.lasts, "a positive duration, shorter than `within`")
         if self.outage is not None:
             require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
 
@@ -164,6 +175,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "moment": f"one of {', '.join(KillMoment)}",
     "target": f"one of {', '.join(CheckpointTarget)}",
     "damage": f"one of {', '.join(FileDamage)}",
+    "deduplicates": "true or false",
+    "lasts": "a duration",
 }
 """The keys of a fault's section that only some kinds of faults take -> what they may be."""
 

@@ -302,6 +302,19 @@ class InputFiles(Protocol):
     def put_back(self, fork: ForkView) -> bool:
         """Put back what was taken out; False: there is nothing. May run again."""
 
+    def unread(self, fork: ForkView) -> Sequence[str]:
+        """The files that no batch has planned, in the order in which Spark will read those of one folder."""
+
+    def read_last(self, fork: ForkView, files: Sequence[str]) -> None:
+        """Make these files the newest of the input, in this order."""
+
+    def double(self, fork: ForkView, file: str) -> str:
+        """Copy a file that was read under another name, so that it is read next; returns the copy's name. May run
+        again."""
+
+    def copies(self, fork: ForkView) -> Sequence[str]:
+        """The copies that `double` has made."""
+
 
 class SourceTopic(Protocol):
     """The fork's own copy of a topic. Raises DrillError if the fork has none, or if the broker does not answer."""
@@ -330,6 +343,16 @@ class Arrivals(Protocol):
         if none arrives within `timeout`."""
 
 
+class HeldTable(Protocol):
+    """A table that a drill has locked. Raises DrillError if the database cannot be reached."""
+
+    def waiting(self) -> Sequence[int]:
+        """The database's process ids of the sessions of the fork's driver that wait for the table now."""
+
+    def is_held(self) -> bool:
+        """Whether the drill still has the lock."""
+
+
 class SinkProbe(Protocol):
     """Probes the database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached.
     Makes the folder of a sink fail."""
@@ -339,6 +362,9 @@ class SinkProbe(Protocol):
 
     def unblock(self, fork: ForkView) -> bool:
         """Put the folder back; False: it is in its place. May run again."""
+
+    def hold(self, fork: ForkView) -> AbstractContextManager[HeldTable]:
+        """Keep every other session from the sink's table. The database ends that with the drill's session."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
         """Report every batch from now on."""
@@ -397,14 +423,29 @@ class Health(Protocol):
     def evaluate(self, fork: ForkView) -> Sequence[Verdict]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """Files of the fork's input that are copies of others.
+
+    Args:
+        deduplicated: the output must be that of the input without them.
+    """
+
+    files: tuple[str, ...]
+    deduplicated: bool = False
+
+
 class Verifier(Protocol):
     """Oracles, reader of the output, reconciliation. Each method raises VerificationError if no verdict is possible."""
 
-    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+    def reconcile(
+        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+    ) -> Reconciliation:
         """Compare the output with what the job's own oracle expects.
 
         Args:
             lost: records that the fault removed from the fork's topic; no others may be missing.
+            copies: files of the input that a fault added; None: it added none.
         """
 
     def compare_with_twin(

@@ -81,6 +81,19 @@ class RunRecorder:
         stored = {keys[name]: encode(value, writers) for name, value in changes.items()}
         self.save(replace(self.run, facts={**self.run.facts, **stored}))
 
+    def next_fault(self) -> None:
+        """Keep what came of the fault whose turn it was; the turn of the next one begins."""
+        self.put(
+            earlier=self.state.results,
+            fault=None,
+            strike=None,
+            misses=(),
+            refusal=None,
+            remediation=None,
+            predicted=(),
+            recovery=None,
+        )
+
     def note(self, step: DrillStep, kind: str, message: str, /, **data: Any) -> None:
         """Add one entry to the journal; `data` is JSON."""
         at, plain = self._clock.now(), encode(data, WRITERS)

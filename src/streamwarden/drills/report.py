@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
-from streamwarden.drills.outcome import REMEDIATED, describe_not_judged, describe_repeats
+from streamwarden.drills.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.parts import DrillTarget
 from streamwarden.drills.ports import ForkRecord
 from streamwarden.drills.sentence import sentence
-from streamwarden.drills.state import Approval, Recovery, RunState, SteadyState
+from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState, SteadyState
 from streamwarden.drills.timeline import Moment, timeline
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.lifecycle.recovery import RecoveryPrediction
@@ -97,7 +97,7 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
         sentence=sentence(run, state),
         timeline=timeline(run, state),
         rows=(*_run(run), *_replay(state), *_experiment(state), *_output(state), *_end(state)),
-        explanations=tuple(_explanations(state)),
+        explanations=tuple(row for result in state.results for row in _explanations(result)),
         journal=state.journal,
         entries=tuple(entry for entry in entries if entry.kind != "traceback"),
     )
@@ -154,12 +154,10 @@ def _replay(state: RunState) -> Iterator[ReportRow]:
 def _experiment(state: RunState) -> Iterator[ReportRow]:
     yield from _target(state)
     yield ReportRow("steady state before", _steady(state.steady_before))
-    yield ReportRow("fault", _fault(state))
-    if state.refusal is not None:
-        yield ReportRow("refusal", f"{'yes' if state.refusal.holds else 'no'}: {state.refusal.message}")
-    yield _recovery(state, state.recovery)
-    if state.predicted:
-        yield ReportRow("recovery predicted", _predicted(state.predicted[-1], state.recovery))
+    if len(state.plan.order) > 1:
+        yield ReportRow("sequence", _sequence(state))
+    for result in state.results:
+        yield from _of_fault(result, state.drill.recovery.target)
     yield ReportRow("steady state after", _steady(state.steady_after))
 
 
@@ -182,6 +180,24 @@ def _approval(approval: Approval | None) -> str:
     return f"{word} by {approval.by} on {show_time(approval.at)}"
 
 
+def _sequence(state: RunState) -> str:
+    """`kill_driver, then sink_failing; drawn from the seed 7, after 0 and 2 batches`."""
+    faults = ", then ".join(fault.kind for fault in state.fault_specs)
+    if state.drill.seed is None:
+        return f"{faults}; in the order of the file"
+    pauses = " and ".join(map(str, state.plan.pauses))
+    return f"{faults}; drawn from the seed {state.plan.seed}, each after further batches: {pauses}"
+
+
+def _of_fault(result: FaultResult, target: float) -> Iterator[ReportRow]:
+    yield ReportRow("fault", _fault(result))
+    if result.refusal is not None:
+        yield ReportRow("refusal", f"{'yes' if result.refusal.holds else 'no'}: {result.refusal.message}")
+    yield _recovery(result, target)
+    if result.predicted:
+        yield ReportRow("recovery predicted", _predicted(result.predicted[-1], result.recovery))
+
+
 def _fork(fork: ForkRecord | None) -> str:
     if fork is None:
         return "none was made"
@@ -189,23 +205,24 @@ def _fork(fork: ForkRecord | None) -> str:
     return f"{fork.stream}, starts {start}, {fork.work} to read{fork.own_topic}"
 
 
-def _fault(state: RunState) -> str:
-    proof = state.fault
+def _fault(result: FaultResult) -> str:
+    proof = result.landed
     if proof is not None:
         return f"{proof.kind.value}, landed at attempt {proof.attempts}: {proof.message}"
-    return f"missed: {'; '.join(state.misses)}" if state.misses else "did not land"
+    return f"missed: {'; '.join(result.misses)}" if result.misses else "did not land"
 
 
-def _recovery(state: RunState, recovery: Recovery | None) -> ReportRow:
+def _recovery(result: FaultResult, target: float) -> ReportRow:
+    recovery = result.recovery
     if recovery is None:
         return ReportRow("recovery", "not observed")
     if recovery.recovery_seconds is None or recovery.restart_seconds is None:
         return ReportRow("recovery", f"never came back: {recovery.message}")
-    since = REMEDIATED if state.refusal else "the fault"
+    since = REMEDIATED if result.refusal else "the fault"
     launch = f"{recovery.restart_seconds:.1f} s after the launch" if recovery.restarted else "by the struck driver"
     value = (
         f"batch {recovery.first_new_batch} committed {recovery.recovery_seconds:.1f} s after {since} "
-        f"(target {state.drill.recovery.target:.1f} s), {launch}"
+        f"(target {target:.1f} s), {launch}"
     )
     return ReportRow("recovery measured", value)
 
@@ -222,10 +239,10 @@ def _predicted(prediction: RecoveryPrediction, recovery: Recovery | None) -> str
     return f"{prediction.seconds:.1f} s from {since}, measured {measured:.1f} s: error {error:+.0f} %"
 
 
-def _explanations(state: RunState) -> Iterator[ReportRow]:
-    if not state.predicted:
+def _explanations(result: FaultResult) -> Iterator[ReportRow]:
+    if not result.predicted:
         return
-    *bounds, prediction = state.predicted
+    *bounds, prediction = result.predicted
     terms = "".join(f"; {term.name}: {term.seconds:.1f} s ({term.source})" for term in prediction.terms)
     yield ReportRow("the prediction", f"{prediction.formula}{terms}")
     for bound in bounds:
@@ -256,6 +273,8 @@ def _output(state: RunState) -> Iterator[ReportRow]:
     yield ReportRow("input records verified", f"{counts.records:,}")
     if (repeats := describe_repeats(counts)) is not None:
         yield ReportRow("delivery", repeats)
+    if (of_input := describe_input(counts)) is not None:
+        yield ReportRow("rows of the input", of_input)
     if (not_judged := describe_not_judged(counts)) is not None:
         yield ReportRow("columns", not_judged)
     yield from (ReportRow("problem", problem) for problem in counts.problems[:_SHOWN])

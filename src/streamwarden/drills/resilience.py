@@ -10,7 +10,7 @@ from typing import Final
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.state import RunState
+from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.errors import DrillError
 
 NEVER: Final = "NEVER"
@@ -34,7 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One run of a drill: its verdict in one word, and its recovery in seconds from the fault."""
+    """One fault of one run of a drill: the run's verdict in one word, and the recovery in seconds from the fault."""
 
     run_id: str
     at: float
@@ -109,11 +109,13 @@ def resilience(
     late = frozenset(overdue)
     configured: dict[tuple[str, str], list[str]] = {}
     for name, spec in sorted(drills.items()):
-        configured.setdefault((spec.stream, spec.fault.kind.value), []).append(name)
+        for kind in dict.fromkeys(fault.kind.value for fault in spec.sequence):
+            configured.setdefault((spec.stream, kind), []).append(name)
     tried: dict[tuple[str, str], list[Trial]] = {}
     for run in runs:
         if (state := _readable(run)) is not None:
-            tried.setdefault((run.stream, state.drill.fault.kind.value), []).append(_trial(run, state))
+            for result in state.results:  # without the faults whose turn never came
+                tried.setdefault((run.stream, result.spec.kind.value), []).append(_trial(run, result))
     return tuple(
         Resilience(
             stream=stream,
@@ -135,25 +137,25 @@ def _readable(run: DrillRun) -> RunState | None:
         return None
 
 
-def _trial(run: DrillRun, state: RunState) -> Trial:
-    recovery = state.recovery
+def _trial(run: DrillRun, result: FaultResult) -> Trial:
+    recovery = result.recovery
     return Trial(
         run_id=run.run_id,
         at=run.started_at,
         verdict=verdict_word(run),
         recovery=recovery.recovery_seconds if recovery is not None else None,
-        estimates=estimates(state),
+        estimates=estimates(result),
     )
 
 
-def estimates(state: RunState) -> tuple[Estimate, ...]:
-    """Each prediction of the run beside its measurement, if it has both."""
-    measured = state.recovery.restart_seconds if state.recovery is not None else None
+def estimates(result: FaultResult) -> tuple[Estimate, ...]:
+    """Each prediction of the recovery beside its measurement, if it has both."""
+    measured = result.recovery.restart_seconds if result.recovery is not None else None
     if not measured:
         return ()
     return tuple(
         Estimate(formula=each.formula, predicted=each.seconds, measured=measured)
-        for each in state.predicted
+        for each in result.predicted
         if each.seconds is not None
     )
 

@@ -17,6 +17,11 @@ def new_run_id(drill: str, now: float) -> str:
     return f"{drill}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
 
 
+def new_seed() -> int:
+    """What a run draws from if its drill asks for a new number in each run."""
+    return secrets.randbelow(2**31)
+
+
 def check_run_id(run_id: str) -> str:
     """The id itself; raises DrillError for one that is not a safe path."""
     if RUN_ID.fullmatch(run_id) is None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.outcome import find_deviations, oracles_disagree, unbalanced
-from streamwarden.drills.state import Recovery, RunState
+from streamwarden.drills.state import RunState
 from streamwarden.verification.reconciliation import Reconciliation
 
 
@@ -19,19 +19,19 @@ def sentence(run: DrillRun, state: RunState) -> str:
     if run.deviated is None:
         word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
         return f"The drill {word} and says nothing about the stream: {run.reason}."
-    event = FAULTS[state.drill.fault.kind].chosen(state.drill.fault).event
+    event = " followed by ".join(FAULTS[each.kind].chosen(each).event for each in state.fault_specs)
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
     return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
 
 
 def _success(event: str, state: RunState) -> Iterator[str]:
-    if state.refusal is not None:
+    if any(result.refusal is not None for result in state.results):
         yield f"After {event} the stream stopped and reported it, as it must"
         yield "once the documented remediation was applied, it lost nothing else"
     else:
         yield f"{_capital(event)} loses nothing{_repeats(state.reconciliation)}{_where(state)}"
-    yield from _back(state.recovery)
+    yield from _back(state)
 
 
 def _where(state: RunState) -> str:
@@ -52,14 +52,15 @@ def _deviation(event: str, state: RunState) -> Iterator[str]:
     found = find_deviations(state)
     if harm:
         yield f"{_capital(event)} damages the output: {harm}"
-        yield from _back(state.recovery)
+        yield from _back(state)
         yield from found[1:]  # the first one says the same, with its numbers
         return
     if unbalanced(state) is not None:
         yield f"{_capital(event)} damages the output of the live stream: {'; '.join(found)}"
         return
     counts = state.reconciliation
-    unharmed = counts is not None and counts.exactly_once and state.refusal is None and not disagree
+    refused = any(result.refusal is not None for result in state.results)
+    unharmed = counts is not None and counts.exactly_once and not refused and not disagree
     lead = "loses nothing, but" if unharmed else "is not handled as it should be:"
     yield f"{_capital(event)} {lead} {'; '.join(found)}"
 
@@ -73,9 +74,12 @@ def _harm(counts: Reconciliation | None) -> str:
     return f"{', '.join(parts)} of {counts.expected:,} expected rows" if parts else ""
 
 
-def _back(recovery: Recovery | None) -> Iterator[str]:
-    if recovery is not None and recovery.recovery_seconds is not None:
-        yield f"the stream was back after {show_seconds(recovery.recovery_seconds)}"
+def _back(state: RunState) -> Iterator[str]:
+    """`the stream was back after 14 s`, or `after 14 s and after 9.1 s` for two faults."""
+    recoveries = (result.recovery.recovery_seconds for result in state.results if result.recovery is not None)
+    after = [f"after {show_seconds(seconds)}" for seconds in recoveries if seconds is not None]
+    if after:
+        yield f"the stream was back {' and '.join(after)}"
 
 
 def _proof(run: DrillRun, state: RunState) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import FORK_STEPS, PRODUCTION_STEPS, DrillStep
@@ -19,6 +19,7 @@ from streamwarden.drills.parts import (
     require,
 )
 from streamwarden.drills.production import ProductionSpec
+from streamwarden.drills.sequence import LONGEST_PAUSE
 from streamwarden.errors import InvalidValue
 from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -38,7 +39,15 @@ class DrillSpec:
     """the drill's name, which is the file's: also the id of its DAG, a folder and its key in the store"""
     stream: str
     """name of the stream that is drilled"""
-    fault: FaultSpec
+    fault: FaultSpec | None = None
+    """what the drill breaks; `faults` takes its place if there are several"""
+    faults: tuple[FaultSpec, ...] = ()
+    """several faults, each a mapping such as `fault`, that strike one after the other: each must land, and the stream
+    must have come back from it, before the next one strikes; the output is judged once, at the end"""
+    seed: int | Literal["new"] | None = None
+    """what the order of `faults` and the batches between them are drawn from. A number: each run draws the same; `new`:
+    each run draws a new number, which its journal keeps and `drill replay` uses again; null: the faults strike in the
+    order of the file, each as soon as possible"""
     description: str = ""
     """one or two sentences, shown in Airflow"""
     target: DrillTarget = DrillTarget.FORK
@@ -63,15 +72,36 @@ class DrillSpec:
         require(allowed, "name", self.name, f"a name that matches {DRILL_NAME.pattern}")
         free = self.name != _RESERVED
         require(free, "name", self.name, f"another name: the check `{OVERDUE}` is about all drills of a stream")
-        _require_options(self.fault)
+        one = (self.fault is None) is not (not self.faults)
+        require(one, "fault", None if self.fault is None else self.fault.kind.value, "either `fault` or `faults`")
+        self._require_faults()
         if self.target is DrillTarget.PRODUCTION:
             _require_for_production(self)
             return
         allowed_nowhere = f"none: the target {self.target} has no `production`"
         require(self.production is None, "production", self.production, allowed_nowhere)
         whole = self.fork.rewind == "all" or self.feed is Feed.ORIGIN
-        broken = f"`all`: the topic that {self.fault.kind} breaks is a new copy"
+        broken = f"`all`: the topic that {self.breaks} breaks is a new copy"
         require(whole, "fork.rewind", self.fork.rewind, broken)
+
+    def _require_faults(self) -> None:
+        for number, fault in enumerate(self.sequence):
+            key = "fault" if self.fault is not None else f"faults.{number}"
+            _require_options(fault, key)
+            alone = len(self.sequence) == 1 or FAULTS[fault.kind].feed is Feed.ORIGIN
+            require(
+                alone, f"{key}.kind", fault.kind.value, "a fault that does not change the fork's topic: it is alone"
+            )
+
+    @property
+    def sequence(self) -> tuple[FaultSpec, ...]:
+        """The faults in the order of the file."""
+        return self.faults if self.fault is None else (self.fault,)
+
+    @property
+    def breaks(self) -> str:
+        """The kinds of its faults, in the order of the file: `kill_driver, sink_failing`."""
+        return ", ".join(fault.kind for fault in self.sequence)
 
     @property
     def steps(self) -> tuple[DrillStep, ...]:
@@ -97,21 +127,26 @@ class DrillSpec:
 
     @property
     def feed(self) -> Feed:
-        """Where the fork has its input from."""
-        return FAULTS[self.fault.kind].feed
+        """Where the fork has its input from. Several faults leave it as it is."""
+        return FAULTS[self.sequence[0].kind].feed
 
     @property
     def longest_step(self) -> Seconds:
         """The most that a step may take by the deadlines of the drill, without Spark's start-up. The verification may
         run two twins, each of which has the time of the recovery."""
-        waiting = 2 * self.steady_state.within + self.fault.attempts * self.fault.within
+        striking = sum(fault.attempts * fault.within for fault in self.sequence)
+        between = (len(self.sequence) - 1) * self.recovery.deadline
+        waiting = 2 * self.steady_state.within + striking + between
         return self.recovery.deadline + max(waiting, self.recovery.deadline)
 
     @property
     def batches_needed(self) -> int:
-        """Batches that the fork must have before it: steady state twice, one cut by each attempt, and slack for the
-        pause between two steps that run as separate processes."""
-        return 2 * self.steady_state.min_batches + self.fault.attempts + 2
+        """Batches that the fork must have before it: steady state twice, one cut by each attempt, one that shows the
+        recovery from each fault before the last, the pauses, and slack for the pause between two steps that run as
+        separate processes."""
+        attempts = sum(fault.attempts for fault in self.sequence)
+        pauses = 0 if self.seed is None else LONGEST_PAUSE * len(self.sequence)
+        return 2 * self.steady_state.min_batches + attempts + len(self.sequence) - 1 + pauses + 2
 
 
 _STEPS: Final = {DrillTarget.FORK: FORK_STEPS, DrillTarget.PRODUCTION: PRODUCTION_STEPS}
@@ -121,6 +156,9 @@ def _require_for_production(spec: DrillSpec) -> None:
     """Raises InvalidValue unless the drill says when, and says nothing of a fork or of an oracle."""
     if spec.production is None:
         raise InvalidValue("missing", key="production", allowed="a mapping with `allowed_hours`")
+    require(
+        not spec.faults, "faults", [each.kind.value for each in spec.faults], "one `fault`: a live stream is hit once"
+    )
     require(spec.fork == ForkSpec(), "fork", spec.fork, "none: the target production makes no fork")
     given, plain = spec.verification, VerificationSpec()
     for key in ("oracle", "key", "tolerance"):
@@ -128,11 +166,11 @@ def _require_for_production(spec: DrillSpec) -> None:
         require(value == getattr(plain, key), f"verification.{key}", value, "none: an audit judges the live stream")
 
 
-def _require_options(fault: FaultSpec) -> None:
+def _require_options(fault: FaultSpec, section: str) -> None:
     """Raises InvalidValue unless the fault has the options that its kind needs, and no other."""
     kind = FAULTS[fault.kind]
     for option, allowed in OPTIONS.items():
-        value, key = getattr(fault, option), f"fault.{option}"
+        value, key = getattr(fault, option), f"{section}.{option}"
         if value is None and option in kind.needs:
             raise InvalidValue("missing", key=key, allowed=allowed)
         taken = value is None or option in kind.takes or option in kind.needs

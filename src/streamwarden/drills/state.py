@@ -15,8 +15,9 @@ from streamwarden.drills.audited import AuditRecord
 from streamwarden.drills.codec import Writers, decode, stored_as
 from streamwarden.drills.faults.base import Proof
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import BatchFact, ForkRecord, Judgement
+from streamwarden.drills.sequence import Plan
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import DrillError
@@ -168,6 +169,22 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultResult:
+    """One fault of a drill and what came of it. The fields are those of `RunState`.
+
+    Args:
+        landed: None: it did not land so far, for the reasons in `misses`.
+    """
+
+    spec: FaultSpec
+    misses: tuple[str, ...] = ()
+    landed: LandedFault | None = None
+    refusal: Refusal | None = None
+    predicted: tuple[RecoveryPrediction, ...] = ()
+    recovery: Recovery | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
     """What healing left (`clean`: nothing).
 
@@ -233,6 +250,8 @@ class RunState(RunProgress):
         replays: the run whose drill this one repeats.
         live: the live stream, of a drill that breaks it; then there is no `fork`.
         audit_before, audit: of the live stream, before and after the fault.
+        plan: the order of the faults; earlier: those that are over. `strike`, `misses`, `fault`, `refusal`,
+            `remediation`, `predicted` and `recovery` are of the fault whose turn it is; at the end, of the last one.
         strike: the newest one; undo_due: it may have left something in place.
         misses: why earlier strikes did not land.
         reconciliation: with what the job's own oracle expects; if the twin judges alone, with the twin.
@@ -242,6 +261,8 @@ class RunState(RunProgress):
     drill: DrillSpec
     versions: Mapping[str, str] = field(default_factory=dict)
     replays: str | None = None
+    plan: Plan = field(default_factory=Plan)
+    earlier: tuple[FaultResult, ...] = ()
     fork: ForkRecord | None = None
     preflight: Preflight | None = None
     approval: Approval | None = None
@@ -270,6 +291,34 @@ class RunState(RunProgress):
     def declined(self) -> bool:
         """The drill ended because no person approved it."""
         return self.halt is not None and self.approval is not None and self.approval.declined
+
+    @property
+    def fault_specs(self) -> tuple[FaultSpec, ...]:
+        """The faults in the order in which they strike."""
+        return tuple(self.drill.sequence[each] for each in self.plan.order)
+
+    @property
+    def fault_spec(self) -> FaultSpec:
+        """The fault whose turn it is."""
+        return self.fault_specs[len(self.earlier)]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no other fault strikes after this one."""
+        return len(self.earlier) + 1 == len(self.plan.order)
+
+    @property
+    def results(self) -> tuple[FaultResult, ...]:
+        """What came of each fault so far, in the order in which they struck; the newest is the one whose turn it is."""
+        newest = FaultResult(
+            spec=self.fault_spec,
+            misses=self.misses,
+            landed=self.fault,
+            refusal=self.refusal,
+            predicted=self.predicted,
+            recovery=self.recovery,
+        )
+        return (*self.earlier, newest)
 
     @property
     def landed(self) -> LandedFault:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streamwarden.drills.journal import DrillRun, DrillStep
-from streamwarden.drills.state import Approval, RunState, SteadyState, StepOutcome
+from streamwarden.drills.state import Approval, FaultResult, RunState, SteadyState, StepOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened at Unix time `at`; `since`: seconds after the fault, None if no fault landed."""
+    """Something that happened at Unix time `at`; `since`: seconds after the newest fault before it, of what came before
+    the first fault: before that one. None if no fault landed."""
 
     at: float
     text: str
@@ -20,9 +21,15 @@ class Moment:
 
 def timeline(run: DrillRun, state: RunState) -> tuple[Moment, ...]:
     """The moments, oldest first."""
-    struck = state.fault.moment if state.fault is not None else None
-    moments = sorted([*_before(run, state), *_after(state), *_steps(state)], key=lambda moment: moment[0])
-    return tuple(Moment(at, text, None if struck is None else at - struck) for at, text in moments)
+    struck = [result.landed.moment for result in state.results if result.landed is not None]
+    of_faults = [moment for result in state.results for moment in _of_fault(result)]
+    end = _steady(state.steady_after, "after the recovery")
+    moments = sorted([*_before(run, state), *of_faults, *end, *_steps(state)], key=lambda moment: moment[0])
+    return tuple(Moment(at, text, _since(at, struck)) for at, text in moments)
+
+
+def _since(at: float, struck: Sequence[float]) -> float | None:
+    return at - max((each for each in struck if each <= at), default=struck[0]) if struck else None
 
 
 def _before(run: DrillRun, state: RunState) -> Iterator[tuple[float, str]]:
@@ -31,8 +38,6 @@ def _before(run: DrillRun, state: RunState) -> Iterator[tuple[float, str]]:
     yield run.started_at, f"The drill began{copied}."
     yield from _asked(state.approval)
     yield from _steady(state.steady_before, "before the fault")
-    if state.fault is not None:
-        yield state.fault.moment, f"The fault: {state.fault.message}."
 
 
 def _asked(approval: Approval | None) -> Iterator[tuple[float, str]]:
@@ -43,17 +48,18 @@ def _asked(approval: Approval | None) -> Iterator[tuple[float, str]]:
         yield approval.at, f"{approval.by} {'approved it' if approval.granted else 'did not approve it'}."
 
 
-def _after(state: RunState) -> Iterator[tuple[float, str]]:
-    recovery = state.recovery
+def _of_fault(result: FaultResult) -> Iterator[tuple[float, str]]:
+    if result.landed is not None:
+        yield result.landed.moment, f"The fault: {result.landed.message}."
+    recovery = result.recovery
     if recovery is None:
         return
-    if state.refusal is not None:
+    if result.refusal is not None:
         yield recovery.launched_at, "The stream had refused to go on. It was launched with the documented remediation."
     elif recovery.restarted:
         yield recovery.launched_at, "The stream was launched again."
     if recovery.first_commit_at is not None:
         yield recovery.first_commit_at, f"The stream was back: it committed batch {recovery.first_new_batch}."
-    yield from _steady(state.steady_after, "after the recovery")
 
 
 def _steady(steady: SteadyState | None, when: str) -> Iterator[tuple[float, str]]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from streamwarden.drills.ports import Arrivals
+from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
@@ -151,7 +151,8 @@ class Sink(SinkSpec, ABC):
     @property
     def audited(self) -> bool:
         """Whether an audit can read this kind of sink."""
-        return type(self).written is not Sink.written
+        kind = type(self)
+        return kind.written is not Sink.written or kind.rows_of is not Sink.rows_of
 
     def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
         """The files that the audited batches wrote; None: a service holds the rows (see `rows_of`).
@@ -185,6 +186,10 @@ class Sink(SinkSpec, ABC):
 
     def newest(self, spec: StreamSpec) -> int | None:
         """Newest batch on the sink's service; None if there is none. Raises DrillError if it cannot be reached."""
+        raise self._without_service(spec)
+
+    def hold(self, spec: StreamSpec) -> AbstractContextManager[HeldTable]:
+        """Lock the sink's table. Raises DrillError if it cannot be reached, or the sink has none."""
         raise self._without_service(spec)
 
     def _without_service(self, spec: StreamSpec) -> DrillError:

@@ -16,6 +16,12 @@ Values = tuple[object, ...]
 SAMPLES: Final = 5
 """Rows of each kind that are kept as text: enough to start an investigation, few enough to read."""
 
+LATE_ROWS: Final = "late_rows"
+"""The note of an oracle that says how many input rows were late, and so dropped."""
+
+CHANGED_BY_COPIES: Final = "rows_changed_by_copies"
+"""The note that says how many rows of the expected output differ from those without the copies of input files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:

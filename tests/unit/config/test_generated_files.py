@@ -148,7 +148,7 @@ def test_a_drills_file(world: Project, raw: bytes) -> None:
         assert decode(DrillSpec, json.loads(json.dumps(encode(spec)))) == spec
         drill_doc(spec).encode()
         timedelta(seconds=spec.recovery.deadline + 2 * spec.steady_state.within)
-        timedelta(seconds=spec.fault.attempts * spec.fault.within)
+        timedelta(seconds=sum(fault.attempts * fault.within for fault in spec.sequence))
 
 
 @generated_input

@@ -29,7 +29,7 @@ def test_each_description_is_whole_sentences(kind: FaultKind) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_a_fault_that_must_be_refused_says_how_that_is_judged(kind: FaultKind) -> None:
     """The engine decides by the protocol, the page by the declaration."""
-    chosen = FAULTS[kind].chosen(drill(kind).fault)
+    chosen = FAULTS[kind].chosen(drill(kind).sequence[0])
     assert isinstance(chosen, RefusalFault) is (chosen.aftermath is Aftermath.REFUSES)
 
 

@@ -125,7 +125,7 @@ def test_it_is_refused_although_a_person_has_approved_it_meanwhile(name: str) ->
     assert world.signals == before
 
 
-@pytest.mark.parametrize("name", set(REFUSALS) - {"no driver"})
+@pytest.mark.parametrize("name", sorted(set(REFUSALS) - {"no driver"}))
 def test_it_is_refused_right_before_the_strike(name: str) -> None:
     change, reason = REFUSALS[name]
     world, spec = live_world(), live_drill()

@@ -1,7 +1,8 @@
-"""The files of a fork's own input: which a batch reads, taken out and put back."""
+"""The files of a fork's own input: which a batch reads, taken out and put back, doubled, and in another order."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,3 +63,50 @@ def test_the_input_of_another_is_never_touched(fork: ForkView, place: str) -> No
     foreign = replace(fork, spec=replace(fork.spec, source=replace(fork.spec.source, path=place)))
     with pytest.raises(DrillAborted, match="not a folder that the drill made"):
         INPUTS.take_out(foreign, "a.json")
+
+
+def modified(fork: ForkView, file: str) -> int:
+    return (Path(str(fork.spec.source.path)) / file).stat().st_mtime_ns
+
+
+@pytest.fixture
+def ordered(fork: ForkView) -> ForkView:
+    """A fork whose origin's files are each a second newer than the one before it, by name."""
+    for at, name in enumerate(sorted(names(fork))):
+        os.utime(Path(str(fork.spec.source.path)) / name, (1_700_000_000 + at, 1_700_000_000 + at))
+    return fork
+
+
+def test_the_unread_files_are_those_that_no_batch_has_planned_oldest_first(ordered: ForkView) -> None:
+    read = {file for batch in range(20) for file in INPUTS.files_of(ordered, batch)}
+    assert INPUTS.unread(ordered) == sorted(names(ordered) - read)
+    assert len(INPUTS.unread(ordered)) > 2
+
+
+def test_a_file_that_is_to_be_read_last_becomes_a_newer_copy_and_the_origin_keeps_its_own(
+    ordered: ForkView, tmp_path: Path
+) -> None:
+    first, second, *others = INPUTS.unread(ordered)
+    before = modified(ordered, first)
+    INPUTS.read_last(ordered, [second, first])
+    assert INPUTS.unread(ordered) == [*others, second, first]
+    assert modified(ordered, first) > modified(ordered, second) > max(modified(ordered, file) for file in others)
+    origin = tmp_path / "origin" / "input" / first
+    assert origin.stat().st_mtime_ns == before
+    assert (Path(str(ordered.spec.source.path)) / first).read_bytes() == origin.read_bytes()
+    assert not any(name.startswith(".") for name in names(ordered))
+
+
+def test_a_doubled_file_has_another_name_and_is_read_next(ordered: ForkView, tmp_path: Path) -> None:
+    (file,) = INPUTS.files_of(ordered, 3)
+    following = INPUTS.unread(ordered)
+    assert INPUTS.copies(ordered) == []
+    copy = INPUTS.double(ordered, file)
+    assert copy != file
+    assert INPUTS.unread(ordered) == [copy, *following]
+    assert modified(ordered, copy) >= modified(ordered, file)
+    assert INPUTS.double(ordered, file) == copy, "again, after a process that was killed"
+    assert INPUTS.copies(ordered) == [copy]
+    content = (tmp_path / "origin" / "input" / file).read_bytes()
+    assert (Path(str(ordered.spec.source.path)) / copy).read_bytes() == content
+    assert len(list((tmp_path / "origin" / "input").iterdir())) == 17

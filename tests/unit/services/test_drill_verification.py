@@ -11,7 +11,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.codec import decode, encode
-from streamwarden.drills.ports import ForkRecord, ForkView
+from streamwarden.drills.ports import Copies, ForkRecord, ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
@@ -142,6 +142,28 @@ def test_a_broker_that_does_not_answer_leaves_no_verdict(
     fork = replace(view(origin, batch=None, source=topic), ranges=RANGES)
     with pytest.raises(VerificationError, match="it is unknown which records the topic still keeps"):
         ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent)).reconcile(fork)
+
+
+def test_rows_that_a_copy_has_changed_are_a_problem_only_if_the_job_should_drop_them(
+    store: Store, origin: StreamSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"rows_changed_by_copies": 4}
+    asked: list[Any] = []
+
+    def verify(spec: StreamSpec, **options: Any) -> Reconciliation:
+        asked.append(set(options["copies"]))
+        return replace(RIGHT, notes=changed)
+
+    monkeypatch.setattr(judging, "verify", verify)
+    verifier = ForkVerifier(store, lambda name: origin, DrillArchive(Path(origin.checkpoint).parent))
+    fork, copies = view(origin, batch=None), Copies(files=("left/a-again.json",))
+    assert verifier.reconcile(fork).problems == ()
+    assert verifier.reconcile(fork, copies=copies).problems == ()
+    (problem,) = verifier.reconcile(fork, copies=replace(copies, deduplicated=True)).problems
+    assert problem == "4 rows differ from those of the input without the copy of a file"
+    changed["rows_changed_by_copies"] = 0
+    assert verifier.reconcile(fork, copies=replace(copies, deduplicated=True)).problems == ()
+    assert asked == [set(), {"a-again.json"}, {"a-again.json"}, {"a-again.json"}]
 
 
 def test_records_of_a_batch_that_never_was_are_a_problem_of_a_fork_that_ended_by_itself(origin: StreamSpec) -> None:

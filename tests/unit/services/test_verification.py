@@ -103,6 +103,16 @@ def test_a_right_run_is_exactly_once_and_its_books_are_in_the_notes(run: StreamS
     assert outcome.notes["orphan_files"] == 0
 
 
+def test_the_rows_that_a_copy_of_a_file_changes_are_counted(run: StreamSpec) -> None:
+    """As if `a.json` were the copy: without it no window has a flight. The verdict is the same."""
+    plain, outcome = verify(run), verify(run, copies={"a.json"})
+    assert outcome.exactly_once
+    assert outcome.notes["rows_changed_by_copies"] == outcome.expected == 4
+    assert outcome.notes["rows_without_copies"] == 0
+    assert "rows_changed_by_copies" not in plain.notes
+    assert verify(run, copies={"another.json"}).notes["rows_changed_by_copies"] == 0
+
+
 def test_a_missing_row_is_lost_and_the_books_do_not_balance(run: StreamSpec) -> None:
     _write(Path(str(run.sink.path)), range(3))
     outcome = verify(run)

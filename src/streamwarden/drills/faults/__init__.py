@@ -9,6 +9,7 @@ from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, Live
 from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.freeze_driver import FreezeDriver
+from streamwarden.drills.faults.input_changed import InputDoubled, InputLate, InputOutOfOrder
 from streamwarden.drills.faults.input_gone import InputGone
 from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
 from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
@@ -18,6 +19,7 @@ from streamwarden.drills.faults.partitions_added import PartitionsAdded
 from streamwarden.drills.faults.retention_passed import RetentionPassed
 from streamwarden.drills.faults.service_outage import ServiceOutage
 from streamwarden.drills.faults.sink_failing import SinkFailing
+from streamwarden.drills.faults.sink_locked import SinkLocked
 from streamwarden.drills.faults.topic_recreated import TopicRecreated
 from streamwarden.drills.parts import FaultKind
 
@@ -34,7 +36,11 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.TOPIC_RECREATED: TopicRecreated(),
     FaultKind.CHECKPOINT_DAMAGE: CheckpointDamage(),
     FaultKind.INPUT_GONE: InputGone(),
+    FaultKind.INPUT_DOUBLED: InputDoubled(),
+    FaultKind.INPUT_LATE: InputLate(),
+    FaultKind.INPUT_OUT_OF_ORDER: InputOutOfOrder(),
     FaultKind.SINK_FAILING: SinkFailing(),
+    FaultKind.SINK_LOCKED: SinkLocked(),
 }
 
 __all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "LiveUse", "Proof", "RefusalFault"]

@@ -73,6 +73,7 @@ class FaultContext:
     """One driver of one fork, or of a live stream, about to be struck.
 
     Args:
+        seed: what a fault draws from that chooses something at random.
         marked_at: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
         record_mark: writes that moment to the journal.
     """
@@ -90,6 +91,7 @@ class FaultContext:
     executors: Executors
     services: ServiceControl
     clock: Clock
+    seed: int
     marked_at: float | None
     record_mark: Callable[[float], None]
 
@@ -132,6 +134,7 @@ class Proof:
         lost: records that the fault removed before any batch had read them: they must be reported, and no others may be
             missing.
         records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
+        copies: files of the fork's own input that are copies of others, which the stream is to read again.
     """
 
     landed: bool
@@ -144,6 +147,7 @@ class Proof:
     violation: str | None = None
     lost: tuple[TopicRange, ...] = ()
     records: int | None = None
+    copies: tuple[str, ...] = ()
 
 
 class Fault(Protocol):

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.kill_driver import KillDriver
+from streamwarden.drills.faults.own_input import require_files
 from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import ForkView, Ports
-from streamwarden.errors import DrillAborted
 from streamwarden.health.checks.restart_loop import CHECK as RESTART_LOOP
 from streamwarden.lifecycle.causes import INPUT_FILE_GONE
 from streamwarden.lifecycle.signs import Cause
@@ -44,15 +44,7 @@ class InputGone(KillDriver):
     )
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        """The records of a topic are lost otherwise: `retention_passed`."""
-        if declared.source.path is None:
-            raise DrillAborted(
-                f"{fault.kind} is not applicable: the source of {stream} is of the kind {declared.source.kind}, which "
-                "reads no files",
-                expected="source.kind files",
-                where=f"the drill of {stream}",
-                next_step="drill a stream that reads a topic with `retention_passed`",
-            )
+        require_files(fault.kind, stream, declared)
 
     def undo(self, context: FaultContext) -> str | None:
         return "the file is in the input again" if context.inputs.put_back(context.fork) else None

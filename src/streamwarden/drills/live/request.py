@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 
 
 def subject(drill: DrillSpec) -> str:
     """One line."""
-    return f"Hit the live stream {drill.stream} with {drill.fault.kind}?"
+    return f"Hit the live stream {drill.stream} with {drill.breaks}?"
 
 
 def body(state: RunState) -> str:
     """Markdown: what will happen, what is known of it, and until when an answer counts."""
     drill = state.drill
-    fault = FAULTS[drill.fault.kind].chosen(drill.fault)
+    (given,) = drill.sequence
+    fault = FAULTS[given.kind].chosen(given)
     known = state.preflight.last_on_fork if state.preflight is not None else "unknown"
     lines = [
         f"The drill **{drill.name}** hits the live stream **{drill.stream}** itself, not a copy of it.",
-        f"- **Fault**: {drill.fault.kind}{_options(drill)}. {fault.description.does}",
+        f"- **Fault**: {given.kind}{_options(given)}. {fault.description.does}",
         f"- **Why it may**: {fault.live.reason}.",
         f"- **What follows**: supervision starts the stream again if its driver ends. The first new batch is expected "
         f"within {drill.recovery.target:.0f} s. Nothing is deleted, and an audit checks the output before and after.",
@@ -34,8 +36,7 @@ def body(state: RunState) -> str:
     return "\n\n".join([lines[0], "\n".join(lines[1:])]) + "\n"
 
 
-def _options(drill: DrillSpec) -> str:
-    fault = drill.fault
+def _options(fault: FaultSpec) -> str:
     if fault.moment is not None:
         return f" at the moment {fault.moment}"
     return "" if fault.outage is None else f" of the {fault.outage.service}, with `{' '.join(fault.outage.down)}`"

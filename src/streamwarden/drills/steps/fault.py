@@ -1,4 +1,5 @@
-"""Strike until the fault lands, with proof. The step records a strike before it happens, so that a repeated step finds
+"""Strike until the fault lands, with proof; of several faults one after the other, each of which has to be over before
+the next one strikes. The step records a strike before it happens, so that a repeated step finds
 the strike of a process that was killed and does not strike twice."""
 
 from __future__ import annotations
@@ -22,10 +23,23 @@ from streamwarden.drills.steps.fork_driver import (
     require_latest,
     start_driver,
 )
+from streamwarden.drills.steps.recovery import come_back
 from streamwarden.lifecycle.driver import ExitKind
 
 
 def fault(context: StepContext) -> StepResult:
+    """Let every fault of the drill land, and the stream come back from each but the last: that is the next step."""
+    landed = _land(context)
+    while landed.ok and not context.recorder.state.is_last:
+        back = come_back(context)
+        if isinstance(back, StepResult):
+            return back
+        context.recorder.next_fault()
+        landed = _land(context)
+    return landed
+
+
+def _land(context: StepContext) -> StepResult:
     """Strike until a proof holds or the attempts are used up; a fault that never landed fails the drill."""
     return strike_until_landed(context, context.recorder.require_fork(), _make_strikeable)
 
@@ -38,34 +52,49 @@ def strike_until_landed(
     Args:
         make_strikeable: makes sure that a driver runs and commits; returns why none can be struck, None: one can.
     """
-    recorder, spec, state = context.recorder, context.recorder.spec, context.recorder.state
+    recorder, spec, state = context.recorder, context.fault_spec, context.recorder.state
     if state.fault is not None:
         return StepResult(ok=True, message=state.fault.message)
     misses = list(state.misses)
-    while len(misses) < spec.fault.attempts:
+    while len(misses) < spec.attempts:
         announced = recorder.state.strike
         resumed = announced is not None
         if announced is None:
             obstacle = make_strikeable(context, fork)
             if obstacle is not None:
                 return _missed(context, [*misses, obstacle])
+            _pause(context, fork)
             announced = AnnouncedStrike(driver_id=require_latest(context, fork).driver_id, attempt=len(misses) + 1)
             recorder.put(strike=announced, undo_due=True)
         proof = _strike(context, fork, announced.driver_id, resumed=resumed)
         recorder.put(undo_due=False)  # a strike undoes what it did before it returns
         recorder.note(DrillStep.FAULT, "landed" if proof.landed else "missed", proof.message, **asdict(proof))
         if proof.landed:
-            recorder.put(fault=LandedFault.of(proof, spec.fault.kind, len(misses) + 1))
+            recorder.put(fault=LandedFault.of(proof, spec.kind, len(misses) + 1))
             return StepResult(ok=True, message=proof.message)
         misses.append(proof.message)
         recorder.put(misses=misses, strike=None)
     return _missed(context, misses)
 
 
+def _pause(context: StepContext, fork: ForkView) -> None:
+    """Let the driver commit the batches that were drawn to come before this strike, if it lives that long. A batch that
+    runs already is the first of them."""
+    state, ports = context.recorder.state, context.ports
+    batches = state.plan.pauses[len(state.earlier)]
+    if batches == 0:
+        return
+    committed = ports.checkpoint.position(fork).committed
+    last = (-1 if committed is None else committed) + batches
+    deadline = ports.clock.now() + context.fault_spec.within
+    await_commit(context, fork, require_latest(context, fork).driver_id, last, deadline=deadline)
+    context.recorder.note(DrillStep.FAULT, "paused", f"{batches} batches were to be committed before the next strike")
+
+
 def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
     """Strike and prove. A resumed strike first undoes what the killed process left in place; if the driver has ended,
     that process struck it, and only the proof is missing."""
-    clock, within = context.ports.clock, context.recorder.spec.fault.within
+    clock, within = context.ports.clock, context.fault_spec.within
     target = fault_context(context, fork, driver_id)
     undone = context.fault.undo(target) if resumed else None
     if undone is not None:
@@ -83,13 +112,13 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
 
     A driver that was parked, or that a strike ended at the wrong moment, is started again first.
     """
-    ports, spec = context.ports, context.recorder.spec
+    ports, within = context.ports, context.fault_spec.within
     record = require_latest(context, fork)
     view = ports.drivers.observe(record.driver_id)
     if view.exit is None and view.alive:
         return None
     if view.exit is None:
-        view = await_end(context, fork, record.driver_id, deadline=ports.clock.now() + spec.fault.within)
+        view = await_end(context, fork, record.driver_id, deadline=ports.clock.now() + within)
     obstacle = None if may_start_again(context, view) else _not_restartable(view)
     if obstacle is not None:
         return obstacle
@@ -98,7 +127,7 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
     if not fork.bounded and has_read_all(context, fork):
         return None  # it waits for more input: there is no batch to wait for
     next_batch = (-1 if position.committed is None else position.committed) + 1
-    deadline = record.launched_at + spec.steady_state.within
+    deadline = record.launched_at + context.recorder.spec.steady_state.within
     late = await_commit(context, fork, record.driver_id, next_batch, deadline=deadline)
     if late is None:
         return None
@@ -115,6 +144,8 @@ def _not_restartable(view: DriverView) -> str | None:
 
 
 def _missed(context: StepContext, misses: list[str]) -> StepResult:
-    reason = f"the fault did not land in {len(misses)} attempts: {'; '.join(misses)}"
+    kind = context.fault_spec.kind
+    name = "the fault" if len(context.recorder.spec.sequence) == 1 else f"the fault {kind}"
+    reason = f"{name} did not land in {len(misses)} attempts: {'; '.join(misses)}"
     context.recorder.halt(DrillStep.FAULT, DrillStatus.FAILED, reason)
     return StepResult(ok=False, message=reason)

@@ -102,7 +102,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         run_id=context.recorder.run.run_id,
         fork=fork,
         driver_id=driver_id,
-        spec=context.recorder.spec.fault,
+        spec=context.fault_spec,
         drivers=context.ports.drivers,
         checkpoint=context.ports.checkpoint,
         files=context.ports.files,
@@ -112,6 +112,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         executors=context.ports.executors,
         services=context.ports.services,
         clock=context.ports.clock,
+        seed=context.recorder.state.plan.seed,
         marked_at=announced.moment,
         record_mark=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
     )

@@ -4,7 +4,7 @@ let the fork run to the end of its input."""
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from streamwarden.drills.faults import Aftermath, RefusalFault
 from streamwarden.drills.journal import DrillStep
@@ -34,8 +34,47 @@ from streamwarden.lifecycle.recovery import (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """A stream that came back from a fault.
+
+    Args:
+        since: Unix seconds from which the recovery counts; after: what happened then, in words.
+    """
+
+    fork: ForkView
+    since: float
+    after: str
+    measured: Recovery
+
+
 def recovery(context: StepContext) -> StepResult:
-    """Predict, restart what the fault ended, measure, and wait for the end of the input."""
+    """Wait until the stream has come back from the last fault, observe it, and wait for the end of the input."""
+    recorder, ports, target = context.recorder, context.ports, context.recorder.spec.recovery.target
+    back = come_back(context)
+    if isinstance(back, StepResult):
+        return back
+    fork, measured = back.fork, back.measured
+    driver_id, first_new = measured.driver_id, measured.first_new_batch
+    deadline, seconds = back.since + recorder.spec.recovery.deadline, measured.recovery_seconds or 0.0
+    steady = recorder.state.steady_after or observe_steady(context, fork, driver_id, first_new, deadline)
+    end = await_input_end(context, fork, driver_id, deadline=deadline)
+    note_exit(context, DrillStep.RECOVERY, end)
+    completed = is_complete(context, fork, end)
+    recorder.put(
+        recovery=replace(measured, completed=completed, message=describe(end)),
+        batches=ports.checkpoint.batches(fork),
+    )
+    message = (
+        f"batch {first_new} committed {seconds:.1f} s after {back.after}"
+        f" (target {target:.1f} s); {describe(end)}; {steady.message}"
+    )
+    return StepResult(ok=completed and seconds <= target and steady.holds, message=message)
+
+
+def come_back(context: StepContext) -> Return | StepResult:
+    """Predict, restart what the fault ended, and measure until the first new commit. A StepResult: it never came, or
+    the stream did not refuse what it must refuse."""
     recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
     fork, fault = recorder.require_fork(), recorder.state.landed
     since, after = fault.moment, "the fault"
@@ -51,29 +90,15 @@ def recovery(context: StepContext) -> StepResult:
         late = await_commit(context, fork, record.driver_id, first_new, deadline=since + spec.recovery.deadline)
     else:
         record, first_new, late = _await_return(context, fork, fault)
-    deadline = since + spec.recovery.deadline
     if late is not None:
         note_exit(context, DrillStep.RECOVERY, late)
         return never_came_back(context, fork, record, first_new, late)
     measured = measure(context, fork, record, since, first_new)
-    seconds = measured.recovery_seconds or 0.0
     recorder.put(recovery=measured)
     recorder.note(
         DrillStep.RECOVERY, "first_new_commit", f"batch {first_new} committed after {after}", **asdict(measured)
     )
-    steady = recorder.state.steady_after or observe_steady(context, fork, record.driver_id, first_new, deadline)
-    end = await_input_end(context, fork, record.driver_id, deadline=deadline)
-    note_exit(context, DrillStep.RECOVERY, end)
-    completed = is_complete(context, fork, end)
-    recorder.put(
-        recovery=replace(measured, completed=completed, message=describe(end)),
-        batches=ports.checkpoint.batches(fork),
-    )
-    message = (
-        f"batch {first_new} committed {seconds:.1f} s after {after}"
-        f" (target {spec.recovery.target:.1f} s); {describe(end)}; {steady.message}"
-    )
-    return StepResult(ok=completed and seconds <= spec.recovery.target and steady.holds, message=message)
+    return Return(fork=fork, since=since, after=after, measured=measured)
 
 
 def _await_return(

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from streamwarden.drills.hypothesis import HypothesisResult, judge_health
 from streamwarden.drills.journal import DrillStatus, DrillStep
+from streamwarden.drills.parts import OracleKind
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import SteadyState
@@ -27,7 +28,8 @@ def steady_state(context: StepContext) -> StepResult:
     spec = recorder.spec
     fork = recorder.fork or _make_fork(context, spec)
     _require_work(fork, spec)
-    context.fault.require(fork.origin, fork.spec, spec.fault)
+    for each in spec.sequence:
+        context.faults(each).require(fork.origin, fork.spec, each)
     record = ports.drivers.latest(fork) or start_driver(context, fork, DrillStep.STEADY_STATE)
     first = 0 if fork.batch is None else fork.batch + 1
     wanted = first + spec.steady_state.min_batches - 1
@@ -74,8 +76,16 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     """Refuse a drill that cannot work before anything is made."""
     feed = context.fault.feed
     forks = context.ports.forks
-    context.fault.require(spec.stream, forks.declared(spec.stream, feed), spec.fault)
+    for each in spec.sequence:
+        context.faults(each).require(spec.stream, forks.declared(spec.stream, feed), each)
     oracles = forks.oracles(spec.stream, feed, spec.verification.oracle)
+    if any(each.deduplicates for each in spec.sequence) and OracleKind.JOB not in oracles:
+        raise DrillAborted(
+            "what the stream writes without the copy of a file is unknown: no oracle of the job judges it",
+            expected="a job with its own oracle if `deduplicates` is true",
+            where=f"drill {spec.name}, stream {spec.stream}",
+            next_step="write an oracle for the job, or leave out `deduplicates`",
+        )
     fork = forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed, oracles)
     context.recorder.put(fork=fork)
     start = "from the beginning" if fork.batch is None else f"after batch {fork.batch}"
@@ -109,7 +119,7 @@ def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
         reason = "parked between two steps of a drill"
         by = f"drill:{context.recorder.run.run_id}"
         ports.drivers.request_stop(fork, record.driver_id, by=by, reason=reason)
-    deadline = ports.clock.now() + context.recorder.spec.fault.within
+    deadline = ports.clock.now() + context.fault_spec.within
     view = await_end(context, fork, record.driver_id, deadline=deadline)
     note_exit(context, DrillStep.STEADY_STATE, view)
     if view.exit is None:

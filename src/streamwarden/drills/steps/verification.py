@@ -5,7 +5,8 @@ from __future__ import annotations
 from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.outcome import describe_not_judged, describe_repeats, unverified
 from streamwarden.drills.parts import OracleKind
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.ports import Copies, ForkView
+from streamwarden.drills.state import RunState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.verification.reconciliation import Reconciliation
@@ -42,10 +43,18 @@ def verification(context: StepContext) -> StepResult:
 
 def _compare_with_oracle(context: StepContext, fork: ForkView) -> Reconciliation:
     recorder = context.recorder
-    outcome = context.ports.verifier.reconcile(fork, lost=recorder.state.landed.lost)
+    state = recorder.state
+    outcome = context.ports.verifier.reconcile(fork, lost=state.landed.lost, copies=_copies(state))
     recorder.put(reconciliation=outcome)
     recorder.note(DrillStep.VERIFICATION, "reconciled", _counts(outcome), **outcome.to_dict())
     return outcome
+
+
+def _copies(state: RunState) -> Copies | None:
+    """The copies of input files that the faults have made; the newest proof has all of them."""
+    files = {file for result in state.results if result.landed is not None for file in result.landed.copies}
+    deduplicated = any(fault.deduplicates for fault in state.fault_specs)
+    return Copies(files=tuple(sorted(files)), deduplicated=deduplicated) if files else None
 
 
 def _compare_with_twin(context: StepContext, fork: ForkView) -> TwinReport:

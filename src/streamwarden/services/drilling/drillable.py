@@ -76,7 +76,8 @@ def require_target(stream: StreamSpec, drill: DrillSpec, streams: Collection[Str
 
 def require_live(stream: StreamSpec, drill: DrillSpec) -> None:
     """Raises DrillAborted if the drill may not hit the live stream, VerificationError if no audit could judge it."""
-    require_live_fault(FAULTS[drill.fault.kind].chosen(drill.fault), drill)
+    (fault,) = drill.sequence
+    require_live_fault(FAULTS[fault.kind].chosen(fault), drill)
     require_audit(stream)
 
 
@@ -90,7 +91,7 @@ def require_audit(stream: StreamSpec) -> None:
         reason = f"an audit cannot read a sink of the kind {stream.sink.kind}" if declared else opened
         raise VerificationError(
             f"{reason}, so that nothing could prove the output of the live stream after the drill",
-            expected="a declared source and a declared sink that an audit can read: a folder of files",
+            expected="a declared source and a declared sink that an audit can read",
             where=stream.file or stream.name,
             next_step="remove `target: production`: a drill on a fork judges this stream",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.parts import VerificationSpec
-from streamwarden.drills.ports import ForkView, Judgement
+from streamwarden.drills.ports import Copies, ForkView, Judgement
 from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
@@ -24,7 +24,7 @@ from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
 from streamwarden.verification.starts import Start
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ class ForkVerifier:
         self._stream = stream
         self._archive = archive
 
-    def reconcile(self, fork: ForkView, *, lost: Sequence[TopicRange] = ()) -> Reconciliation:
+    def reconcile(
+        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+    ) -> Reconciliation:
         """Raises VerificationError if no verdict is possible."""
         spec = fork.spec
         own = 0 if fork.batch is None else fork.batch + 1
@@ -68,8 +70,10 @@ class ForkVerifier:
             starts=self._starts(fork),
             bounded_from=own if fork.bounded else None,
             owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, StoredSource) else 0,
+            copies={file.rpartition("/")[2] for file in copies.files} if copies is not None else (),
         )
-        return replace(outcome, problems=(*outcome.problems, *_of_output(outcome.notes, fork)))
+        kept = _kept_copies(outcome.notes) if copies is not None and copies.deduplicated else []
+        return replace(outcome, problems=(*outcome.problems, *kept, *_of_output(outcome.notes, fork)))
 
     def compare_with_twin(
         self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: Seconds
@@ -106,6 +110,12 @@ def _first_judged(fork: ForkView) -> int:
 
 def _of_output(notes: Mapping[str, object], fork: ForkView) -> list[str]:
     return [*of_others(notes), *uncommitted(notes, fork)]
+
+
+def _kept_copies(notes: Mapping[str, object]) -> list[str]:
+    """Rows that a copy of an input file has changed, as a problem, if the job should drop what is repeated."""
+    changed = notes.get(CHANGED_BY_COPIES)
+    return [f"{changed} rows differ from those of the input without the copy of a file"] if changed else []
 
 
 def of_others(notes: Mapping[str, object]) -> list[str]:

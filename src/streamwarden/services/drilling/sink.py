@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from streamwarden.drills.ports import Arrivals, ForkView
+from streamwarden.drills.ports import Arrivals, ForkView, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.sinks.base import Sink
 
@@ -20,6 +20,10 @@ class ForkSink:
     def newest(self, fork: ForkView) -> int | None:
         """Newest batch that is there."""
         return _sink(fork).newest(fork.spec)
+
+    def hold(self, fork: ForkView) -> AbstractContextManager[HeldTable]:
+        """Locks the table that the fork writes to."""
+        return _sink(fork).hold(fork.spec)
 
     def block(self, fork: ForkView) -> None:
         """The folder is moved aside, and a file with its name is written."""

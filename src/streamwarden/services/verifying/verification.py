@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from streamwarden.stream import StreamSpec
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.contradictions import contradictions
 from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
 from streamwarden.verification.starts import Start, stale_entries
 
 WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -54,6 +54,7 @@ def verify(
     starts: Sequence[Start] = (),
     bounded_from: int | None = None,
     owed: int = 0,
+    copies: Collection[str] = (),
 ) -> Reconciliation:
     """Compare what the stream wrote with what its oracle says it should have.
 
@@ -77,6 +78,8 @@ def verify(
             the last batches, without data, are owed too, and the files were read oldest first.
         owed: records (offsets, to be exact) that were in the source's topic for the batches from there on: a run that
             committed fewer ended too early, whatever it says.
+        copies: names of input files that are copies of others. The notes say in how many rows the expected output
+            differs from that of the input without them.
 
     Raises VerificationError if no verdict is possible: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -104,6 +107,7 @@ def verify(
         given = spec.source.read_back(spec, run)
         facts = _facts(spec, position, given, first=first, starts=starts, ended=bounded_from is not None)
         expectation = oracle(given.inputs, facts)
+        changed = _changed_by(copies, oracle, given.inputs, facts, expectation) if copies else {}
     output = spec.sink.read(
         spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
     )
@@ -114,7 +118,7 @@ def verify(
         keys=expectation.key_columns,
         values=expectation.value_columns,
         records=expectation.counts.records,
-        notes={**_notes(expectation, output), "starts": [asdict(start) for start in facts.starts]},
+        notes={**_notes(expectation, output), **changed, "starts": [asdict(start) for start in facts.starts]},
         problems=(
             *_stale_entries(facts, output),  # a cause goes before what it causes
             *expectation.problems,
@@ -246,6 +250,20 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
         "orphan_files": len(output.orphans),
         "orphan_samples": list(output.orphans[:_ORPHANS]),
     }
+
+
+def _changed_by(
+    copies: Collection[str], oracle: Oracle, inputs: Sequence[Path], facts: RunFacts, expectation: Expectation
+) -> dict[str, object]:
+    """What the copies change in the expected output, as notes."""
+
+    def kept(files: Sequence[Path]) -> tuple[Path, ...]:
+        return tuple(file for file in files if file.name not in copies)
+
+    without = replace(facts, files={batch: kept(files) for batch, files in facts.files.items()})
+    plain, whole = oracle(kept(inputs), without).rows, expectation.rows
+    differ = sum(plain.get(key) != whole.get(key) for key in plain.keys() | whole.keys())
+    return {CHANGED_BY_COPIES: differ, "rows_without_copies": len(plain)}
 
 
 def _whole(value: object) -> int:

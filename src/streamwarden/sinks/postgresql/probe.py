@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
-from streamwarden.drills.ports import Arrivals
+from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
 
 
 @contextmanager
@@ -41,6 +42,20 @@ def newest(spec: StreamSpec) -> int | None:
 
 
 @contextmanager
+def hold(spec: StreamSpec) -> Iterator[HeldTable]:
+    """Lock the stream's table until the end of the block, or of this session."""
+    from psycopg import sql
+
+    from streamwarden.adapters.postgresql.table import split
+
+    schema, name = split(spec.sink.table or "")
+    relation = sql.Identifier(schema, name) if schema else sql.Identifier(name)
+    with _session(spec) as session, session.transaction():
+        session.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(relation))
+        yield _Held(session, relation, spec.name)
+
+
+@contextmanager
 def _session(spec: StreamSpec) -> Iterator[psycopg.Connection[Any]]:
     import psycopg
 
@@ -56,6 +71,32 @@ def _session(spec: StreamSpec) -> Iterator[psycopg.Connection[Any]]:
         raise DrillError(
             explained.observed, expected=explained.expected, where=explained.where, next_step=explained.next_step
         ) from error
+
+
+class _Held:
+    """The lock of a session on a table, and the sessions of a stream's drivers that wait for it."""
+
+    def __init__(self, session: psycopg.Connection[Any], relation: sql.Identifier, stream: str) -> None:
+        self._session = session
+        self._relation = relation.as_string(session)
+        self._stream = stream
+
+    def waiting(self) -> Sequence[int]:
+        self._session.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees the sessions of its first look
+        rows = self._session.execute(
+            "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
+            " WHERE relation = %s::regclass AND NOT granted AND application_name = %s",
+            (self._relation, self._stream[:63]),
+        )
+        return [pid for (pid,) in rows]
+
+    def is_held(self) -> bool:
+        row = self._session.execute(
+            "SELECT count(*) FROM pg_locks WHERE relation = %s::regclass AND granted AND pid = pg_backend_pid()"
+            " AND mode = 'AccessExclusiveLock'",
+            (self._relation,),
+        ).fetchone()
+        return row is not None and row[0] > 0
 
 
 class _Notes:

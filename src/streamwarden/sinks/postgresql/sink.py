@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from streamwarden.drills.ports import Arrivals
+from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.problems import Problem, show
@@ -125,6 +125,11 @@ class PostgresqlSink(Sink):
         from streamwarden.sinks.postgresql import probe
 
         return probe.listen(spec)
+
+    def hold(self, spec: StreamSpec) -> AbstractContextManager[HeldTable]:
+        from streamwarden.sinks.postgresql import probe
+
+        return probe.hold(spec)
 
     def newest(self, spec: StreamSpec) -> int | None:
         from streamwarden.sinks.postgresql import probe
