@@ -166,6 +166,10 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert (books["emitted"], books["open"], books["dropped"]) == (story.sent, 0, 0)
 
 
+def test_an_unbroken_twin_has_the_same_timers(story: Story, tmp_path: Path) -> None:
+    assert_the_twin_agrees(story.spec, tmp_path / "twins", of="device_heartbeats")
+
+
 def test_each_reading_was_told_once_and_each_session_ended_once(story: Story) -> None:
     """The law of conservation: it needs neither times nor the oracle."""
     told = sorted(rows(story.spec), key=lambda row: (row["at"], row["kind"] == "END"))
@@ -275,8 +279,10 @@ def test_by_event_time_a_kill_in_mid_batch_changes_no_row(timed: Survivors) -> N
     assert books["open"] > 0
 
 
-def test_an_unbroken_twin_has_the_same_timers(timed: Survivors, tmp_path: Path) -> None:
-    assert assert_the_twin_agrees(timed.specs[Backend.ROCKSDB], tmp_path / "twins").outcome.expected > 50
+def test_by_event_time_an_unbroken_twin_has_the_same_timers(timed: Survivors, tmp_path: Path) -> None:
+    spec = timed.specs[Backend.ROCKSDB]
+    twin = assert_the_twin_agrees(spec, tmp_path / "twins", of="device_heartbeats_event_time")
+    assert twin.outcome.expected > 50
 
 
 def test_late_readings_are_dropped_and_counted_by_spark(timed: Survivors) -> None:

@@ -19,6 +19,7 @@ from streamwarden.stream import Backend
 from support.drivers import project
 from support.forged_output import copied
 from support.job_runs import Survivors, forged, passed, publish, stream, survive_on_both
+from support.twins import assert_the_twin_agrees
 from support.verdicts import recorded, verify
 
 pytestmark = pytest.mark.spark
@@ -81,6 +82,10 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
     outcome = passed(runs.specs[backend])
     assert outcome.records == FILES * (EVENTS + 2) + len(BAD) + len(FUTURE) + 1 + 12
     assert outcome.expected > 10
+
+
+def test_an_unbroken_twin_writes_the_same_windows(runs: Survivors, tmp_path: Path) -> None:
+    assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], tmp_path / "twins", of="event_windows")
 
 
 @pytest.mark.parametrize("backend", Backend)

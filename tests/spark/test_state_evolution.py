@@ -30,6 +30,7 @@ from streamwarden.stream import Backend, Encoding, StreamSpec
 from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forged, passed, publish, stream
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -97,6 +98,16 @@ def test_the_history_of_both_versions_is_the_oracles(story: Story) -> None:
     outcome = passed(story.spec)
     assert outcome.records == FILES * EACH + len(BAD) + 2
     assert {row["version"] for row in rows(story.spec)} == {1, 2}
+
+
+def test_an_unbroken_twin_of_version_2_goes_on_from_version_1_with_the_same_accounts(
+    story: Story, tmp_path: Path
+) -> None:
+    kept = story.after_version_1
+    sink = replace(story.spec.sink, path=str(kept / "output"))
+    version_1 = replace(story.spec, checkpoint=str(kept / "checkpoint"), sink=sink)
+    twin = assert_the_twin_agrees(story.spec, tmp_path / "twins", of="state_evolution", after=version_1)
+    assert (twin.first, twin.last) == (story.cut[0], newest(story.spec.checkpoint, "commits"))
 
 
 def test_version_2_began_with_the_batch_that_version_1_was_killed_in(story: Story) -> None:

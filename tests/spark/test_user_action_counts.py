@@ -27,6 +27,7 @@ from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.job_runs import passed
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -146,6 +147,10 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert isinstance(books, dict)
     assert (books["records"], books["malformed"]) == (story.sent + len(BAD), len(BAD))
     assert (books["emitted"], books["dropped"]) == (story.sent, 0)
+
+
+def test_an_unbroken_twin_has_the_same_timeouts(story: Story, tmp_path: Path) -> None:
+    assert_the_twin_agrees(story.spec, tmp_path / "twins", of="user_action_counts")
 
 
 def test_what_was_told_adds_up_to_what_was_published(story: Story) -> None:

@@ -27,6 +27,7 @@ from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.job_runs import passed
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -147,6 +148,10 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert isinstance(books, dict)
     assert (books["records"], books["malformed"]) == (len(story.sent) + len(BAD), len(BAD))
     assert (books["emitted"], books["open"], books["dropped"]) == (len(story.sent), 0, 0)
+
+
+def test_an_unbroken_twin_has_the_same_timeouts(story: Story, tmp_path: Path) -> None:
+    assert_the_twin_agrees(story.spec, tmp_path / "twins", of="user_sessions")
 
 
 def test_each_event_came_out_in_one_session(story: Story) -> None:
