@@ -28,7 +28,7 @@ from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec
+from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.job_runs import REPOSITORY, Survivors, forged, passed, survive
@@ -51,7 +51,10 @@ BAD = (
     "[1]",
 )
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
-"""Batches come several a second here, and the oracle needs the time of each."""
+"""The oracle needs the time of each batch."""
+
+EVERY = TriggerSpec(processing_time=2.0)
+"""The twin executes every batch again, the silent ones too."""
 
 
 # By the clock
@@ -62,6 +65,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
         "job": str(JOB),
         "args": ("heartbeat=2s", "inactive=12s"),
         "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
+        "trigger": EVERY,
         "state": StateSpec(shuffle_partitions=1, ttl=4.0),
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }

@@ -24,6 +24,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.twins import making
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend, Encoding, StreamSpec
@@ -62,12 +63,13 @@ def lines() -> list[list[str]]:
 
 @dataclass
 class Story:
-    """`cut`: the batches in which versions 1 and 2 were killed."""
+    """`cut`: the batches in which versions 1 and 2 were killed; `twins`: begin with what version 1 left."""
 
     made: Project
     spec: StreamSpec
     cut: tuple[int, int]
     after_version_1: Path
+    twins: Path
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +85,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         kept = made.root / "after_version_1"
         shutil.copytree(version_2.checkpoint, kept / "checkpoint")
         shutil.copytree(str(version_2.sink.path), kept / "output")
+        twins = made.root / "twins"
+        making.keep_start(version_2, twins)
         second = kill_in_mid_batch(made, version_2, after=first + 1)
         end = made.await_end(made.start(version_2))
         assert end.kind is ExitKind.COMPLETED, end
-        yield Story(made, version_2, (first, second), kept)
+        yield Story(made, version_2, (first, second), kept, twins)
 
 
 def rows(spec: StreamSpec) -> list[dict[str, Any]]:
@@ -100,13 +104,8 @@ def test_the_history_of_both_versions_is_the_oracles(story: Story) -> None:
     assert {row["version"] for row in rows(story.spec)} == {1, 2}
 
 
-def test_an_unbroken_twin_of_version_2_goes_on_from_version_1_with_the_same_accounts(
-    story: Story, tmp_path: Path
-) -> None:
-    kept = story.after_version_1
-    sink = replace(story.spec.sink, path=str(kept / "output"))
-    version_1 = replace(story.spec, checkpoint=str(kept / "checkpoint"), sink=sink)
-    twin = assert_the_twin_agrees(story.spec, tmp_path / "twins", of="state_evolution", after=version_1)
+def test_an_unbroken_twin_of_version_2_goes_on_from_version_1_with_the_same_accounts(story: Story) -> None:
+    twin = assert_the_twin_agrees(story.spec, story.twins, of="state_evolution", after=story.cut[0] - 1)
     assert (twin.first, twin.last) == (story.cut[0], newest(story.spec.checkpoint, "commits"))
 
 

@@ -45,7 +45,10 @@ BAD = (
 )
 GOOD_THOUGH_ODD = '{"id":"web:1","data":"no word of an end"}', '{"id":"web:1","data":"null","is_last":null,"new":1}'
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
-"""Batches come several a second here, and the oracle needs the time of each."""
+"""The oracle needs the time of each batch."""
+
+EVERY = TriggerSpec(processing_time=2.0)
+"""The twin executes every batch again, the silent ones too."""
 
 
 def stream(made: Project, **changes: Any) -> StreamSpec:
@@ -53,6 +56,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
         "job": str(JOB),
         "args": ("web=20s", "kiosk=2s", "*=1s"),
         "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
+        "trigger": EVERY,
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }
     return made.spec("user_sessions", "", **{**settings, **changes})

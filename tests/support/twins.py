@@ -8,41 +8,39 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import OracleKind, VerificationSpec
 from streamwarden.drills.ports import ForkView
 from streamwarden.drills.twin import TwinReport
-from streamwarden.services.twins import making
+from streamwarden.services.twins.scripts import ScriptWitness
 from streamwarden.services.twins.witness import Witness
 from streamwarden.stream import StreamSpec
-from support.mid_batch import newest
 from support.verdicts import recorded
 
 
-def compared_with_twin(spec: StreamSpec, home: Path, *, after: StreamSpec | None = None) -> TwinReport:
+def compared_with_twin(spec: StreamSpec, home: Path, *, after: int | None = None) -> TwinReport:
     """The comparison of a run that has ended, by its twin alone.
 
     Args:
         home: folder of the twins.
-        after: the run as it was when it had committed a batch: the twin goes on from there. None: it begins with an
-            empty checkpoint.
+        after: the batch after which `making.keep_start` kept the run in `home`: the twin goes on from there. None: it
+            begins with an empty checkpoint, as that of a script always does.
     """
-    batch = None if after is None else newest(after.checkpoint, "commits")
-    if after is not None:
-        making.keep_start(after, home)
     run = ForkView(
         stream=spec.name,
         origin=spec.name,
         checkpoint=spec.checkpoint,
         output=spec.sink.place,
-        batch=batch,
+        batch=after,
         unseen=0,
         batches_left=None,
         input_digest="",
         oracles=(OracleKind.TWIN,),
         spec=spec,
     )
-    starts, first = recorded(spec.name), 0 if batch is None else batch + 1
+    if spec.fork is not None:
+        return ScriptWitness(run, home, VerificationSpec(), within=300.0).report()
+    starts, first = recorded(spec.name), 0 if after is None else after + 1
     return Witness(run, home, VerificationSpec(), starts=starts, first=first, within=300.0).report()
 
 
-def assert_the_twin_agrees(spec: StreamSpec, home: Path, *, of: str, after: StreamSpec | None = None) -> TwinReport:
+def assert_the_twin_agrees(spec: StreamSpec, home: Path, *, of: str, after: int | None = None) -> TwinReport:
     """The run, which was killed, wrote what its twin writes, and something at all.
 
     Args:
