@@ -2,10 +2,12 @@
 
 Both sides are folders of Parquet files with a manifest, as Spark's file sink writes them, with the same rows in another
 order: a key of text and an instant, another instant and two whole numbers. Each round is a process of its own that
-reads both sides, reconciles them by key, and lets Great Expectations judge. With `--deviations` so many rows of the
-actual side are lost, duplicated, unexpected and wrong. `--engines` joins the same rows by DuckDB and by pyarrow alone.
+reads both sides, finds out that the key identifies a row, reconciles them by key as a drill with a twin does, and lets
+Great Expectations judge. With `--deviations` so many rows of the actual side are lost, duplicated, unexpected and
+wrong. `--engines` joins the same rows by DuckDB and by pyarrow alone. `--topic` makes rows of as many records of a
+topic, each hundredth of them written twice, without a broker.
 
-    python benchmarks/verification/run.py [--rows 10000000] [--rounds 3] [--deviations 0] [--engines]
+    python benchmarks/verification/run.py [--rows 10000000] [--rounds 3] [--deviations 0] [--engines | --topic]
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +48,15 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--deviations", type=int, default=0, help="rows of each kind")
     options.add_argument("--engines", action="store_true", help="compare DuckDB's join with pyarrow's")
+    options.add_argument("--topic", action="store_true", help="make rows of the records of a topic")
     options.add_argument("--measure", help=argparse.SUPPRESS)
     options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.measure:
         print(json.dumps(MEASURES[given.measure](given.folder)))
+        return 0
+    if given.topic:
+        print(records(given.rows))
         return 0
     with tempfile.TemporaryDirectory(prefix="verification-") as scratch:
         folder = Path(scratch)
@@ -112,15 +119,40 @@ def table(ids: npt.NDArray[np.int64], rows: int, wrong: set[int]) -> pa.Table:
 
 def verify(folder: Path) -> dict[str, Any]:
     """Seconds, CPU seconds and peak memory after each step, and what was found."""
+    from streamwarden.services.twins.comparing import compare
+    from streamwarden.services.twins.keys import find_key
     from streamwarden.services.verifying.expectations import judge
-    from streamwarden.services.verifying.outputs import compare_outputs
 
     result: dict[str, Any] = {}
     sides = timed(STEPS[0], result, lambda: [read_output(folder / name) for name in ("expected", "actual")])
-    outcome = timed(STEPS[1], result, lambda: compare_outputs(*sides, key=KEY, records=1))
+    outcome = timed(
+        STEPS[1],
+        result,
+        lambda: compare(sides[0], sides[1], find_key(KEY, (), "", sides[0]), records=1, tolerances={}),
+    )
     judged = timed(STEPS[2], result, lambda: judge(replace(outcome, records=1)))
     counts = {kind: getattr(outcome, kind) for kind in ("lost", "duplicated", "unexpected", "wrong")}
     return {**result, "found": {**counts, "accepted": judged.success}}
+
+
+def records(rows: int) -> dict[str, Any]:
+    """Seconds, CPU seconds and peak memory of making rows of so many records, and what was found."""
+    from streamwarden.sinks.kafka.delivery import delivered
+    from streamwarden.verification.events import CommittedRecords, Event, event_id
+
+    def written() -> Iterator[Event]:
+        for number in range(rows):
+            key = b'{"key":"origin%d","window_start":"2013-01-01T00:00:00.000000Z"}' % number
+            value = key[:-1] + b',"flights":%d,"delay":%d}' % (number % 97, number % 1013)
+            event = Event(key, value, event_id(key, value), "query", number * FILES // rows)
+            yield event
+            if number % 100 == 0:
+                yield event
+
+    result: dict[str, Any] = {}
+    like = {"window_start": datetime.now(UTC)}
+    output = timed("records", result, lambda: delivered(written(), CommittedRecords("query", FILES), like))
+    return {**result, "rows": output.count, "repeated": output.repeated, "problems": output.problems}
 
 
 def timed(name: str, into: dict[str, Any], action: Callable[[], Any]) -> Any:

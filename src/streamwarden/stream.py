@@ -425,12 +425,14 @@ class ScriptFork:
         output: folder of this host that gets a folder for each query.
         queries: the declared queries of the stream, with their own checkpoints.
         batches: about how many batches the input of each source is cut into; None: as the script cuts it.
+        connectors: names of the connectors that the stream needs, as its file declares its source and its sink.
     """
 
     output: str
     queries: dict[str, str | None] = field(default_factory=dict)
     foreach_batch: ForeachBatch = ForeachBatch.CAPTURE
     batches: int | None = None
+    connectors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

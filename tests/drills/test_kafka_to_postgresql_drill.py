@@ -21,6 +21,7 @@ from support.kafka_broker import Broker, broker
 from support.postgres_server import running
 from support.sink_tables import Base
 from support.spark_cluster import Cluster, cluster
+from support.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
 
@@ -62,9 +63,10 @@ def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
     tmp_path: Path, kafka: Broker, base: Base
 ) -> None:
     fault = FaultKind.KILL_AFTER_DATABASE_COMMIT
-    with drill_project(tmp_path, inputs=tmp_path, fault=fault, attempts=3, **STREAM) as workspace:
+    with drill_project(tmp_path, inputs=tmp_path, fault=fault, attempts=3, oracle="auto", **STREAM) as workspace:
         run = run_drill(workspace)
     assert_exactly_once(run)
+    assert_both_agree(run, of="departures_to_warehouse")
     proof = run.facts["fault"]
     assert proof["evidence"]["signal"] == signal.SIGKILL
     assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1

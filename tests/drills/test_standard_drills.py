@@ -20,6 +20,7 @@ from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome
 from support.drill_project import drill_project, run_drill
+from support.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
 
@@ -54,9 +55,10 @@ def assert_exactly_once(run: DrillRun) -> None:
 
 
 def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, flights: Path) -> None:
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, oracle="auto") as workspace:
         run = run_drill(workspace)
         assert_exactly_once(run)
+        assert_both_agree(run, of="flight_departures")
         proof = run.facts["fault"]
         assert proof["evidence"]["signal"] == signal.SIGKILL
         assert proof["planned"] == proof["committed"] + 1

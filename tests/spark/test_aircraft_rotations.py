@@ -18,6 +18,7 @@ from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, survive_on_both
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -89,6 +90,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
 def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
     outcome = passed(runs.specs[backend])
     assert outcome.expected > 10
+
+
+def test_an_unbroken_twin_writes_the_same_rotations(runs: Survivors, tmp_path: Path) -> None:
+    assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], tmp_path / "twins", of="aircraft_rotations")
 
 
 @pytest.mark.parametrize("backend", Backend)

@@ -6,19 +6,29 @@ the last two files hold events that come too late, beside some that are late and
 
 import json
 import random
-from collections.abc import Iterator
-from dataclasses import replace
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.uris import to_path
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.twins.comparing import compare
+from streamwarden.services.twins.keys import RowKey
 from streamwarden.services.verifying.verification import read_facts
-from streamwarden.stream import Backend
+from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.output import Output
+from streamwarden.stream import Backend, StreamSpec
+from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import project
-from support.forged_output import copied
+from support.forged_output import Rows, copied, rewrite
 from support.job_runs import Survivors, forged, passed, publish, stream, survive_on_both
+from support.twins import assert_the_twin_agrees, compared_with_twin
 from support.verdicts import recorded, verify
 
 pytestmark = pytest.mark.spark
@@ -44,6 +54,61 @@ FUTURE = (
     '{"event_time":"2023-11-14T23:13:24.000Z","user_id":1,"action":"an hour and a second after the file"}',
     '{"event_time":1699952700000,"user_id":1,"action":"milliseconds, which Spark takes for seconds"}',
 )
+
+
+@dataclass
+class Twin:
+    """What the twin of the run wrote, and the key by which rows are compared with it."""
+
+    key: RowKey
+    output: Path
+
+    def compared(self, output: Output) -> Reconciliation:
+        return compare(read_output(self.output), output, self.key, records=FILES * EVENTS, tolerances={})
+
+
+Counts = tuple[int, int, int, int]
+"""Lost, duplicated, unexpected and wrong rows."""
+
+
+def drops_a_row(spec: StreamSpec) -> Counts:
+    rewrite(spec, lambda rows: rows[1:])
+    return 1, 0, 0, 0
+
+
+def writes_a_batch_twice(spec: StreamSpec) -> Counts:
+    """One that is not in a compact entry of the manifest yet."""
+    log = Path(str(spec.sink.path)) / SINK_LOG
+    compacted = max((int(each.stem) for each in log.glob("*.compact") if each.stem.isdigit()), default=-1)
+    entries = {
+        entry: sum(pq.read_metadata(to_path(json.loads(line)["path"])).num_rows for line in lines[1:])
+        for entry in log.iterdir()
+        if entry.name.isdigit() and int(entry.name) > compacted and (lines := entry.read_text().splitlines())
+    }
+    entry = max(entries, key=lambda each: entries[each])
+    assert entries[entry] > 0
+    lines = entry.read_text().splitlines()
+    entry.write_text("\n".join([*lines, *lines[1:]]))
+    return 0, entries[entry], 0, 0
+
+
+def swaps_two_keys(spec: StreamSpec) -> Counts:
+    """Every total over the rows stays as it is."""
+
+    def swapped(rows: Rows) -> Rows:
+        one, other = rows[0], next(row for row in rows if row["actions"] != rows[0]["actions"])
+        mine, its = ({key: row[key] for key in ("window_start", "window_end", "user_id")} for row in (one, other))
+        return [{**one, **its}, {**other, **mine}, *(row for row in rows if row not in (one, other))]
+
+    rewrite(spec, swapped)
+    return 0, 0, 0, 2
+
+
+def puts_a_duplicate_in_place_of_a_row(spec: StreamSpec) -> Counts:
+    rewrite(spec, lambda rows: [rows[0], rows[0], *rows[2:]])
+    return 1, 1, 0, 0
+
+
 SECONDS = '{"event_time":1699952700,"user_id":1,"action":"a number is taken for seconds"}'
 
 
@@ -81,6 +146,58 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
     outcome = passed(runs.specs[backend])
     assert outcome.records == FILES * (EVENTS + 2) + len(BAD) + len(FUTURE) + 1 + 12
     assert outcome.expected > 10
+
+
+@pytest.fixture(scope="module")
+def twin(runs: Survivors, tmp_path_factory: pytest.TempPathFactory) -> Twin:
+    home = tmp_path_factory.mktemp("twin") / "twins"
+    report = assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], home, of="event_windows")
+    return Twin(RowKey(report.key, report.key_from), home / "1" / "output")
+
+
+def test_an_unbroken_twin_writes_the_same_windows(twin: Twin) -> None:
+    assert twin.key.columns == ("window_start", "user_id")
+
+
+@pytest.mark.parametrize(
+    "forge", [drops_a_row, writes_a_batch_twice, swaps_two_keys, puts_a_duplicate_in_place_of_a_row]
+)
+def test_what_a_broken_sink_would_have_written_deviates_from_the_twin(
+    runs: Survivors, twin: Twin, tmp_path: Path, forge: Callable[[StreamSpec], Counts]
+) -> None:
+    copy = copied(runs.specs[Backend.ROCKSDB], tmp_path)
+    expected = forge(copy)
+    found = twin.compared(read_output(Path(str(copy.sink.path))))
+    assert (found.lost, found.duplicated, found.unexpected, found.wrong) == expected
+
+
+def test_a_reader_that_ignores_the_manifest_reads_what_the_twin_does_not_have(
+    runs: Survivors, twin: Twin, tmp_path: Path
+) -> None:
+    """A kill between the data and the manifest leaves files that no entry names; the batch writes its rows again."""
+    output = Path(str(runs.specs[Backend.ROCKSDB].sink.path))
+    (tmp_path / "globbed").mkdir()
+    manifest = read_output(output).manifest
+    assert manifest is not None
+    for file in manifest.files:
+        shutil.copy(to_path(file), tmp_path / "globbed")
+    fullest = max((tmp_path / "globbed").iterdir(), key=lambda file: file.stat().st_size)
+    shutil.copy(fullest, tmp_path / "globbed" / "part-of-the-cut-batch.parquet")
+    found = twin.compared(read_output(tmp_path / "globbed"))
+    assert (found.lost, found.unexpected, found.wrong) == (0, 0, 0)
+    assert found.duplicated > 1
+
+
+def test_a_twin_that_executed_fewer_batches_than_the_run_agrees_with_no_run(
+    runs: Survivors, twin: Twin, tmp_path: Path
+) -> None:
+    short = Twin(twin.key, shutil.copytree(twin.output, tmp_path / "short"))
+    for entry in (short.output / SINK_LOG).iterdir():
+        if not entry.name.isdigit() or int(entry.name) > FILES // 2:
+            entry.unlink()
+    found = short.compared(read_output(Path(str(runs.specs[Backend.ROCKSDB].sink.path))))
+    assert (found.lost, found.duplicated, found.wrong) == (0, 0, 0)
+    assert found.unexpected > 1
 
 
 @pytest.mark.parametrize("backend", Backend)
@@ -159,6 +276,9 @@ def test_after_a_rewind_the_right_rows_are_right_and_the_skipped_batches_are_nam
     never = "which the checkpoint had not planned"
     assert f"started, the sink's manifest had the batches {kept + 1} to {FILES - 1}, {never}" in outcome.problems[0]
     assert f"now, the sink's manifest had batch {FILES}, {never}" in outcome.problems[1]
+    twin = compared_with_twin(rewound, tmp_path / "twins").outcome
+    assert not twin.exactly_once
+    assert any(f"manifest had the batches {kept + 1} to {FILES - 1}, {never}" in each for each in twin.problems)
 
 
 def test_without_a_quarantine_an_event_of_the_future_ends_the_driver(runs: Survivors) -> None:

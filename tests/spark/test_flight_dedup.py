@@ -22,6 +22,7 @@ from streamwarden.stream import Backend, HealthSpec
 from support import health_windows
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, survive_on_both
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -94,6 +95,10 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
     assert outcome.notes["repeats"] == FILES * 10 + (FILES - 1) * 10
 
 
+def test_an_unbroken_twin_writes_the_same_flights(runs: Survivors, tmp_path: Path) -> None:
+    assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], tmp_path / "twins", of="flight_dedup")
+
+
 @pytest.mark.parametrize("backend", Backend)
 def test_late_flights_and_repeats_are_counted(runs: Survivors, backend: Backend) -> None:
     second_life = [each for each in runs.reports(backend) if each.operators and each.batch_id >= 12]
@@ -107,6 +112,10 @@ def test_what_is_no_flight_is_counted_and_kept_aside(runs: Survivors, backend: B
     assert isinstance(books, dict)
     assert books["malformed"] == len(BAD) + 1
     assert len(runs.quarantined(backend)) == len(BAD) + 1
+
+
+def test_an_unbroken_twin_of_the_bad_example_writes_the_same_flights(unbounded: Survivors, tmp_path: Path) -> None:
+    assert_the_twin_agrees(unbounded.specs[Backend.ROCKSDB], tmp_path / "twins", of="flight_dedup_unbounded")
 
 
 @pytest.mark.parametrize("backend", Backend)

@@ -107,7 +107,7 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
 
 @pytest.mark.parametrize("backend", OUTER)
 def test_an_unbroken_twin_joins_the_same_rows(runs: Survivors, backend: Backend, tmp_path: Path) -> None:
-    twin = assert_the_twin_agrees(runs.specs[backend], tmp_path / "twins")
+    twin = assert_the_twin_agrees(runs.specs[backend], tmp_path / "twins", of="flight_weather")
     assert twin.outcome.expected > FILES * FLIGHTS / 2
 
 

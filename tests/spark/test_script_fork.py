@@ -10,11 +10,15 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from streamwarden.adapters.connections import variable
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.scripts import fork_queries
+from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import ForeachBatch, ScriptFork, SinkSpec, SourceSpec, StreamSpec
 from support.drivers import Project, project
+from support.kafka_broker import broker
+from support.twins import compared_with_twin
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -104,3 +108,42 @@ def test_a_function_that_runs_writes_below_the_fork_and_everything_else_is_refus
     assert Counter(ids(output)) == Counter(parquet.read_table(own)["id"].to_pylist()) == Counter(range(80))
     assert Counter(ids(Path(str(table.output)))) == Counter(range(80))
     assert console.output is None
+
+
+FROM_TOPIC_TO_TOPIC = """
+import sys
+
+from pyspark.sql import SparkSession
+
+broker = {"kafka.bootstrap.servers": sys.argv[1]}
+spark = SparkSession.builder.getOrCreate()
+clicks = spark.readStream.format("kafka").options(**broker).option("subscribe", "clicks").load()
+(
+    clicks.selectExpr("key", "value").writeStream.queryName("copy").format("kafka").options(**broker)
+    .option("topic", "copies").option("checkpointLocation", "checkpoints/copy").start()
+)
+spark.streams.awaitAnyTermination()
+"""
+"""It begins with the newest record, as Spark does, and has no limit."""
+
+
+def test_a_topic_is_read_in_batches_from_its_beginning_and_none_is_written(world: Project) -> None:
+    with broker() as kafka, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variable("events"), kafka.connection)
+        kafka.create("clicks", partitions=2)
+        kafka.create("copies")
+        kafka.produce("clicks", [f"click {number}" for number in range(60)], partitions=(0, 1))
+        source = KafkaSource(connection="events", topic="clicks")
+        spec = replace(stream(world), job=str(world.job("copy", FROM_TOPIC_TO_TOPIC)), args=(kafka.servers,))
+        made = fork(replace(spec, source=source), into=world.root / "fork", rewind="all")
+        forked = replace(made.spec, fork=replace(made.spec.fork or ScriptFork(output=""), batches=3))
+        driver_id = world.start(forked)
+        end = world.await_end(driver_id)
+        assert end.kind is ExitKind.COMPLETED, (end, world.log(driver_id))
+        (query,) = fork_queries(forked)
+        captured = Path(str(query.output))
+        assert sorted(each.name for each in captured.glob("batch_id=*")) == [f"batch_id={batch}" for batch in range(3)]
+        assert kafka.ends("copies", 1) == [0]
+        twin = compared_with_twin(forked, world.root / "twins")
+    assert twin.outcome.exactly_once, twin.outcome.to_dict()
+    assert (twin.outcome.expected, twin.outcome.records, twin.last) == (60, 60, 2)

@@ -24,12 +24,14 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.twins import making
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.stream import Backend, Encoding, StreamSpec
 from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forged, passed, publish, stream
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -61,12 +63,13 @@ def lines() -> list[list[str]]:
 
 @dataclass
 class Story:
-    """`cut`: the batches in which versions 1 and 2 were killed."""
+    """`cut`: the batches in which versions 1 and 2 were killed; `twins`: begin with what version 1 left."""
 
     made: Project
     spec: StreamSpec
     cut: tuple[int, int]
     after_version_1: Path
+    twins: Path
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +85,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         kept = made.root / "after_version_1"
         shutil.copytree(version_2.checkpoint, kept / "checkpoint")
         shutil.copytree(str(version_2.sink.path), kept / "output")
+        twins = made.root / "twins"
+        making.keep_start(version_2, twins)
         second = kill_in_mid_batch(made, version_2, after=first + 1)
         end = made.await_end(made.start(version_2))
         assert end.kind is ExitKind.COMPLETED, end
-        yield Story(made, version_2, (first, second), kept)
+        yield Story(made, version_2, (first, second), kept, twins)
 
 
 def rows(spec: StreamSpec) -> list[dict[str, Any]]:
@@ -97,6 +102,11 @@ def test_the_history_of_both_versions_is_the_oracles(story: Story) -> None:
     outcome = passed(story.spec)
     assert outcome.records == FILES * EACH + len(BAD) + 2
     assert {row["version"] for row in rows(story.spec)} == {1, 2}
+
+
+def test_an_unbroken_twin_of_version_2_goes_on_from_version_1_with_the_same_accounts(story: Story) -> None:
+    twin = assert_the_twin_agrees(story.spec, story.twins, of="state_evolution", after=story.cut[0] - 1)
+    assert (twin.first, twin.last) == (story.cut[0], newest(story.spec.checkpoint, "commits"))
 
 
 def test_version_2_began_with_the_batch_that_version_1_was_killed_in(story: Story) -> None:

@@ -27,6 +27,7 @@ from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.job_runs import passed
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -44,7 +45,10 @@ BAD = (
     '{"user_id":4294967296,"action":"a"}',
 )
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
-"""Batches come several a second here, and the oracle needs the time of each."""
+"""The oracle needs the time of each batch."""
+
+EVERY = TriggerSpec(processing_time=2.0)
+"""The twin executes every batch again, the silent ones too."""
 
 Told = list[dict[str, Any]]
 
@@ -54,6 +58,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
         "job": str(JOB),
         "args": ("timeout=15s",),
         "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
+        "trigger": EVERY,
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }
     return made.spec("user_action_counts", "", **{**settings, **changes})
@@ -146,6 +151,10 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert isinstance(books, dict)
     assert (books["records"], books["malformed"]) == (story.sent + len(BAD), len(BAD))
     assert (books["emitted"], books["dropped"]) == (story.sent, 0)
+
+
+def test_an_unbroken_twin_has_the_same_timeouts(story: Story, tmp_path: Path) -> None:
+    assert_the_twin_agrees(story.spec, tmp_path / "twins", of="user_action_counts")
 
 
 def test_what_was_told_adds_up_to_what_was_published(story: Story) -> None:

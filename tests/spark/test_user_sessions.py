@@ -27,6 +27,7 @@ from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.job_runs import passed
 from support.mid_batch import kill_in_mid_batch, newest
+from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
 pytestmark = pytest.mark.spark
@@ -44,7 +45,10 @@ BAD = (
 )
 GOOD_THOUGH_ODD = '{"id":"web:1","data":"no word of an end"}', '{"id":"web:1","data":"null","is_last":null,"new":1}'
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
-"""Batches come several a second here, and the oracle needs the time of each."""
+"""The oracle needs the time of each batch."""
+
+EVERY = TriggerSpec(processing_time=2.0)
+"""The twin executes every batch again, the silent ones too."""
 
 
 def stream(made: Project, **changes: Any) -> StreamSpec:
@@ -52,6 +56,7 @@ def stream(made: Project, **changes: Any) -> StreamSpec:
         "job": str(JOB),
         "args": ("web=20s", "kiosk=2s", "*=1s"),
         "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
+        "trigger": EVERY,
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
     }
     return made.spec("user_sessions", "", **{**settings, **changes})
@@ -147,6 +152,10 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert isinstance(books, dict)
     assert (books["records"], books["malformed"]) == (len(story.sent) + len(BAD), len(BAD))
     assert (books["emitted"], books["open"], books["dropped"]) == (len(story.sent), 0, 0)
+
+
+def test_an_unbroken_twin_has_the_same_timeouts(story: Story, tmp_path: Path) -> None:
+    assert_the_twin_agrees(story.spec, tmp_path / "twins", of="user_sessions")
 
 
 def test_each_event_came_out_in_one_session(story: Story) -> None:

@@ -24,10 +24,9 @@ another row when the batch ran again.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 EVENT_ID: Final = "streamwarden-event-id"
 BATCH: Final = "streamwarden-batch"
@@ -74,117 +73,71 @@ def event_id(key: bytes, value: bytes, batch: str | None = None) -> str:
     return hashlib.sha256(SEPARATOR.encode().join(parts)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """The records that one query delivered.
-
-    Args:
-        events: each once (unless repeats were requested), in the order of the topic.
-        repeated: number of records that a batch wrote again.
-        repeats: batch -> how many of its records are repeats.
-        foreign: records of other queries and other writers.
-        uncommitted: records of a batch that is not committed: it will run again.
-        problems: violations of the rules of the sink.
-    """
-
-    events: list[Event] = field(repr=False)
-    repeated: int = 0
-    repeats: Mapping[int, int] = field(default_factory=dict)
-    foreign: int = 0
-    uncommitted: int = 0
-    problems: tuple[str, ...] = ()
-
-
-def delivered(
-    events: Iterable[Event],
-    *,
-    query: str,
-    committed: int | None,
-    first: int = 0,
-    update: bool = False,
-    deduplicated: bool = True,
-) -> Delivery:
-    """The records of the query's committed batches from `first` on, in the order of `events`.
+@dataclass(slots=True)
+class CommittedRecords:
+    """Selects the records of one query's committed batches from `first` on, and counts the others.
 
     A record is a repeat if the same batch has already written its id. The same row from two batches is not a repeat and
     stays. In update mode the newest row of each key remains, as for a reader that replaces by key.
 
     Args:
-        deduplicated: False: as a reader sees it that ignores ids.
+        committed: the newest committed batch; None: no batch is committed.
+        foreign: records of other queries and other writers.
+        uncommitted: records of a batch that is not committed: it will run again.
+        misnamed: records whose id is not that of their contents.
     """
-    kept: list[Event] = []
-    seen: set[tuple[str | None, int]] = set()
-    repeats: Counter[int] = Counter()
-    foreign = uncommitted = misnamed = 0
-    last = -1 if committed is None else committed
-    for event in events:
-        if event.query != query or event.batch is None:
-            foreign += 1
-            continue
-        if event.batch > last:
-            uncommitted += 1
-            continue
-        if event.batch < first:
-            continue
-        if event.id != event_id(event.key, event.value, event.written_by if update else None):
-            misnamed += 1
-        if (event.id, event.batch) in seen:
-            repeats[event.batch] += 1
-            if deduplicated:
-                continue
-        seen.add((event.id, event.batch))
-        kept.append(event)
-    problems = []
-    if misnamed:
-        problems.append(f"{misnamed} records have an event id that is not that of their key and value")
-    if update and deduplicated:
-        kept, changed = _newest(kept)
-        if changed:
-            problems.append(f"{changed} rows differed when their batch ran again, or a key came twice in a batch")
-    return Delivery(
-        events=kept,
-        repeated=repeats.total(),
-        repeats=dict(sorted(repeats.items())),
-        foreign=foreign,
-        uncommitted=uncommitted,
-        problems=tuple(problems),
-    )
+
+    query: str
+    committed: int | None
+    first: int = 0
+    update: bool = False
+    foreign: int = 0
+    uncommitted: int = 0
+    misnamed: int = 0
+
+    REPEATS_ARE_ROWS: ClassVar[bool] = False
+
+    @property
+    def newest(self) -> bool:
+        """Whether the newest row of each key replaces the others."""
+        return self.update
+
+    def selects(self, event: Event) -> bool:
+        """Whether the record is one of these."""
+        if event.query != self.query or event.batch is None:
+            self.foreign += 1
+            return False
+        if self.committed is None or event.batch > self.committed:
+            self.uncommitted += 1
+            return False
+        if event.batch < self.first:
+            return False
+        self.misnamed += event.id != event_id(event.key, event.value, event.written_by if self.update else None)
+        return True
 
 
-def delivered_live(events: Iterable[Event], *, deduplicated: bool = True) -> Delivery:
-    """The records of a stream in real-time mode, in the order of `events`: the newest row of each key.
+@dataclass(slots=True)
+class LiveRecords:
+    """Selects the records of a stream in real-time mode, of which the newest row of each key remains.
 
     A record does not say which stream wrote it or whether its batch is committed. So no other program may write to the
     topic, and the stream must have been stopped at a boundary: what a killed driver wrote last, the next one writes
-    again.
+    again. A row with an id that was seen may therefore be the newest one of its key.
 
-    Args:
-        deduplicated: False: as a reader sees it that ignores ids and keys.
+    Args: see `CommittedRecords`.
     """
-    kept: list[Event] = []
-    seen: set[str] = set()
-    repeated = foreign = misnamed = 0
-    for event in events:
+
+    foreign: int = 0
+    uncommitted: int = 0
+    misnamed: int = 0
+
+    REPEATS_ARE_ROWS: ClassVar[bool] = True
+    newest: ClassVar[bool] = True
+
+    def selects(self, event: Event) -> bool:
+        """Whether the record is one of these."""
         if event.id is None or event.query is not None:
-            foreign += 1
-            continue
-        misnamed += event.id != event_id(event.key, event.value)
-        repeated += event.id in seen
-        seen.add(event.id)
-        kept.append(event)
-    problems = (f"{misnamed} records have an event id that is not that of their key and value",) if misnamed else ()
-    return Delivery(
-        events=_newest(kept)[0] if deduplicated else kept, repeated=repeated, foreign=foreign, problems=problems
-    )
-
-
-def _newest(events: Iterable[Event]) -> tuple[list[Event], int]:
-    """The newest row of each key, and how many rows of one batch contradict each other. A key is in one partition, so
-    its records are in the order of their batches."""
-    newest: dict[bytes, Event] = {}
-    changed = 0
-    for event in events:
-        before = newest.pop(event.key, None)
-        changed += before is not None and before.batch == event.batch
-        newest[event.key] = event
-    return list(newest.values()), changed
+            self.foreign += 1
+            return False
+        self.misnamed += event.id != event_id(event.key, event.value)
+        return True

@@ -9,6 +9,8 @@ import pytest
 from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.errors import ProcessError
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -63,6 +65,16 @@ def test_a_connector_that_the_stream_names_is_the_only_one(fetched: str, conf: d
 def test_a_stream_on_files_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert with_connector(stream(FilesSource(path="/in")), {}) == {}
+
+
+def test_the_fork_of_a_script_gets_those_of_its_stream_and_its_twin_too(fetched: str, tmp_path: Path) -> None:
+    """A fork declares no source: its driver redirects what the script names."""
+    job = tmp_path / "job.py"
+    job.write_text("spark.readStream.format('kafka').load().writeStream.format('parquet').start('out')\n")
+    forked = forked_spec(replace(stream(), job=str(job)), Places.under("/fork"))
+    twin = forked_spec(forked, Places.under("/twin"))
+    assert forked.source == twin.source == SourceSpec()
+    assert with_connector(forked, {}) == with_connector(twin, {}) == {"spark.jars": fetched}
 
 
 def test_jars_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,14 @@
 """Every test here has a fresh project and a command line on it."""
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters import processes
+from streamwarden.lifecycle.driver import ProcessIdentity
 from support.command_line import CommandLine
 from support.projects import Project
 
@@ -15,3 +20,16 @@ def cli(
     for name in ("STREAMWARDEN_PROJECT", "STREAMWARDEN_DATA", "STREAMWARDEN_STORE_URL", "STREAMWARDEN_NOTIFY_URLS"):
         monkeypatch.delenv(name, raising=False)
     return CommandLine(Project.make(tmp_path), capsys, migrated)
+
+
+@pytest.fixture
+def living() -> Iterator[ProcessIdentity]:
+    """Identity of a process that lives as long as the test."""
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    try:
+        identity = processes.identity(child.pid)
+        assert identity is not None
+        yield identity
+    finally:
+        child.kill()
+        child.wait()

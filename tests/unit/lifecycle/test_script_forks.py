@@ -180,9 +180,14 @@ def test_a_file_that_no_batch_has_planned_is_unread(queries: ForkQueries, tmp_pa
         append=True,
     )
     assert (query.inputs, query.whole) == (("/data/in a", "/data/filtered", "topic t"), ("/data/in a",))
-    log = Path(query.checkpoint) / "sources/0/0"
-    log.parent.mkdir(parents=True)
-    log.write_text('v1\n{"path":"file:///data/in%20a/1.json","timestamp":1,"batchId":0}')
+    for name, text in {
+        "sources/0/0": 'v1\n{"path":"file:///data/in%20a/1.json","timestamp":1,"batchId":0}',
+        "sources/1/0": 'v1\n{"t":{"0":0}}',  # where the topic began
+        "offsets/0": 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"logOffset":0}\n{"t":{"0":5}}',
+    }.items():
+        file = Path(query.checkpoint, name)
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
     there = {"/data/in a": ["1.json", "day=2/2.json"], "/data/filtered": ["3.json"]}
     assert unread(query, there) == ["/data/in a/day=2/2.json"]
     assert unread(query, {}) == []

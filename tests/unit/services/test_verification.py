@@ -207,6 +207,32 @@ def _rewritten(run: StreamSpec, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.read_table(part)), part)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import flight_departures",
+        "from flight_departures import build",
+        "from spark_jobs.flight_departures import build",
+        "from spark_jobs import flight_departures",
+        "from .. import flight_departures as job",
+        "def later():\n    import spark_jobs.flight_departures",
+    ],
+)
+def test_an_oracle_that_imports_its_job_gives_no_verdict(run: StreamSpec, line: str) -> None:
+    oracle = Path(run.job).parent / "oracles/flight_departures.py"
+    oracle.write_text(f"{oracle.read_text()}\n{line}\n")
+    with pytest.raises(VerificationError, match=r"the oracle imports the job: .*flight_departures"):
+        verify(run)
+
+
+def test_an_oracle_may_import_a_module_of_another_package_with_its_jobs_name(run: StreamSpec) -> None:
+    job = Path(run.job).with_name("tolerance.py")
+    oracle = Path(run.job).parent / "oracles/flight_departures.py"
+    text = oracle.read_text()
+    oracle.with_name("tolerance.py").write_text(f"{text}\nimport streamwarden.verification.tolerance\n")
+    assert verify(replace(run, job=str(job))).exactly_once
+
+
 def test_an_additional_column_deviates_where_the_oracle_declares_the_whole_set(run: StreamSpec) -> None:
     _rewritten(run, lambda table: table.append_column("uuid", pa.array([f"{n:x}" for n in range(4)])))
     outcome = verify(run)

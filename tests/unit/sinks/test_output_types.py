@@ -8,10 +8,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from streamwarden.sinks.kafka.output import output_of
+from streamwarden.sinks.kafka.delivery import delivered
 from streamwarden.sinks.output_types import arrow_type, json_types, postgresql_type
 from streamwarden.verification.column_types import parse_type
-from streamwarden.verification.events import Delivery, Event
+from streamwarden.verification.events import CommittedRecords, Event
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_a_tables_column_fits_the_types_that_the_sink_writes_into_it(
 
 def test_a_topics_columns_have_every_type_that_some_record_shows() -> None:
     values = ({"n": 1, "name": None}, {"n": 2.0, "name": "a", "salt": True})
-    events = [Event.of(b"k", json.dumps(value).encode(), {}) for value in values]
-    output = output_of(Delivery(events=events), {})
+    events = [Event(b"k", json.dumps(value).encode(), "id", "query", batch) for batch, value in enumerate(values)]
+    output = delivered(events, CommittedRecords("query", 1), {})
     assert {name: [kind.shown for kind in kinds] for name, kinds in output.types.items()} == {
         "n": ["a JSON number with a fraction", "a JSON number without a fraction"],
         "name": ["a JSON text"],

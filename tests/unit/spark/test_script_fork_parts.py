@@ -8,8 +8,9 @@ import pytest
 
 from streamwarden.spark.batch_writes import changes_storage, place_of
 from streamwarden.spark.captures import publish
-from streamwarden.spark.fork_reads import limit
+from streamwarden.spark.fork_reads import changed, limit
 from streamwarden.spark.raised import Guarded
+from streamwarden.spark.topic_size import client_settings
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,28 @@ def test_a_batch_that_is_executed_again_replaces_its_capture_and_keeps_the_earli
 
 def test_files_are_cut_into_about_that_many_batches() -> None:
     assert [limit(files, 4) for files in (0, 1, 4, 5, 8, 9)] == [1, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "changes"),
+    [
+        ("kafka", {"subscribe": "t"}, {"startingOffsets": "earliest"}),
+        ("kafka", {"startingoffsets": "latest"}, {"startingOffsets": "earliest"}),
+        ("kafka", {"startingtimestamp": "5"}, {}),
+        ("json", {"path": "in"}, {}),
+        ("json", {"sourcearchivedir": "old"}, {"cleanSource": "off"}),
+    ],
+)
+def test_a_source_of_a_fork_begins_at_the_beginning_and_moves_nothing(
+    format: str, options: dict[str, str | None], changes: dict[str, str]
+) -> None:
+    assert changed(format, options) == changes
+
+
+def test_what_the_script_says_to_kafkas_client_is_said_to_it() -> None:
+    found = client_settings({"kafka.bootstrap.servers": "b:9092", "kafka.client.id": None, "subscribe": "t"})
+    assert found.pop("key.deserializer") == found.pop("value.deserializer")
+    assert found == {"bootstrap.servers": "b:9092"}
 
 
 def test_an_object_that_is_called_keeps_what_it_is_wrapped_in() -> None:

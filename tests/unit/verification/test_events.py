@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamwarden.verification.events import BATCH, EVENT_ID, Delivery, Event, delivered, delivered_live, event_id
+from streamwarden.sinks.kafka.delivery import delivered
+from streamwarden.sinks.output import Output
+from streamwarden.verification.events import BATCH, EVENT_ID, CommittedRecords, Event, LiveRecords, event_id
 
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"
 
@@ -21,12 +24,17 @@ def event(key: str, value: str, batch: int, *, query: str = QUERY, update: bool 
     return Event.of(key.encode(), value.encode(), {EVENT_ID: identity.encode(), BATCH: written.encode()})
 
 
-def of(*events: Event, committed: int = 9, **more: object) -> Delivery:
-    return delivered(events, query=QUERY, committed=committed, **more)  # type: ignore[arg-type]
+def of(*events: Event, committed: int | None = 9, deduplicated: bool = True, **more: Any) -> Output:
+    return delivered(events, CommittedRecords(QUERY, committed, **more), {}, deduplicated=deduplicated)
 
 
-def values(delivery: Delivery) -> list[str]:
-    return [each.value.decode() for each in delivery.events]
+def live(*events: Event, deduplicated: bool = True) -> Output:
+    return delivered(events, LiveRecords(), {}, deduplicated=deduplicated)
+
+
+def values(found: Output) -> list[object]:
+    """The values, which are no JSON objects here."""
+    return [value for (value,) in found.rows]
 
 
 def test_an_id_is_that_of_key_and_value_and_anybody_can_compute_it() -> None:
@@ -40,7 +48,7 @@ def test_a_batch_that_was_written_again_is_there_once_and_the_repeats_are_counte
     one, two, three = (event(f"k{n}", f"v{n}", 1) for n in (1, 2, 3))
     found = of(event("k0", "v0", 0), one, two, one, two, three)
     assert values(found) == ["v0", "v1", "v2", "v3"]
-    assert (found.repeated, found.repeats, found.problems) == (2, {1: 2}, ())
+    assert (found.repeated, found.notes["repeated_records"], found.problems) == (2, {"1": 2}, ())
 
 
 def test_a_reader_that_knows_nothing_of_ids_has_them_twice() -> None:
@@ -65,15 +73,15 @@ def test_what_other_queries_and_writers_wrote_is_not_the_streams() -> None:
     found = of(
         event("k", "v", 0, query="another"), Event.of(b"k", b"v", {}), Event.of(None, None, {BATCH: b"/x"}), mine
     )
-    assert found.events == [mine]
-    assert found.foreign == 3
+    assert values(found) == ["v"]
+    assert found.notes["records_of_others"] == 3
 
 
 @pytest.mark.parametrize(("committed", "left"), [(1, ["v0", "v1"]), (0, ["v0"]), (None, [])])
 def test_a_batch_that_is_not_committed_will_come_again(committed: int | None, left: list[str]) -> None:
-    found = delivered([event("k0", "v0", 0), event("k1", "v1", 1)], query=QUERY, committed=committed)
+    found = of(event("k0", "v0", 0), event("k1", "v1", 1), committed=committed)
     assert values(found) == left
-    assert found.uncommitted == 2 - len(left)
+    assert found.notes["uncommitted_records"] == 2 - len(left)
 
 
 def test_batches_before_the_first_are_left_out() -> None:
@@ -101,6 +109,24 @@ def test_in_mode_update_two_rows_of_one_key_in_one_batch_are_a_problem() -> None
     assert problem.startswith("1 rows differed when their batch ran again")
 
 
+def test_repeats_are_found_across_chunks_and_keep_their_values_columns_and_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the second chunk nothing is left; the third has a column more, and one that no Arrow type keeps."""
+    monkeypatch.setattr("streamwarden.sinks.kafka.delivery._TOGETHER", 2)
+    one, two = event("k1", '{"n": 1}', 0), event("k2", '{"n": 2}', 0)
+    mixed = event("k3", '{"n": {"deep": [1]}, "m": 0.10}', 1)
+    found = of(one, two, two, one, one, mixed)
+    assert found.columns == ("n", "m")
+    assert found.rows == [(1, None), (2, None), ({"deep": [1]}, Decimal("0.10"))]
+    assert [part.batches.to_pylist() for part in found.parts if part.batches is not None] == [[0, 0], [1]]
+    assert (found.count, found.repeated) == (3, 3)
+
+
+def test_no_record_is_no_row() -> None:
+    assert (of().rows, of(update=True).rows, live().rows) == ([], [], [])
+
+
 def told_live(key: str, value: str) -> Event:
     return Event.of(key.encode(), value.encode(), {EVENT_ID: event_id(key.encode(), value.encode()).encode()})
 
@@ -108,22 +134,22 @@ def told_live(key: str, value: str) -> Event:
 def test_in_real_time_mode_what_a_kill_made_come_again_is_there_once() -> None:
     """Counts of two keys; the driver was killed after the fourth record, and the next began at the first."""
     first = [told_live("a", "1"), told_live("b", "1"), told_live("a", "2"), told_live("a", "3")]
-    found = delivered_live([*first, *first, told_live("b", "2")])
+    found = live(*first, *first, told_live("b", "2"))
     assert sorted(values(found)) == ["2", "3"]
-    assert (found.repeated, found.foreign, found.problems) == (4, 0, ())
-    naive = delivered_live([*first, *first], deduplicated=False)
+    assert (found.repeated, found.notes["records_of_others"], found.problems) == (4, 0, ())
+    naive = live(*first, *first, deduplicated=False)
     assert values(naive) == ["1", "1", "2", "3"] * 2
 
 
 def test_in_real_time_mode_the_newest_row_of_a_key_counts_although_it_was_there_before() -> None:
-    assert values(delivered_live([told_live("a", "1"), told_live("a", "2"), told_live("a", "1")])) == ["1"]
+    assert values(live(told_live("a", "1"), told_live("a", "2"), told_live("a", "1"))) == ["1"]
 
 
 def test_in_real_time_mode_records_of_others_are_left_out_and_a_wrong_id_is_told() -> None:
     other, stranger = event("k", "v", 1), Event.of(b"k", b"v", {})
     forged = Event.of(b"k", b"w", {EVENT_ID: event_id(b"k", b"v").encode()})
-    found = delivered_live([other, stranger, forged])
-    assert (values(found), found.foreign) == (["w"], 2)
+    found = live(other, stranger, forged)
+    assert (values(found), found.notes["records_of_others"]) == (["w"], 2)
     assert found.problems == ("1 records have an event id that is not that of their key and value",)
 
 

@@ -26,8 +26,8 @@ class _Connector:
 
 
 _KAFKA: Final = _Connector("Spark's Kafka connector", maven.KAFKA, "spark-sql-kafka", "--kafka")
-_CONNECTORS: Final = {"kafka": _KAFKA}
 _S3: Final = _Connector("Hadoop's S3A", maven.S3, "hadoop-aws", "--s3")
+_CONNECTORS: Final = {"kafka": _KAFKA, "s3": _S3}
 
 
 def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
@@ -36,7 +36,7 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
     Raises ProcessError if the jars are not on this host.
     """
     named = [conf[_JARS]] if conf.get(_JARS) else []
-    for each in _needed(spec):
+    for each in (_CONNECTORS[name] for name in needed(spec)):
         if any(each.artifact in conf.get(place, "") for place in _PLACES):
             continue
         found = maven.jars(each.pom)
@@ -52,6 +52,9 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
     return {**conf, _JARS: ",".join(named)} if named else dict(conf)
 
 
-def _needed(spec: StreamSpec) -> list[_Connector]:
-    named = dict.fromkeys((spec.source.CONNECTOR, spec.sink.CONNECTOR))
-    return [*(_CONNECTORS[name] for name in named if name), *([_S3] if spec.in_object_store else [])]
+def needed(spec: StreamSpec) -> tuple[str, ...]:
+    """The names of the connectors that the stream's driver needs. The fork of a script declares no source and no sink:
+    it needs those of its stream."""
+    of_stream = spec.fork.connectors if spec.fork is not None else ()
+    named = (*of_stream, spec.source.CONNECTOR, spec.sink.CONNECTOR, "s3" if spec.in_object_store else None)
+    return tuple(dict.fromkeys(name for name in named if name))

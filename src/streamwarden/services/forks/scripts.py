@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import SOURCES, list_or_empty
+from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
+from streamwarden.lifecycle.forks.plan import log_ends
 from streamwarden.lifecycle.forks.scripts import (
     INDEX,
     ForkQuery,
@@ -175,11 +176,11 @@ def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
     Raises CheckpointError.
     """
     checkpoint = open_path(query.checkpoint)
+    of_files = {source for record in all_offsets(checkpoint).values() for source, _ in log_ends(record)}
     planned = {
         to_path(file.path)
-        for source in list_or_empty(checkpoint / SOURCES)
-        if source.isdigit()
-        for files in source_entries(checkpoint, int(source)).values()
+        for source in sorted(of_files)
+        for files in source_entries(checkpoint, source).values()
         for file in files
     }
     wanted = [join(plain_path(place), name) for place in query.whole for name in files.get(place, ())]

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Final
 
 from streamwarden import sinks, sources
+from streamwarden.adapters.jvm.connectors import needed
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -78,7 +79,11 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         queries={},
         trigger=TriggerSpec(processing_time=None, available_now=True),
         spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
-        fork=ScriptFork(output=places.output, queries=dict(spec.fork.queries if spec.fork else spec.queries)),
+        fork=ScriptFork(
+            output=places.output,
+            queries=dict(spec.fork.queries if spec.fork else spec.queries),
+            connectors=needed(spec),
+        ),
     )
 
 

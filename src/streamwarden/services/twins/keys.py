@@ -1,4 +1,4 @@
-"""By which columns the rows of a fork are compared with those of its twin. Pure."""
+"""By which columns the rows of a fork are compared with those of its twin."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from streamwarden.errors import VerificationError
 from streamwarden.lint.plan_reader import identifying_columns
+from streamwarden.services.verifying.matching import distinct_keys
 from streamwarden.sinks.output import Output
 
 DECLARED: Final = "declared as verification.key"
@@ -62,6 +63,5 @@ def _why_not(columns: Sequence[str], output: Output) -> str | None:
     missing = [name for name in columns if name not in output.columns]
     if missing:
         return f"the output has no column {missing[0]} (it has {', '.join(output.columns) or 'none'})"
-    keys = [repr(key) for key, _ in output.keyed(columns, ())]  # as text: a window is a dictionary
-    distinct = len(set(keys))
-    return None if distinct == len(keys) else f"{len(keys)} rows have {distinct} different values"
+    distinct = distinct_keys(output, columns)
+    return None if distinct == output.count else f"{output.count} rows have {distinct} different values"

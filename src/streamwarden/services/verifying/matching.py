@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.errors import VerificationError
-from streamwarden.services.verifying.comparables import ROW, Comparables
+from streamwarden.services.verifying.comparables import ROW, Comparables, comparables
+from streamwarden.sinks.output import Output
 from streamwarden.verification.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -102,13 +103,30 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
     )
 
 
-def _require_key(session: duckdb.DuckDBPyConnection, columns: Sequence[str], names: Sequence[str]) -> None:
-    """Raises VerificationError if two expected rows have the same values in the columns of the key."""
+def distinct_keys(output: Output, keys: Sequence[str]) -> int:
+    """How many different values the columns `keys` have together. A column that is not there is null in each row."""
+    sides = comparables(output, Output(columns=()), keys)
+    columns = [sides.columns[name] for name in keys]
+    with _tables(sides) as session:
+        if _all_differ(session, columns):
+            return output.count
+        groups = f"SELECT 1 FROM expected GROUP BY {', '.join(columns)}"  # noqa: S608
+        found: int = session.execute(f"SELECT count(*) FROM ({groups})").fetchall()[0][0]  # noqa: S608
+        return found
+
+
+def _all_differ(session: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> bool:
+    """Whether no two expected rows have the same hash over these columns: then no two have the same values."""
     import numpy as np
 
     found = session.execute(f"SELECT {_hash(columns)} AS hash FROM expected").fetchnumpy()  # noqa: S608
     hashes = np.sort(np.asarray(found["hash"]))
-    if not np.any(hashes[1:] == hashes[:-1]):  # equal keys have equal hashes
+    return not np.any(hashes[1:] == hashes[:-1])
+
+
+def _require_key(session: duckdb.DuckDBPyConnection, columns: Sequence[str], names: Sequence[str]) -> None:
+    """Raises VerificationError if two expected rows have the same values in the columns of the key."""
+    if _all_differ(session, columns):
         return
     groups = f"SELECT 1 FROM expected GROUP BY {', '.join(columns)} HAVING count(*) > 1"  # noqa: S608
     twice = session.execute(f"SELECT count(*) FROM ({groups})").fetchall()[0][0]  # noqa: S608

@@ -1,14 +1,14 @@
 """Counts the deviations a second time, in another way than `matching`: other hashes, NumPy instead of DuckDB.
 
-The rows are hashed here, and the sorted hashes of both sides are merged. If no tolerance is declared and both sides
-have the same sums of hashes, they have the same rows, and nothing is sorted. What both ways share is only how values of
-several types become comparable (`comparables`).
+The rows are hashed here, and the sorted hashes of both sides are merged. If no tolerance is declared, rows whose hashes
+have the same sums on both sides are the same rows and are not sorted: all of them, or else those of each bucket. What
+both ways share is only how values of several types become comparable (`comparables`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streamwarden.services.verifying.comparables import Comparables
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 _PIECE: Final = 65_536
 """Rows that are hashed at a time: their columns fit into a processor's cache."""
+
+_BUCKET_BITS: Final = 16
+"""The rows are divided by so many bits of their keys' hashes."""
+
+_SUMMED_BITS: Final = 22
+"""Bits of a hash that are summed at a time: as DOUBLE values, such sums are exact for 2^31 rows."""
 
 _ODD: Final = 0x9E3779B97F4A7C15
 _FACTOR: Final = 0xBF58476D1CE4E5B9
@@ -56,7 +62,10 @@ def recount(
     if not tolerances and len({(table.num_rows, *_sums(table, key, exact)) for table in tables}) == 1:
         return Recount(expected=tables[0].num_rows, actual=tables[1].num_rows)
     wanted, came = (_hashed(table, key, exact) for table in tables)
-    return _counted_rows(wanted[0], came[0]) if whole else _counted(sides, tolerances, wanted, came)
+    if not tolerances:
+        wanted, came = _deviating(wanted, came)
+    found = _counted_rows(wanted[0], came[0]) if whole else _counted(sides, tolerances, wanted, came)
+    return replace(found, expected=tables[0].num_rows, actual=tables[1].num_rows)
 
 
 def _sums(table: pa.Table, keys: Sequence[str], values: Sequence[str]) -> tuple[int, int]:
@@ -66,6 +75,31 @@ def _sums(table: pa.Table, keys: Sequence[str], values: Sequence[str]) -> tuple[
         of_keys += int(key_hashes.sum())
         of_rows += int(row_hashes.sum())
     return of_keys % 2**64, of_rows % 2**64
+
+
+def _deviating(
+    wanted: tuple[Hashes, Hashes], came: tuple[Hashes, Hashes]
+) -> tuple[tuple[Hashes, Hashes], tuple[Hashes, Hashes]]:
+    """The hashes of the rows in those buckets that do not have the same rows on both sides."""
+    differs = (_bucket_sums(*wanted) != _bucket_sums(*came)).any(axis=0)
+    mine, its = differs[_buckets(wanted[0])], differs[_buckets(came[0])]
+    return (wanted[0][mine], wanted[1][mine]), (came[0][its], came[1][its])
+
+
+def _buckets(keys: Hashes) -> npt.NDArray[np.intp]:
+    import numpy as np
+
+    return (keys >> np.uint64(64 - _BUCKET_BITS)).astype(np.intp)
+
+
+def _bucket_sums(keys: Hashes, rows: Hashes) -> npt.NDArray[np.float64]:
+    """Of each bucket the number of its rows, and the sums of the parts of their hashes."""
+    import numpy as np
+
+    buckets, mask = _buckets(keys), np.uint64((1 << _SUMMED_BITS) - 1)
+    parts = ((rows >> np.uint64(shift)) & mask for shift in range(0, 64, _SUMMED_BITS))
+    summed = (np.bincount(buckets, part, minlength=1 << _BUCKET_BITS) for part in parts)
+    return np.stack([np.bincount(buckets, minlength=1 << _BUCKET_BITS).astype(np.float64), *summed])
 
 
 def _counted_rows(wanted: Hashes, came: Hashes) -> Recount:

@@ -5,6 +5,8 @@ The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracle
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib.util
 import math
 import sys
@@ -41,6 +43,9 @@ WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 _ORPHANS: Final = 5
 """Orphan files that a note names; all are counted."""
+
+_OTHERS: Final = frozenset({"streamwarden", *sys.stdlib_module_names})
+"""Packages that are no job, whatever modules they have."""
 
 
 def verify(
@@ -145,7 +150,7 @@ def oracle_file(job: Path) -> Path:
 
 
 def load_oracle(job: Path) -> Oracle:
-    """The oracle of a job. Raises VerificationError if there is none or it cannot be imported."""
+    """The oracle of a job. Raises VerificationError if there is none, it imports the job, or it cannot be imported."""
     file = oracle_file(job)
     if not file.is_file():
         raise VerificationError(
@@ -154,6 +159,7 @@ def load_oracle(job: Path) -> Oracle:
             where=str(file),
             next_step="write it from the question that the job answers, without importing the job",
         )
+    _require_apart(file)
     name = f"streamwarden_oracle_{file.stem}"
     found = importlib.util.spec_from_file_location(name, file)
     assert found is not None  # it is a .py file
@@ -177,6 +183,31 @@ def load_oracle(job: Path) -> Oracle:
             next_step="name it so",
         )
     return cast(Oracle, module.expected)
+
+
+def _require_apart(oracle: Path) -> None:
+    """Raises VerificationError if the oracle imports its job, whose file has the same name: an error of code that both
+    run would be in the output and in what is expected of it."""
+    with contextlib.suppress(SyntaxError):  # importing it raises the same
+        for name in _imported(oracle.read_text(encoding="utf-8")):
+            if oracle.stem in name.split(".") and name.partition(".")[0] not in _OTHERS:
+                raise VerificationError(
+                    f"the oracle imports the job: {name}",
+                    expected="an oracle that shares no code with the job",
+                    where=str(oracle),
+                    next_step="write what it needs from the question that the job answers, without importing the job",
+                )
+
+
+def _imported(source: str) -> list[str]:
+    """The full names that the imports of a Python source name, wherever they are. Raises SyntaxError."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module or ''}.{alias.name}" for alias in node.names]
+    return found
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:

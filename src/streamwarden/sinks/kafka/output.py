@@ -11,17 +11,13 @@ from streamwarden.adapters.kafka.brokers import headers, reader
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import read_query_id
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.json_values import parse_object, sorted_types, typed, types_of
-from streamwarden.sinks.output import Output, part_of
+from streamwarden.sinks.kafka.delivery import delivered
+from streamwarden.sinks.output import Output
 from streamwarden.stream import OutputMode, StreamSpec
-from streamwarden.verification.column_types import ColumnType
-from streamwarden.verification.events import Delivery, Event, delivered, delivered_live
+from streamwarden.verification.events import CommittedRecords, Event, LiveRecords
 
 SILENCE: Final = 30.0
 """Seconds without a record after which reading fails, with what the broker said last."""
-
-_TOGETHER: Final = 50_000
-"""Records whose values are Python objects at a time."""
 
 _AT_ONCE: Final = 2_000
 """Records that are taken from the client at a time."""
@@ -44,45 +40,16 @@ def read_topic(
 
     Raises VerificationError if the topic cannot be read, or does not keep all that was written to it.
     """
-    topic = str(spec.sink.topic)
-    events = read_events(connection(str(spec.sink.connection)), topic)
+    events = read_events(connection(str(spec.sink.connection)), str(spec.sink.topic))
     if spec.trigger.real_time is not None:
-        return output_of(delivered_live(events, deduplicated=deduplicated), like)
-    found = delivered(
-        events,
+        return delivered(events, LiveRecords(), like, deduplicated=deduplicated)
+    records = CommittedRecords(
         query=read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or "",
         committed=committed,
         first=first,
         update=spec.sink.mode is OutputMode.UPDATE,
-        deduplicated=deduplicated,
     )
-    return output_of(found, like)
-
-
-def output_of(found: Delivery, like: Mapping[str, object]) -> Output:
-    """The rows of a delivery; `like`: column -> a value of its type, see `Expectation.samples`."""
-    types: dict[str, set[ColumnType]] = {}
-    parts = []
-    for begin in range(0, len(found.events), _TOGETHER):
-        events = found.events[begin : begin + _TOGETHER]
-        objects = [parse_object(event.value) for event in events]
-        shown = types_of(objects)
-        for name, kinds in shown.items():
-            types.setdefault(name, set()).update(kinds)
-        values = {name: [typed(each.get(name), like.get(name)) for each in objects] for name in shown}
-        parts.append(part_of(values, len(events), [event.batch for event in events]))
-    return Output(
-        columns=tuple(types),
-        parts=parts,
-        types={name: sorted_types(kinds) for name, kinds in types.items()},
-        repeated=found.repeated,
-        notes={
-            "repeated_records": {str(batch): count for batch, count in found.repeats.items()},
-            "records_of_others": found.foreign,
-            "uncommitted_records": found.uncommitted,
-        },
-        problems=found.problems,
-    )
+    return delivered(events, records, like, deduplicated=deduplicated)
 
 
 def read_events(known: Connection, topic: str) -> Iterator[Event]:
