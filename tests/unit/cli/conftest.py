@@ -1,11 +1,19 @@
 """Every test here has a fresh project and a command line on it."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from support.command_line import CommandLine
 from support.projects import Project
+
+
+@pytest.fixture(autouse=True)
+def now(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's `NOW` is the time of the test that runs: `make test` imports it many minutes earlier."""
+    if hasattr(request.module, "NOW"):
+        monkeypatch.setattr(request.module, "NOW", time.time())
 
 
 @pytest.fixture
