@@ -32,6 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", metavar="FOLDER", type=Path, help="take the pictures of the documentation again")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that start Spark or Airflow first. Each takes minutes: if one of them began last, the other
+    worker of `make test` would have nothing left to do."""
+    heavy = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("airflow")}
+    items.sort(key=lambda item: item.path not in heavy)
+
+
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
     """No test redacts what another one read as a secret."""

@@ -1,5 +1,6 @@
-"""From a topic of a real broker into another one: a batch is written twice, and a reader that drops event ids has each
-row once. Also how a topic holds each type, and what a driver reports whose topic is deleted."""
+"""From a topic of a real broker into another one: a batch is written twice, by a driver and its successor, and a reader
+that drops event ids has each row once. Also how a topic holds each type, and what a driver reports whose topic is
+deleted."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from streamwarden.drills.journal import FORK_STEPS, DrillStep
 from streamwarden.drills.parts import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.folder import read_outcome
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.json_values import typed
@@ -26,7 +28,7 @@ from streamwarden.sinks.kafka.output import read_events
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream import OutputMode
 from streamwarden.verification.events import event_id
-from support.drill_project import drill_project
+from support.drill_project import drill_project, run_drill
 from support.drivers import project
 from support.every_type import EVERY_TYPE
 from support.kafka_broker import PASSWORD, Broker, broker
@@ -51,14 +53,14 @@ LATEST = f"""{EVERY_TYPE}
 def kafka() -> Iterator[Broker]:
     with broker(secured=True) as made, pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), made.connection)
+        assert replay_to_topic(connection("events"), "flights", limit=RECORDS).sent == RECORDS
+        made.create("departures", partitions=3)
         yield made
 
 
 def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_event_ids(
     kafka: Broker, tmp_path: Path
 ) -> None:
-    assert replay_to_topic(connection("events"), "flights", limit=RECORDS).sent == RECORDS
-    kafka.create("departures", partitions=3)
     with drill_project(
         tmp_path,
         inputs=tmp_path,
@@ -102,6 +104,32 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         with pytest.raises(VerificationError, match="Unknown topic"):
             verify(spec_from_dict(fork["spec"]))
     assert kafka.ends("departures", 3) == [0, 0, 0], "the stream's own topic"
+
+
+def test_what_a_replaced_driver_still_writes_is_dropped_by_its_event_ids(kafka: Broker, tmp_path: Path) -> None:
+    """Nothing in a topic refuses records: what it still writes before it ends is there twice."""
+    with drill_project(
+        tmp_path,
+        inputs=tmp_path,
+        fault=FaultKind.FREEZE_DRIVER,
+        batches=8,
+        min_records=RECORDS,
+        source=SOURCE,
+        sink=SINK,
+    ) as workspace:
+        run = run_drill(workspace)
+        assert run.passed, run.reason
+        proof, counts = run.facts["fault"], run.facts["reconciliation"]
+        outcome = read_outcome(Path(workspace.store.drivers.get(proof["driver_id"]).folder))
+    seen = proof["evidence"]
+    assert seen["stood_still"]
+    assert seen["redone"]
+    assert seen["successor"]["token"] > seen["token"]
+    assert outcome is not None
+    assert outcome.kind is ExitKind.FENCED
+    assert counts["records"] == RECORDS
+    assert counts["expected"] == counts["actual"] > 2_000
+    assert counts["exactly_once"]
 
 
 def test_every_type_is_read_back_and_a_driver_reports_that_its_topic_was_deleted(kafka: Broker, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Drills of a stream that writes into a real PostgreSQL.
 
 Its driver is killed between the database's commit and Spark's, with a sink without its guard (the same with the guard:
-test_kafka_to_postgresql_drill.py); and the server is down, for less than the sink waits for it.
+test_kafka_to_postgresql_drill.py); it stands still until another driver has taken over; and the server is down, for
+less than the sink waits for it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.state import RunState
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.folder import read_outcome
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running
@@ -82,6 +85,30 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert (twin["key"], twin["outcome"]["duplicated"]) == (list(GROUPED), counts["duplicated"])
         removed = [name for name in run.facts["heal"]["removed"] if name.startswith("the schema ")]
         assert len(removed) == twin["twins"] + 1, "the fork's, and one for each twin"
+
+
+def test_a_driver_that_goes_on_after_it_was_replaced_adds_no_row(tmp_path: Path, base: Base) -> None:
+    """The ledger of the table has the batch of its successor, with the larger fencing token."""
+    replay(tmp_path / "flights", rows_per_file=250, limit=6_000)
+    with drill_project(
+        tmp_path,
+        inputs=tmp_path / "flights",
+        fault=FaultKind.FREEZE_DRIVER,
+        batches=8,
+        min_records=6_000,
+        sink=TABLE.format(KEY),
+    ) as workspace:
+        run = run_drill(workspace)
+        assert_exactly_once(run, 6_000)
+        proof = run.facts["fault"]
+        outcome = read_outcome(Path(workspace.store.drivers.get(proof["driver_id"]).folder))
+    seen = proof["evidence"]
+    assert seen["stood_still"]
+    assert seen["redone"]
+    assert seen["successor"]["driver_id"] == run.facts["recovery"]["driver_id"] != proof["driver_id"]
+    assert seen["successor"]["token"] > seen["token"]
+    assert outcome is not None
+    assert outcome.kind is ExitKind.FENCED
 
 
 def test_a_database_that_is_down_and_then_a_table_that_is_locked_are_waited_for_and_nothing_is_lost(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters import processes
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
-from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project, until
@@ -223,47 +219,6 @@ def test_a_script_that_hides_its_failure_behind_a_status_is_judged_by_what_it_hi
     assert "An error occurred while calling" not in record.message
     assert "JsonParseException" in record.message
     assert record.next_step.startswith("declare `quarantine:`")
-
-
-def test_a_full_disk_under_the_checkpoint(made: Project, tmp_path: Path) -> None:
-    """Nothing is lost: with room again the next driver goes on after the last committed batch."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        spec = made.spec("full", COUNTS, checkpoint=str(disk / "checkpoint"))
-        driver_id = made.start(spec)
-        made.await_batches(spec, 1)
-        filler = disk / "filler"
-        with filler.open("wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"x" * 4096)
-            except OSError:
-                pass
-        made.publish(3)
-        record = made.await_end(driver_id)
-        assert (record.kind, record.curable) == (ExitKind.FAILED, True)
-        assert "No space left on device" in record.message
-        assert "free space" in record.next_step
-        before = log_position(open_path(spec.checkpoint)).committed or 0
-        filler.unlink()
-        made.publish(1)
-        made.start(spec)
-        until("a batch", lambda: (log_position(open_path(spec.checkpoint)).committed or 0) > before)
-        made.fleet.stop("full", requested_by="test", reason="done")
-    finally:
-        for path in (made.data / "drivers" / "full").glob("*"):
-            process = files.read_process(path)
-            if process is not None:
-                processes.signal_group(process, signal.SIGKILL)
-                until("its end", lambda p=process: not processes.is_alive(p))  # type: ignore[misc]
-        subprocess.run(["umount", "-l", str(disk)], check=True)
-        shutil.rmtree(disk, ignore_errors=True)
 
 
 def test_a_stop_that_comes_while_the_driver_starts_up_is_obeyed_before_its_first_batch(made: Project) -> None:

@@ -94,6 +94,7 @@ class SimulatedDriver:
     stop_asked: bool = False
     stop_asked_at: float | None = None  # for the first time
     doomed: bool = False  # fails at its next event
+    fails_at: int | None = None  # when that many batches are committed
     frozen_at: float | None = None
     replaced: bool = False
 
@@ -169,6 +170,7 @@ class World:
     driver_survives_executor: bool = True
     patience: float = 60.0  # seconds of an outage after which the driver fails
     gives_up_late: float | None = None  # or fails only that many seconds after the end of it
+    fails_after_return: int | None = None  # or fails when it has committed that many batches after the end of it
     failure_is_curable: bool = True
     down_works: bool = True
     down_status: int = 0
@@ -280,7 +282,9 @@ class World:
         running = max(self.planned) if len(self.planned) > len(self.committed) else None
         if running is not None and driver.ready_at < driver.next_event:  # the batch that ran is now done
             self.committed[running] = self.time
-            if life in self.exit_after:
+            if driver.fails_at is not None and len(self.committed) >= driver.fails_at:
+                self._end(driver, ExitKind.FAILED, message="its master forgot it", curable=self.failure_is_curable)
+            elif life in self.exit_after:
                 self._end(driver, self.exit_after[life], message="by itself")
             elif driver.stop_asked and not self.stop_cuts and not self.stop_is_late:
                 self._end(driver, ExitKind.STOPPED, cut_batch=False)

@@ -59,3 +59,5 @@ class SimulatedService:
         for driver in self.world.drivers.values():
             if driver.exit is None and self.world.gives_up_late is not None:
                 driver.doomed, driver.next_event = True, self.world.time + self.world.gives_up_late
+            if driver.exit is None and self.world.fails_after_return is not None:
+                driver.fails_at = len(self.world.committed) + self.world.fails_after_return

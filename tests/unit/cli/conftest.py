@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,13 @@ from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import ProcessIdentity
 from support.command_line import CommandLine
 from support.projects import Project
+
+
+@pytest.fixture(autouse=True)
+def now(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's `NOW` is the time of the test that runs: `make test` imports it many minutes earlier."""
+    if hasattr(request.module, "NOW"):
+        monkeypatch.setattr(request.module, "NOW", time.time())
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from streamwarden.drills.parts import FaultKind, FaultSpec, OutageService, Outag
 from streamwarden.drills.ports import CommandResult, ForkView
 from streamwarden.drills.report import verdict_word
 from streamwarden.errors import InvalidValue
+from streamwarden.lifecycle.driver import ExitKind
 from support.drill_world import OUTAGE, Killed, World, drill
 
 KIND = FaultKind.SERVICE_OUTAGE
@@ -271,6 +272,33 @@ def test_a_master_that_comes_back_without_recovery_ends_the_driver_which_is_star
     world = World(outage_has_effect=False, gives_up_late=3.0, batch_seconds=4.0, total_batches=30)
     result = run(world, outage_of(OutageService.MASTER))
     assert result.passed, result.reason
+    assert list(world.drivers) == ["d1", "d2"]
+
+
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_a_driver_that_its_master_forgot_fails_some_batches_later_and_is_started_again(batches: int) -> None:
+    """Its executors are ended some seconds after the master is back: before, in or after the steady state."""
+    world = World(outage_has_effect=False, fails_after_return=batches, total_batches=30)
+    result = run(world, outage_of(OutageService.MASTER))
+    assert result.passed, result.reason
+    assert list(world.drivers) == ["d1", "d2"]
+    assert result.facts["recovery"]["driver_id"] == "d1", "the stream was back before it failed"
+    kinds = [entry.kind for entry in world.journals.entries(result.run_id)]
+    assert kinds.count("driver_ended") == 2
+    assert kinds.count("driver_started") == 2
+
+
+def test_a_driver_that_fails_for_good_after_the_return_deviates() -> None:
+    world = World(outage_has_effect=False, fails_after_return=2, failure_is_curable=False, total_batches=30)
+    result = run(world, outage_of(OutageService.MASTER))
+    assert result.deviated, result.reason
+    assert list(world.drivers) == ["d1"]
+
+
+def test_the_driver_that_follows_must_not_fail_too() -> None:
+    world = World(outage_has_effect=False, fails_after_return=2, exit_after={2: ExitKind.FAILED}, total_batches=30)
+    result = run(world, outage_of(OutageService.MASTER))
+    assert result.deviated, result.reason
     assert list(world.drivers) == ["d1", "d2"]
 
 

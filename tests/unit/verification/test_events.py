@@ -173,3 +173,6 @@ def test_the_reader_in_the_guide_has_each_row_once() -> None:
     again = [Record(1, 1, "x"), Record(0, 1, "a"), Record(0, 1, "b"), Record(0, 1, "c")]
     kept = [names["is_new"](record) for record in (Record(0, 0, "a"), *cut, *again, Record(0, 2, "d"))]
     assert kept == [True, True, True, True, False, False, False, True, True]
+    late = [names["is_new"](record) for record in (Record(0, 1, "c"), Record(0, 1, "b"), Record(0, 2, "d"))]
+    assert late == [False] * 3, "batch 1 once more, of a driver that was replaced, after its successor began batch 2"
+    assert [names["is_new"](record) for record in (Record(0, 2, "e"), Record(0, 3, "f"))] == [True, True]

@@ -80,7 +80,8 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
             does="Stops the master of the stream's standalone cluster.",
             promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
             "driver ends, and the next one registers with the new master.",
-            seen="No drill of this repository has stopped a master; its tests have.",
+            seen="Batches were committed without the master. It came back without recovery, and some seconds later the "
+            "driver ended. The next one read the rest, and the output was right.",
             next_step="Bring the master back, or give it recovery (`spark.deploy.recoveryMode`).",
         ),
     ),
@@ -89,7 +90,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         Description(
             does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
             promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
-            seen="No drill of this repository has stopped a worker; its tests have.",
+            seen="The same driver committed the batch on a new executor, and the output was right.",
             next_step="Bring the workers back. The batch then runs on them.",
         ),
     ),
@@ -98,7 +99,8 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         Description(
             does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
             promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
-            seen="No drill of this repository has filled a disk.",
+            seen="The driver failed with that error. With space again, the next driver continued, and the output was "
+            "right.",
             next_step="Free space under the checkpoint and the output (`df -h`). The stream then continues.",
         ),
     ),
@@ -180,7 +182,7 @@ class ServiceOutage(Fault):
         moment = context.clock.now()
         return Strike(
             moment=moment,
-            message=f"{before.name} was unavailable for {moment - effect['down_at']:.1f} s",
+            message=f"an outage of {before.name} lasted {moment - effect['down_at']:.1f} s",
             evidence={"service": before.name, **effect, "back_at": moment},
         )
 

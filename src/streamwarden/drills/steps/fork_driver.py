@@ -143,6 +143,19 @@ def may_start_again(context: StepContext, view: DriverView) -> bool:
     return failed and context.fault.aftermath is Aftermath.MAY_END
 
 
+def start_failed_again(context: StepContext, fork: ForkView, view: DriverView, step: DrillStep) -> DriverRecord | None:
+    """Start the struck driver again if it failed as the fault allows, however late: a master that comes back without
+    its memory ends the executors some seconds later. Once: a driver that was started after the fault must not fail.
+
+    Returns the new driver; None: it was not started again.
+    """
+    struck = view.record.driver_id == context.recorder.state.landed.driver_id
+    if not struck or not may_start_again(context, view):
+        return None
+    note_exit(context, step, view)
+    return start_driver(context, fork, step)
+
+
 def note_exit(context: StepContext, step: DrillStep, view: DriverView) -> None:
     """Write the driver's exit to the journal."""
     context.recorder.note(step, "driver_ended", describe(view), driver_id=view.record.driver_id, **describe_exit(view))

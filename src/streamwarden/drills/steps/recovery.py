@@ -21,6 +21,7 @@ from streamwarden.drills.steps.fork_driver import (
     note_exit,
     require_latest,
     start_driver,
+    start_failed_again,
 )
 from streamwarden.drills.steps.refusal import observe_refusal, remediate
 from streamwarden.drills.steps.steady_state import as_observed, observe_health
@@ -58,7 +59,7 @@ def recovery(context: StepContext) -> StepResult:
     driver_id, first_new = measured.driver_id, measured.first_new_batch
     deadline, seconds = back.since + recorder.spec.recovery.deadline, measured.recovery_seconds or 0.0
     steady = recorder.state.steady_after or observe_steady(context, fork, driver_id, first_new, deadline)
-    end = await_input_end(context, fork, driver_id, deadline=deadline)
+    end = _await_last_end(context, fork, deadline)
     note_exit(context, DrillStep.RECOVERY, end)
     completed = is_complete(context, fork, end)
     recorder.put(
@@ -118,10 +119,10 @@ def _await_return(
     first_new = (-1 if fault.committed is None else fault.committed) + 1
     deadline = fault.moment + context.recorder.spec.recovery.deadline
     late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
-    if late is not None and struck and record.driver_id == fault.driver_id and may_start_again(context, late):
-        note_exit(context, DrillStep.RECOVERY, late)  # it had not given up yet when this step began
-        record = start_driver(context, fork, DrillStep.RECOVERY)
-        late = await_commit(context, fork, record.driver_id, first_new, deadline=deadline)
+    # It may not have given up yet when this step began.
+    again = start_failed_again(context, fork, late, DrillStep.RECOVERY) if late is not None else None
+    if again is not None:
+        record, late = again, await_commit(context, fork, again.driver_id, first_new, deadline=deadline)
     return record, first_new, late
 
 
@@ -192,6 +193,13 @@ def measure(context: StepContext, fork: ForkView, record: DriverRecord, since: f
     )
 
 
+def _await_last_end(context: StepContext, fork: ForkView, deadline: float) -> DriverView:
+    """The newest driver at the end of its input. The struck one may have failed meanwhile, or may do so here."""
+    end = await_input_end(context, fork, require_latest(context, fork).driver_id, deadline=deadline)
+    again = start_failed_again(context, fork, end, DrillStep.RECOVERY)
+    return end if again is None else await_input_end(context, fork, again.driver_id, deadline=deadline)
+
+
 def observe_steady(
     context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float
 ) -> SteadyState:
@@ -199,6 +207,9 @@ def observe_steady(
     ports, spec = context.ports, context.recorder.spec
     wanted = first_new + spec.steady_state.min_batches - 1
     late = await_commit(context, fork, driver_id, wanted, deadline=deadline)
+    again = start_failed_again(context, fork, late, DrillStep.RECOVERY) if late is not None else None
+    if again is not None:
+        late = await_commit(context, fork, again.driver_id, wanted, deadline=deadline)
     committed = ports.checkpoint.position(fork).committed
     held = observe_health(context, fork, spec)
     steady = as_observed(held, committed, ports.clock.now())
