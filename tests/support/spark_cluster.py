@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -73,8 +74,34 @@ class Cluster:
 
     def end(self) -> None:
         """End all of it."""
-        for process in (*reversed(self._workers), *([self._master] if self._master else [])):
+        again = self._started_by_commands()
+        for process in (*again, *reversed(self._workers), *([self._master] if self._master else [])):
             _end(process)
+
+    def master_commands(self) -> tuple[list[str], list[str]]:
+        """With which anybody kills the master (SIGKILL) and starts it again; the second may be repeated."""
+        return self._commands(["master"])
+
+    def worker_commands(self) -> tuple[list[str], list[str]]:
+        """The same of all workers. Their executors end by themselves when their worker is gone."""
+        return self._commands([f"worker-{number}" for number in range(len(self._workers))])
+
+    def _commands(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        down = "; ".join(f"kill -9 $(cat {name}.pid) && rm {name}.pid" for name in names)
+        up = "\n".join(f"[ -e {name}.pid ] || sh {name}.sh >>{name}.log 2>&1 &" for name in names)
+        return ["sh", "-c", f"cd {self._folder}; {down}"], ["sh", "-c", f"cd {self._folder}\n{up}"]
+
+    def _started_by_commands(self) -> list[psutil.Process]:
+        """The masters and workers that this process did not start."""
+        mine = {process.pid for process in (self._master, *self._workers) if process}
+        pids = {int(file.read_text()) for file in self._folder.glob("*.pid")} - mine
+        found = []
+        for pid in pids:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                if str(self._port) in " ".join(process.cmdline()):
+                    found.append(process)
+        return found
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live now."""
@@ -127,9 +154,15 @@ def cluster(*, cores: int = 2, workers: int = 1, started: bool = True) -> Iterat
 
 
 def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    script = _script(folder, name, arguments)
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(["sh", script], stdout=log, stderr=log, cwd=folder)
+
+
+def _script(folder: Path, name: str, arguments: list[str]) -> str:
+    """A script that writes its pid to a file and becomes a master or a worker."""
     programs = Path(sys.executable).parent  # with these alone, as in a container or on a host of the cluster
     environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))},
         "JAVA_HOME": str(find_java()),
         "PATH": f"{programs}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -137,9 +170,14 @@ def _start(folder: Path, name: str, arguments: list[str]) -> subprocess.Popen[by
         "JDK_JAVA_OPTIONS": quick_options(),  # a worker's executors inherit it
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
-    command = [str(programs / "spark-class"), *arguments]
-    with (folder / f"{name}.log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+    lines = [
+        *(f"unset {key}" for key in os.environ if key.startswith(("SPARK_", "PYSPARK_"))),
+        *(f"export {key}={shlex.quote(value)}" for key, value in environment.items()),
+        f"echo $$ >{name}.pid",
+        f"exec {shlex.join([str(programs / 'spark-class'), *arguments])}",
+    ]
+    (folder / f"{name}.sh").write_text("\n".join(lines) + "\n")
+    return f"{name}.sh"
 
 
 def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -165,7 +203,7 @@ def _require(process: subprocess.Popen[bytes], deadline: float, log: Path) -> No
     assert time.monotonic() < deadline, f"it does not start: {told}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes] | psutil.Process) -> None:
     """And the executors that it started."""
     try:
         children = psutil.Process(process.pid).children(recursive=True)
@@ -174,7 +212,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
         process.kill()
         process.wait(timeout=10)
     for child in children:
