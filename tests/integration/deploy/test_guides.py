@@ -42,7 +42,7 @@ def refused(page: Page, folder: Path) -> list[str]:
     for path, content in files:
         target = folder / path
         before = yaml.safe_load(target.read_text()) if target.exists() and "name" not in content else {}
-        if not before and "job" not in content and "fault" not in content:
+        if not before and not {"job", "fault", "faults"} & content.keys():
             before = {
                 "name": target.stem,
                 "job": "spark_jobs/event_windows.py",

@@ -38,7 +38,7 @@ def test_the_shipped_drills_are_valid_standard_drills() -> None:
 def test_the_drills_of_the_page_about_drills_can_be_used_and_it_names_every_fault(tmp_path: Path) -> None:
     page, stores = (_guide(name) for name in ("drills", "object-stores"))
     shown = _drills_of(page)
-    assert len(shown) == page.count("```yaml") == 6
+    assert len(shown) == page.count("```yaml") == 7
     shown += _drills_of(stores)
     for name, text in shown:
         path = tmp_path / name

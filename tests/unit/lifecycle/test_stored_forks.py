@@ -224,8 +224,9 @@ def test_a_folder_that_is_not_the_runs_is_never_removed(
     forks: DrillForks, origin: StreamSpec, lake: Bucket, tmp_path: Path
 ) -> None:
     view = forks.make(RUN, "minutes", SPEC, Feed.ORIGIN)
-    for other in (origin, replace(origin, checkpoint=f"{AT}/{RUN}2/fork/checkpoint")):
-        with pytest.raises(CheckpointError, match="it is not a folder of the drill run"):
+    elsewhere_of_it = replace(view.spec, checkpoint=f"{AT}/{RUN}2/fork/checkpoint")
+    for other, why in ((origin, "is a live stream"), (elsewhere_of_it, "it is not a folder of the drill run")):
+        with pytest.raises(CheckpointError, match=why):
             forks.clear(RUN, replace(view, spec=other))
     assert any(key.startswith(f"lake/drills/{RUN}/fork/checkpoint/") for key in elsewhere(lake))
 

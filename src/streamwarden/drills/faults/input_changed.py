@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar, Final
 
-from streamwarden.drills.faults.base import Description, FaultContext, Proof, Strike
+from streamwarden.drills.faults.base import Description, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.own_input import require_files
 from streamwarden.drills.parts import FaultSpec
@@ -38,6 +38,8 @@ class InputChanged(ControlledRestart):
 
     `next` is the order in which Spark will read them.
     """
+
+    live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes the input of the stream")
 
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Spark reads files by their times."""
