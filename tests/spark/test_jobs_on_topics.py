@@ -24,14 +24,12 @@ import pytest
 
 from streamwarden.checkpoint.layout import SINK_LOG
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream import Backend, StreamSpec, TriggerSpec
-from streamwarden.verification.balance import Outcome
 from streamwarden.verification.reconciliation import Reconciliation
 from support.certificates import Authority
 from support.drivers import QUICK, Project, project, until
@@ -223,13 +221,6 @@ def test_each_record_is_told_once_by_the_clock(story: Story, job: str) -> None:
     assert story.ends[job].kind is ExitKind.STOPPED
     kept = books(verified(story, job))
     assert (kept["malformed"], kept["emitted"], kept["open"], kept["dropped"]) == (len(BAD), PORTIONS * EACH, 0, 0)
-
-
-def test_the_books_of_a_topic_balance(story: Story) -> None:
-    """In a process of its own, which needs the certificate and the password of the broker."""
-    found = audit(story.specs[SESSIONS])
-    assert found.outcome is Outcome.BALANCED, found.to_dict()
-    assert found.totals["input"]["events"] == found.totals["output"]["events"] == PORTIONS * EACH
 
 
 def test_by_event_time_the_heartbeats_are_the_oracles(story: Story) -> None:
