@@ -81,7 +81,10 @@ trigger: {{processing_time: 500 ms}}
 state: {{shuffle_partitions: 1}}
 restart: {{initial: {initial}, factor: 2, cap: 8s, budget: {budget} per hour, healthy_after: 1h}}
 stop: {{batch_deadline: 60s, term_deadline: 20s}}
-spark: {{master: "local[1]", driver_memory: 1 GB}}
+spark:
+  master: "local[1]"
+  driver_memory: 1 GB
+  conf: {{spark.sql.streaming.minBatchesToRetain: "5000"}}   # two batches a second: an audit takes longer than a hundred
 """
 
 

@@ -135,14 +135,11 @@ def run_program(
 
 
 def _yield_processor(pid: int) -> None:
-    """Give a process that leads a session, and what it starts, the processor only when nothing else wants it.
+    """Give a process that leads a session, and what it starts, the lowest priority.
 
-    Linux has a class for that (SCHED_IDLE), by which any other process interrupts it at once. Where Linux shares the
-    processor between sessions first (`sched_autogroup`), neither the class nor the priority of a process counts between
-    them: so the session gets the lowest priority, too.
+    Linux shares the processor between sessions first (`sched_autogroup`), where the process's own priority does not
+    count: so the session gets the lowest one, too.
     """
     os.setpriority(os.PRIO_PROCESS, pid, _LOWEST)
-    if hasattr(os, "sched_setscheduler"):
-        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
     with contextlib.suppress(OSError):  # the kernel has no such groups
         Path(f"/proc/{pid}/autogroup").write_text(str(_LOWEST), encoding="ascii")
