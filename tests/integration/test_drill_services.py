@@ -18,7 +18,7 @@ import pytest
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.store import Store
 from streamwarden.drills.parts import OutageService
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.redaction import REDACTED
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.services.monitoring.reachability import ask_broker

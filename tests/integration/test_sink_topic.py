@@ -20,7 +20,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed

@@ -10,7 +10,7 @@ from streamwarden.checkpoint.state import FileKind, StateFile, StateStore
 from streamwarden.drills.faults.base import Aftermath
 from streamwarden.drills.faults.checkpoint_damage import RULES, choose
 from streamwarden.drills.parts import CheckpointTarget, FileDamage
-from streamwarden.drills.ports import ForkView, HarmedFile
+from streamwarden.drills.views import ForkView, HarmedFile
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.causes import CHECKPOINT_DAMAGED, Cause
 from streamwarden.lifecycle.driver import ExitKind

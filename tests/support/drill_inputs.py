@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.lifecycle.causes import INPUT_FILE_GONE
 from streamwarden.lifecycle.driver import ExitKind
 

@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.causes import LOST_INPUT, TOPIC_RECREATED

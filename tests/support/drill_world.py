@@ -31,9 +31,10 @@ from streamwarden.drills.parts import (
     OutageSpec,
     VerificationSpec,
 )
-from streamwarden.drills.ports import BatchFact, Copies, DriverView, ForkView, Judgement, Ports, SpecCodec
+from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
+from streamwarden.drills.views import BatchFact, Copies, DriverView, ForkView, Judgement
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity

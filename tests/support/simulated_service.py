@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamwarden.drills.parts import OutageService
-from streamwarden.drills.ports import CommandResult, ForkView, ServiceStatus
+from streamwarden.drills.views import CommandResult, ForkView, ServiceStatus
 from streamwarden.lifecycle.driver import ExitKind
 
 if TYPE_CHECKING:

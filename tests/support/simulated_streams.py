@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.ports import ForkView, Standing
+from streamwarden.drills.views import ForkView, Standing
 from streamwarden.errors import DrillAborted
 from streamwarden.health.incident import Incident
 from streamwarden.lifecycle.restarter import Restarter

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import OracleKind, VerificationSpec
-from streamwarden.drills.ports import ForkView
 from streamwarden.drills.twin import TwinReport
+from streamwarden.drills.views import ForkView
 from streamwarden.services.twins.scripts import ScriptWitness
 from streamwarden.services.twins.witness import Witness
 from streamwarden.stream import StreamSpec

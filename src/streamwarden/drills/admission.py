@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from streamwarden.drills.faults.base import Fault
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import DrillTarget
-from streamwarden.drills.ports import Standing
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
+from streamwarden.drills.views import Standing
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.causes import DRILL, OVERDUE
 from streamwarden.health.incident import Incident

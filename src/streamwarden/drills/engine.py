@@ -21,7 +21,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, Journa
 from streamwarden.drills.live.approval import Answer, ask, record_answer
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.ports import ForkView, Ports
+from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.report import build_report, document, markdown
 from streamwarden.drills.runs import check_run_id, new_run_id, new_seed
@@ -30,6 +30,7 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.targets import TARGETS
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from streamwarden.drills.codec import decode, encode, key_of
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
-from streamwarden.drills.ports import Clock, ForkView, SpecCodec
+from streamwarden.drills.ports import Clock, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import WRITERS, Halt, RunState, StepOutcome, StepRecord
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.stream import StreamSpec
 

@@ -14,11 +14,11 @@ from typing import Any
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.parts import DrillTarget
-from streamwarden.drills.ports import ForkRecord
 from streamwarden.drills.sentence import sentence
 from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState, SteadyState
 from streamwarden.drills.timeline import Moment, timeline
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
+from streamwarden.drills.views import ForkRecord
 from streamwarden.lifecycle.recovery import RecoveryPrediction
 from streamwarden.verification.reconciliation import Reconciliation
 

@@ -16,10 +16,10 @@ from streamwarden.drills.codec import Writers, decode, stored_as
 from streamwarden.drills.faults.base import Proof
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.ports import BatchFact, ForkRecord, Judgement
 from streamwarden.drills.sequence import Plan
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
+from streamwarden.drills.views import BatchFact, ForkRecord, Judgement
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.recovery import RecoveryPrediction
 from streamwarden.verification.reconciliation import Reconciliation

@@ -8,7 +8,7 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.postgresql.sink import Batch
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink

@@ -11,9 +11,9 @@ import pytest
 from streamwarden.drills.faults.input_changed import another_order
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec, OracleKind
-from streamwarden.drills.ports import Copies
 from streamwarden.drills.report import build_report
 from streamwarden.drills.state import RunState
+from streamwarden.drills.views import Copies
 from support.drill_world import PERFECT, Killed, World, drill
 
 DOUBLED, LATE, DISORDERED = FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER

@@ -14,7 +14,7 @@ from streamwarden.checkpoint.traces import BatchTraces, read_traces
 from streamwarden.drills.faults.kill_driver import moment_in
 from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec, KillMoment
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import InvalidValue
 from support.drill_world import Killed, World, drill
 

@@ -9,8 +9,8 @@ import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.ports import CommandResult, ForkView
 from streamwarden.drills.report import verdict_word
+from streamwarden.drills.views import CommandResult, ForkView
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.driver import ExitKind
 from support.drill_world import OUTAGE, Killed, World, drill

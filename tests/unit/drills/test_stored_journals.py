@@ -12,10 +12,11 @@ from streamwarden.drills.codec import decode, encode, key_of
 from streamwarden.drills.journal import FORK_STEPS, DrillRun
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.parts import FaultKind
-from streamwarden.drills.ports import ForkView, SpecCodec
+from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.report import build_report, markdown
 from streamwarden.drills.state import WRITERS, RunState
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.stream import StreamSpec

@@ -20,7 +20,7 @@ from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path, to_uri
 from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive

@@ -13,7 +13,7 @@ from streamwarden.checkpoint.logs import log_position
 from streamwarden.drills.faults.base import Aftermath
 from streamwarden.drills.faults.checkpoint_damage import RULES, choose
 from streamwarden.drills.parts import CheckpointTarget, FileDamage
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.checkpoint_files import COPY, ForkCheckpointFiles
 from support.checkpoints import Unpack, stream_of

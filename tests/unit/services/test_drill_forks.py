@@ -12,8 +12,9 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.ports import ForkView, SpecCodec
+from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.services.drilling.sink import ForkSink
 from support.checkpoints import stream_of
 

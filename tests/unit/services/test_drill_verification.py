@@ -11,7 +11,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.codec import decode, encode
-from streamwarden.drills.ports import Copies, ForkRecord, ForkView
+from streamwarden.drills.views import Copies, ForkRecord, ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord

@@ -13,8 +13,9 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.ports import ForkView, SpecCodec
+from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.health.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity

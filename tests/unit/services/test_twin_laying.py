@@ -14,7 +14,7 @@ import pytest
 from streamwarden.adapters.processes import with_variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.drills.parts import ForkSpec, OracleKind
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive

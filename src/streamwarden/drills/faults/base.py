@@ -14,15 +14,14 @@ from streamwarden.drills.ports import (
     CheckpointReader,
     Clock,
     DriverControl,
-    DriverView,
     Executors,
-    ForkView,
     InputFiles,
     Ports,
     ServiceControl,
     SinkProbe,
     SourceTopic,
 )
+from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause

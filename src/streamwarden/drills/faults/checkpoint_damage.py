@@ -30,7 +30,8 @@ from streamwarden.drills.faults.base import (
 )
 from streamwarden.drills.faults.own_topic import stop_between_batches
 from streamwarden.drills.parts import CheckpointTarget, FaultSpec, FileDamage
-from streamwarden.drills.ports import ForkView, HarmedFile, Ports
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.views import ForkView, HarmedFile
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, InvalidValue
 from streamwarden.health.checks.restart_loop import CHECK as RESTART_LOOP

@@ -15,7 +15,8 @@ from streamwarden.drills.faults.base import Aftermath, Description, FaultContext
 from streamwarden.drills.faults.kill_driver import KillDriver
 from streamwarden.drills.faults.own_input import require_files
 from streamwarden.drills.parts import FaultSpec
-from streamwarden.drills.ports import ForkView, Ports
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.views import ForkView
 from streamwarden.health.checks.restart_loop import CHECK as RESTART_LOOP
 from streamwarden.lifecycle.causes import INPUT_FILE_GONE
 from streamwarden.lifecycle.signs import Cause

@@ -22,7 +22,7 @@ from streamwarden.drills.faults.base import (
 )
 from streamwarden.drills.faults.kill_driver import POLL, await_running_batch
 from streamwarden.drills.parts import FaultSpec
-from streamwarden.drills.ports import ExecutorProcess
+from streamwarden.drills.views import ExecutorProcess
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream import StreamSpec

@@ -26,7 +26,7 @@ from streamwarden.drills.faults.base import (
     require_this_host,
 )
 from streamwarden.drills.parts import FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.ports import CommandResult, ServiceStatus
+from streamwarden.drills.views import CommandResult, ServiceStatus
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.stream import StreamSpec

@@ -30,7 +30,8 @@ from streamwarden.drills.faults.own_topic import (
     why_not_between_batches,
 )
 from streamwarden.drills.parts import FaultSpec
-from streamwarden.drills.ports import ForkView, Ports
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.views import ForkView
 from streamwarden.health.checks.input_lost import CHECK as INPUT_LOST
 from streamwarden.lifecycle.causes import TOPIC_RECREATED
 from streamwarden.lifecycle.forks.topic_copy import Feed

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.ports import ForkView
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY, POLL_EVERY, describe
+from streamwarden.drills.views import ForkView
 from streamwarden.drills.waiting import wait_for
 from streamwarden.lifecycle.restarter import Restarter
 

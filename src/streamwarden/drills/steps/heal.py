@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.ports import ForkView
 from streamwarden.drills.state import Healing
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_end, fault_context, note_exit
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError, StoreError, StreamwardenError
 
 END_WITHIN = 30.0

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 
 from streamwarden.drills.faults import Proof, RefusalFault
 from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.ports import DriverView, ForkView
 from streamwarden.drills.state import Refusal, RemediationPlan
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
+from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord

@@ -5,10 +5,10 @@ from __future__ import annotations
 from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.outcome import describe_not_judged, describe_repeats, unverified
 from streamwarden.drills.parts import OracleKind
-from streamwarden.drills.ports import Copies, ForkView
 from streamwarden.drills.state import RunState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
+from streamwarden.drills.views import Copies, ForkView
 from streamwarden.verification.reconciliation import Reconciliation
 
 

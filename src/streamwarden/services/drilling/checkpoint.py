@@ -21,7 +21,7 @@ from streamwarden.checkpoint.logs import (
 )
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
 from streamwarden.checkpoint.traces import BatchTraces, read_traces
-from streamwarden.drills.ports import BatchFact, ForkView
+from streamwarden.drills.views import BatchFact, ForkView
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.services.forks.scripts import fork_queries, unplanned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.drills.ports import DriverView, ForkView
+from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
 

@@ -19,7 +19,7 @@ from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.uris import file_name
 from streamwarden.drills.parts import ForkSpec, OracleKind
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
 from streamwarden.lifecycle.folder import read_document, write_document
 from streamwarden.lifecycle.forks.fork import Fork

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.parts import VerificationSpec
-from streamwarden.drills.ports import Copies, ForkView, Judgement
 from streamwarden.drills.twin import TwinReport
+from streamwarden.drills.views import Copies, ForkView, Judgement
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.drilling.archive import DrillArchive

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.ports import DriverView, ForkView, Standing
+from streamwarden.drills.views import DriverView, ForkView, Standing
 from streamwarden.errors import ConfigError, DrillAborted, VerificationError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.restart import GiveUp, decide

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from streamwarden.drills.ports import Arrivals, ForkView, HeldTable
+from streamwarden.drills.ports import Arrivals, HeldTable
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.sinks.base import Sink
 

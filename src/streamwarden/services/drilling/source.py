@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from streamwarden.drills.ports import ForkView
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, DrillError, SourceError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic

@@ -14,8 +14,8 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.layout import COMMITS, batch_ids, list_or_empty
 from streamwarden.checkpoint.logs import log_position
 from streamwarden.drills.parts import VerificationSpec
-from streamwarden.drills.ports import ForkView
 from streamwarden.drills.twin import TwinReport
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError, VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, unread

@@ -14,8 +14,8 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.logs import commit, log_position
 from streamwarden.drills.parts import OracleKind, VerificationSpec
-from streamwarden.drills.ports import ForkView
 from streamwarden.drills.twin import TwinReport
+from streamwarden.drills.views import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError, SourceError, VerificationError
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns

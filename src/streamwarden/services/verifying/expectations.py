@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.drills.audited import records_of
-from streamwarden.drills.ports import Judgement
+from streamwarden.drills.views import Judgement
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.outputs import Evidence
 from streamwarden.services.verifying.recount import Recount, recount
