@@ -30,7 +30,8 @@ from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StateSpec, StreamSpec, TriggerSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB = REPOSITORY / "spark_jobs/device_heartbeats.py"

@@ -14,7 +14,8 @@ from typing import Annotated, ClassVar, Final
 
 from streamwarden.audit_policy import AuditSpec
 from streamwarden.errors import InvalidValue
-from streamwarden.units import Bytes, Quantity, Seconds, parse_duration
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.units import Quantity, Seconds, parse_duration
 
 __all__ = ["StreamSpec"]
 
@@ -24,7 +25,6 @@ NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 CONNECTION_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")
 """A connection's name becomes part of the name of an environment variable."""
 
-VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 OBJECT_STORE: Final = re.compile(r"s3[an]?://", re.IGNORECASE)
 """What the URL of a place in an object store begins with. A stream writes `s3a`, as Hadoop's client for it is called;
@@ -325,89 +325,6 @@ class HealthSpec:
 
     thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
     """check -> threshold -> value, over the project's (see [checks](checks.md))"""
-
-
-class Manager(StrEnum):
-    """What gives a stream its executors."""
-
-    LOCAL = "local"  # nothing: tasks run in the driver
-    STANDALONE = "standalone"
-    YARN = "yarn"
-    KUBERNETES = "kubernetes"
-
-
-class DeployMode(StrEnum):
-    CLIENT = "client"  # the driver runs on the host that launched it, where its supervisor process watches it
-    CLUSTER = "cluster"  # the driver runs in the cluster: YARN's application master, a pod of Kubernetes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorsSpec:
-    """The executors of a stream on a cluster."""
-
-    instances: int | None = None
-    """number of executors; null: Spark's default. A standalone master is given the cores of all of them instead"""
-    cores: int | None = None
-    """cores of each executor"""
-    memory: Bytes | None = None
-    """heap of each executor"""
-    memory_overhead: Bytes | None = None
-    """memory that each executor may use besides its heap: Python, RocksDB"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkSpec:
-    """Spark's own settings for this stream."""
-
-    master: str = "local[2]"
-    """`local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://https://HOST:PORT` (see [clusters](../how-to/cluster.md))"""
-    deploy_mode: DeployMode = DeployMode.CLIENT
-    """where the driver runs: with its launcher, or in the cluster (`yarn` and `k8s` only, from Airflow only)"""
-    connection: str | None = None
-    """Airflow's Spark connection; in the stream's DAG its master, queue, namespace and Kerberos key override this file.
-    `streamwarden start` and drills use this file"""
-    driver_memory: Bytes = 2 * 2**30
-    """heap of the driver's JVM"""
-    executors: ExecutorsSpec = field(default_factory=ExecutorsSpec)
-    queue: str | None = None
-    """of `yarn`: the queue"""
-    namespace: str | None = None
-    """of `k8s`: the namespace"""
-    image: str | None = None
-    """of `k8s`: the container image of driver and executors; required there"""
-    service_account: str | None = None
-    """of `k8s`: the service account of driver and executors"""
-    principal: str | None = None
-    """Kerberos principal; null: the Spark connection's"""
-    keytab: str | None = None
-    """file with its key; null: the Spark connection's"""
-    py_files: tuple[str, ...] = ()
-    """`.py`, `.zip`, `.egg` files, shipped to every executor and put on its Python path"""
-    archives: tuple[str, ...] = ()
-    """archives that are unpacked next to every executor, as `FILE#FOLDER`"""
-    conf: dict[str, str] = field(default_factory=dict)
-    """Spark's settings; they override the settings that Streamwarden derives"""
-    env: tuple[str, ...] = ()
-    """names of variables that the driver gets from the environment of the process that starts it. A driver gets no
-    variable that it does not need (see [secrets](../explanation/security.md#what-a-driver-gets))"""
-
-    def __post_init__(self) -> None:
-        for name in self.env:
-            if VARIABLE_PATTERN.fullmatch(name) is None:
-                raise InvalidValue(repr(name), key="env", allowed="names of environment variables, without values")
-
-    @property
-    def manager(self) -> Manager | None:
-        """The manager that `master` names; None if Spark knows no such master."""
-        return next((kind for pattern, kind in _MASTERS if pattern.fullmatch(self.master)), None)
-
-
-_MASTERS: Final = (
-    (re.compile(r"local(\[.+\])?|local-cluster\[.+\]"), Manager.LOCAL),
-    (re.compile(r"spark://[^/\s]+"), Manager.STANDALONE),
-    (re.compile(r"yarn"), Manager.YARN),
-    (re.compile(r"k8s://\S+"), Manager.KUBERNETES),
-)
 
 
 class ForeachBatch(StrEnum):

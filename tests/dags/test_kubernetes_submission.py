@@ -21,7 +21,8 @@ from streamwarden.airflow.cluster_mode import pod_name, point_at
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
 from streamwarden.services.fleet.launch import RUNNER
-from streamwarden.stream import DeployMode, ExecutorsSpec, SparkSpec, StreamSpec
+from streamwarden.spark_settings import DeployMode, ExecutorsSpec, SparkSpec
+from streamwarden.stream import StreamSpec
 
 pytestmark = pytest.mark.spark
 

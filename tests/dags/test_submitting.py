@@ -18,7 +18,8 @@ from streamwarden.airflow.submitting import Submission, submission
 from streamwarden.errors import ConfigError
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SparkSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StreamSpec
 
 SPEC = StreamSpec(
     name="counted",

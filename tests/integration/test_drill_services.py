@@ -25,7 +25,8 @@ from streamwarden.services.monitoring.reachability import ask_broker
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SinkSpec, SparkSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import SinkSpec, StreamSpec
 
 
 def test_a_command_runs_in_the_projects_folder_and_its_words_are_kept(tmp_path: Path) -> None:

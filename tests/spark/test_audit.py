@@ -15,7 +15,8 @@ from streamwarden.health.causes import AUDIT_BALANCE
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.records import record
 from streamwarden.services.replay.flights import departures
-from streamwarden.stream import SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StreamSpec, TriggerSpec
 from streamwarden.verification.balance import Audit, Outcome
 from support.drivers import QUICK, Project, project
 from support.forged_output import Rows, copied, rewrite

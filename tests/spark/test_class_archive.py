@@ -12,7 +12,8 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.fleet import class_archive
-from streamwarden.stream import SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StreamSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

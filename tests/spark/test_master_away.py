@@ -13,7 +13,8 @@ import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import Budget, ExecutorsSpec, RestartPolicy, SparkSpec, StreamSpec
+from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
+from streamwarden.stream import Budget, RestartPolicy, StreamSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 from support.spark_cluster import cluster
 from support.supervision import supervised

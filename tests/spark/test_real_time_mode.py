@@ -35,7 +35,8 @@ from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import OutputMode, SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import OutputMode, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
 from support.kafka_broker import Broker, broker

@@ -27,7 +27,8 @@ from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.spark.executors import EXECUTOR_LOST
-from streamwarden.stream import Backend, ExecutorsSpec, SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
+from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.job_runs import publish, stream
 from support.mid_batch import newest

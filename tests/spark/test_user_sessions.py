@@ -21,7 +21,8 @@ from streamwarden.sinks.file_sink.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import Backend, SparkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import Backend, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite

@@ -15,7 +15,8 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.spec import forked_spec
-from streamwarden.stream import Backend, SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.job_runs import REPOSITORY, Survivors, forged, passed
 from support.mid_batch import kill_in_mid_batch, newest

@@ -22,7 +22,8 @@ from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SparkSpec, StateSpec, StopPolicy, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StateSpec, StopPolicy, StreamSpec, TriggerSpec
 
 T = TypeVar("T")
 

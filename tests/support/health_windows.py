@@ -20,7 +20,8 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StreamSpec, TriggerSpec
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "health"
 NOW = 1_800_000_000.0

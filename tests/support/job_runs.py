@@ -17,7 +17,8 @@ from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.stream import Backend, SparkSpec, StreamSpec, TriggerSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, until
 from support.forged_output import Rows, copied, rewrite

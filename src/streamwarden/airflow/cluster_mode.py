@@ -18,7 +18,8 @@ from streamwarden.airflow.submitting import Submission
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import folder as files
 from streamwarden.services.fleet.launch import RUNNER
-from streamwarden.stream import Manager, StreamSpec
+from streamwarden.spark_settings import Manager
+from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook

@@ -52,7 +52,8 @@ from streamwarden.lifecycle.supervisor import (
 from streamwarden.services.fleet.log_records import LogRecords
 from streamwarden.services.fleet.log_tail import last_text
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import DeployMode, RestartPolicy, StreamSpec
+from streamwarden.spark_settings import DeployMode
+from streamwarden.stream import RestartPolicy, StreamSpec
 from streamwarden.units import format_duration
 
 CLAIM_UNDER_WAY: Final = 5.0

@@ -24,7 +24,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.connections import exported
 from streamwarden.errors import ConfigError
-from streamwarden.stream import DeployMode, Manager, StreamSpec
+from streamwarden.spark_settings import DeployMode, Manager
+from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator

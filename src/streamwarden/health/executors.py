@@ -8,7 +8,8 @@ from typing import Final
 
 from streamwarden.health.series import FRESH
 from streamwarden.health.window import Measurement
-from streamwarden.stream import Manager, StreamSpec
+from streamwarden.spark_settings import Manager
+from streamwarden.stream import StreamSpec
 
 BYTES: Final = "executor_peak_bytes"
 LIMIT: Final = "executor_limit_bytes"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.stream import SparkSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StreamSpec
 from streamwarden.units import parse_duration
 
 STATE_STORE: Final = "spark.sql.streaming.stateStore"

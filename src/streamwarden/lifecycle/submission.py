@@ -19,7 +19,8 @@ from streamwarden.lifecycle.settings import (
     real_time_format,
 )
 from streamwarden.redaction import NAMES, redacted_text
-from streamwarden.stream import Backend, DeployMode, Manager, SparkSpec, StreamSpec
+from streamwarden.spark_settings import DeployMode, Manager, SparkSpec
+from streamwarden.stream import Backend, StreamSpec
 
 PROVIDERS: Final = {
     Backend.ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

@@ -24,7 +24,8 @@ from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.stream import SinkSpec, SparkSpec, StorageSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import SinkSpec, StorageSpec, StreamSpec
 
 SECRET = "not-in-any-log"
 ELSEWHERE = {"endpoint_url": "http://127.0.0.1:9000"}

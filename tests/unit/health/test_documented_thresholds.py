@@ -16,7 +16,7 @@ from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
 from streamwarden.spark.executor_metrics import SparkExecutor
 from streamwarden.spark.executors import measurements
-from streamwarden.stream import ExecutorsSpec, SparkSpec
+from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
 from support.health_windows import NOW, STREAM, judge, measured, report, resident, spec, window
 
 GB = 10**9

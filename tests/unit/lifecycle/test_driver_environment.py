@@ -9,7 +9,8 @@ import pytest
 from streamwarden.errors import ConfigError, InvalidValue
 from streamwarden.lifecycle.environment import declared, inherited
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.stream import SparkSpec, StorageSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StorageSpec, StreamSpec
 
 SPEC = StreamSpec(name="flights", job="/p/job.py", checkpoint="/cp", storage=StorageSpec(connection="lake"))
 LAKE = {"lake": "AIRFLOW_CONN_LAKE"}

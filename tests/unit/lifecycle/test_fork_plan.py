@@ -26,7 +26,8 @@ from streamwarden.services.forks.spec import fork_name, forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import DeployMode, SinkSpec, SourceSpec, SparkSpec, StreamSpec
+from streamwarden.spark_settings import DeployMode, SparkSpec
+from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
 

@@ -19,7 +19,8 @@ from streamwarden.lifecycle.submission import (
 )
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import Backend, Encoding, SourceSpec, SparkSpec, StateSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import Backend, Encoding, SourceSpec, StateSpec, StreamSpec
 
 STATE = "spark.sql.streaming.stateStore"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamwarden.services.fleet.addresses import ADVERTISED, INTERFACE, address_towards, listening_environment
-from streamwarden.stream import DeployMode, SparkSpec
+from streamwarden.spark_settings import DeployMode, SparkSpec
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 from streamwarden.health.checks import batch_longer_than_trigger
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.settings import DELTAS
-from streamwarden.stream import Backend, ExecutorsSpec, HealthSpec, SparkSpec, StateSpec, TriggerSpec
+from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
+from streamwarden.stream import Backend, HealthSpec, StateSpec, TriggerSpec
 from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, trigger
 from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.history import History

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from streamwarden.stream import DeployMode, Manager, SparkSpec
+from streamwarden.spark_settings import DeployMode, Manager, SparkSpec
 
 LOOPBACK: Final = "127.0.0.1"
 INTERFACE: Final = "SPARK_LOCAL_IP"

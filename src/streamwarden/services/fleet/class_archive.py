@@ -22,7 +22,8 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.submission import properties_text, spark_conf
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SparkSpec, StateSpec, StreamSpec
+from streamwarden.spark_settings import SparkSpec
+from streamwarden.stream import StateSpec, StreamSpec
 
 MAKING_TIMEOUT: Final = 600.0
 """Seconds; it takes about one minute on two idle cores."""

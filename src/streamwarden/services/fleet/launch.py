@@ -33,7 +33,8 @@ from streamwarden.lifecycle.submission import (
 from streamwarden.redaction import is_redacted, is_secret
 from streamwarden.services.fleet import class_archive, supervisor_process
 from streamwarden.services.fleet.addresses import listening_environment
-from streamwarden.stream import DeployMode, StreamSpec
+from streamwarden.spark_settings import DeployMode
+from streamwarden.stream import StreamSpec
 
 RUNNER: Final = Path(__file__).parents[2] / "spark" / "runner.py"
 """The application of every driver."""

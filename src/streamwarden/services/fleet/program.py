@@ -20,7 +20,8 @@ from streamwarden.lifecycle.settings import executor_heap
 from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties, properties_text, secret_options
 from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.launch import driver_environment
-from streamwarden.stream import DeployMode, Manager, StreamSpec
+from streamwarden.spark_settings import DeployMode, Manager
+from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
 
 CHEAPLY: Final = QUICK[0]

@@ -20,7 +20,8 @@ from streamwarden.services.fleet.desired import resolve_incident
 from streamwarden.services.fleet.finding import Announce, Finder
 from streamwarden.services.fleet.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
-from streamwarden.stream import DeployMode, StreamSpec
+from streamwarden.spark_settings import DeployMode
+from streamwarden.stream import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
