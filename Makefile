@@ -27,7 +27,7 @@ demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=
 	@KEEP=$(KEEP) $(BIN)/python scripts/demo
 
 test: setup-tests lint types layers ## everything that CI runs, on a machine that has nothing installed before
-	@$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
