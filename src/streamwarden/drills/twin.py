@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamwarden.units import format_count
 from streamwarden.verification.reconciliation import Reconciliation
 
 
@@ -41,7 +42,7 @@ def describe_run(twin: TwinReport) -> str:
     """What was executed and how long it took."""
     count = twin.last - twin.first + 1
     again = ", by two twins" if twin.twins > 1 else ""
-    return f"executed {count} batches ({twin.first} to {twin.last}) again in {twin.seconds:.1f} s{again}"
+    return f"executed {format_count(count, 'batch')} ({twin.first} to {twin.last}) again in {twin.seconds:.1f} s{again}"
 
 
 def describe_key(twin: TwinReport) -> str:

@@ -59,7 +59,7 @@ def test_a_second_fault_that_misses_fails_the_drill_and_says_nothing_about_the_s
     world = World(block_works=False, total_batches=80)
     run = world.engine(several(KILL, SINK)).run("several")
     assert (run.status, run.deviated) == (DrillStatus.FAILED, None)
-    assert "the fault sink_failing did not land in 1 attempts" in run.reason
+    assert "the fault sink_failing did not land in 1 attempt" in run.reason
     landed, missed = results_of(run)
     assert landed.recovery
     assert missed.misses

@@ -25,6 +25,7 @@ from streamwarden.drills.steps.fork_driver import (
 from streamwarden.drills.steps.recovery import come_back
 from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.units import format_count
 
 
 def fault(context: StepContext) -> StepResult:
@@ -88,7 +89,9 @@ def _pause(context: StepContext, fork: ForkView) -> None:
     last = (-1 if committed is None else committed) + batches
     deadline = ports.clock.now() + context.fault_spec.within
     await_commit(context, fork, require_latest(context, fork).driver_id, last, deadline=deadline)
-    context.recorder.note(DrillStep.FAULT, "paused", f"{batches} batches were to be committed before the next strike")
+    context.recorder.note(
+        DrillStep.FAULT, "paused", f"{format_count(batches, 'batch')} to be committed before the next strike"
+    )
 
 
 def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
@@ -146,6 +149,6 @@ def _not_restartable(view: DriverView) -> str | None:
 def _missed(context: StepContext, misses: list[str]) -> StepResult:
     kind = context.fault_spec.kind
     name = "the fault" if len(context.recorder.spec.sequence) == 1 else f"the fault {kind}"
-    reason = f"{name} did not land in {len(misses)} attempts: {'; '.join(misses)}"
+    reason = f"{name} did not land in {format_count(len(misses), 'attempt')}: {'; '.join(misses)}"
     context.recorder.halt(DrillStep.FAULT, DrillStatus.FAILED, reason)
     return StepResult(ok=False, message=reason)

@@ -17,6 +17,7 @@ from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.units import format_count
 
 HEALTH_GRACE = 15.0
 """Seconds that health may stay blind after the batches are there: reports reach the store a little later."""
@@ -105,7 +106,7 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
 def _require_work(fork: ForkView, spec: DrillSpec) -> None:
     if fork.batches_left is not None and fork.batches_left < spec.batches_needed:
         raise DrillAborted(
-            f"the fork has {fork.batches_left} batches left to do ({fork.work})",
+            f"the fork has {format_count(fork.batches_left, 'batch')} left to do ({fork.work})",
             expected=f"at least {spec.batches_needed}, so that something is left to break and to recover",
             where=f"drill {spec.name}, stream {fork.origin}",
             next_step="rewind further (`fork.rewind: all`), make smaller batches (`fork.batches`), or wait for input",

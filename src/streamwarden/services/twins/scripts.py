@@ -28,7 +28,7 @@ from streamwarden.services.twins.witness import watermark_problems
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
 from streamwarden.stream import StreamSpec
-from streamwarden.units import Seconds
+from streamwarden.units import Seconds, format_count
 from streamwarden.verification.batches import some
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
@@ -199,7 +199,9 @@ class QueryVerdict:
         found = self.outcome
         what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
         counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected, {found.wrong} wrong"
-        parts = [f"{counts} in {found.expected:,} rows from {found.records:,} records, {len(self.batches)} batches"]
+        parts = [
+            f"{counts} in {found.expected:,} rows from {found.records:,} records, {format_count(len(self.batches), 'batch')}"
+        ]
         again = found.notes.get(AGAIN_NOTE)
         if again:
             parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
