@@ -89,9 +89,8 @@ def _pause(context: StepContext, fork: ForkView) -> None:
     last = (-1 if committed is None else committed) + batches
     deadline = ports.clock.now() + context.fault_spec.within
     await_commit(context, fork, require_latest(context, fork).driver_id, last, deadline=deadline)
-    context.recorder.note(
-        DrillStep.FAULT, "paused", f"{format_count(batches, 'batch')} to be committed before the next strike"
-    )
+    awaited = format_count(batches, "batch")
+    context.recorder.note(DrillStep.FAULT, "paused", f"{awaited} to be committed before the next strike")
 
 
 def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
