@@ -199,9 +199,8 @@ class QueryVerdict:
         found = self.outcome
         what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
         counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected, {found.wrong} wrong"
-        parts = [
-            f"{counts} in {found.expected:,} rows from {found.records:,} records, {format_count(len(self.batches), 'batch')}"
-        ]
+        batches = format_count(len(self.batches), "batch")
+        parts = [f"{counts} in {found.expected:,} rows from {found.records:,} records, {batches}"]
         again = found.notes.get(AGAIN_NOTE)
         if again:
             parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
