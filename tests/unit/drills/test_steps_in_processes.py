@@ -15,6 +15,9 @@ STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 """How the reason of a stop ends that is the strike itself, or its beginning."""
 
 
+UNTOUCHED = (FaultKind.SERVICE_OUTAGE, FaultKind.SINK_LOCKED)
+"""Faults that send the driver no signal."""
+
 STRUCK_ONCE = [kind for kind in FaultKind if FAULTS[kind].feed is Feed.ORIGIN and kind is not FaultKind.INPUT_GONE]
 """A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/test_input_gone.py."""
 
@@ -66,10 +69,10 @@ def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, wher
     assert world.forks_made == 1
     ends = FAULTS[kind].aftermath is Aftermath.ENDS
     strikes = [each for each in world.signals if each.startswith(("kill", "freeze")) or each.endswith(STRIKES)]
-    assert len(strikes) == (0 if kind is FaultKind.SERVICE_OUTAGE else 1)
+    assert len(strikes) == (0 if kind in UNTOUCHED else 1)
     followed = ends or FAULTS[kind].aftermath is Aftermath.REPLACED or kind is FaultKind.SINK_FAILING
     assert len(world.drivers) == (3 if followed else 2)  # parked, struck, and the one that follows, if one does
-    assert world.service.down_since is None
+    assert world.service.down_since is world.table.locked_at is None
     assert (world.service.commands[-1:] == ["up"]) is (kind is FaultKind.SERVICE_OUTAGE)
 
 
@@ -314,7 +317,7 @@ def test_an_abandoned_run_is_healed_by_the_run_that_follows() -> None:
     assert engine.heal_abandoned(spec.name) == [], "who cannot know that it is over leaves it alone"
     assert engine.heal_abandoned(spec.name, running=left) == []
     assert [each.run_id for each in engine.heal_abandoned(spec.name, running="scheduled-2")] == [left]
-    assert world.service.down_since is None
+    assert world.service.down_since is world.table.locked_at is None
     assert world.cleared == 1
     assert "the step fault did not finish" in world.journals.runs[left].reason
     assert engine.heal_abandoned(spec.name, running="scheduled-2") == []
