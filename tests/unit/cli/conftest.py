@@ -10,6 +10,7 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import ProcessIdentity
+from support import recorded_drivers
 from support.command_line import CommandLine
 from support.projects import Project
 
@@ -17,8 +18,10 @@ from support.projects import Project
 @pytest.fixture(autouse=True)
 def now(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's `NOW` is the time of the test that runs: `make test` imports it many minutes earlier."""
+    at = time.time()
+    monkeypatch.setattr(recorded_drivers, "NOW", at)
     if hasattr(request.module, "NOW"):
-        monkeypatch.setattr(request.module, "NOW", time.time())
+        monkeypatch.setattr(request.module, "NOW", at)
 
 
 @pytest.fixture

@@ -101,3 +101,27 @@ def test_a_state_is_laid_out_as_links_and_a_torn_file_as_a_copy(root: Path, tmp_
     assert linked.samefile(root / "checkpoint/offsets/0")
     assert torn.read_text() == "01234"
     assert (root / "output/part-0").read_text() == "0123456789"
+
+
+def test_folders_that_are_gone_at_once_end_no_recording(root: Path, tmp_path: Path) -> None:
+    with Recording(root, tmp_path / "contents") as recording:
+        for number in range(300):
+            (root / "output" / f"_temporary-{number}").mkdir()
+            (root / "output" / f"_temporary-{number}").rmdir()
+        (root / "output/part-0").write_text("rows")
+    assert changes(recording) == [("output/part-0", Change.WRITTEN)]
+
+
+def test_a_recording_that_ends_before_the_run_does_is_no_record(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")  # the kernel's limit of watches
+
+    def run() -> None:
+        with Recording(root, tmp_path / "contents"):
+            monkeypatch.setattr("inotify_simple.INotify.add_watch", full)
+            (root / "output/new").mkdir()
+
+    with pytest.raises(CheckpointError, match=r"the recording ended before the run did: .*No space left on device"):
+        run()

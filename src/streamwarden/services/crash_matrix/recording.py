@@ -48,6 +48,7 @@ class Recording:
         self._leaving = threading.Event()
         self._overflow = False
         self._missed: list[str] = []
+        self._failure: OSError | None = None
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -65,7 +66,7 @@ class Recording:
         self._contents.mkdir(parents=True, exist_ok=True)
         self._notify = INotify()
         self._watch(self._root)
-        self._thread = threading.Thread(target=self._read, name="recording", daemon=True)
+        self._thread = threading.Thread(target=self._record, name="recording", daemon=True)
         self._thread.start()
         return self
 
@@ -75,14 +76,29 @@ class Recording:
         self._leaving.set()
         self._thread.join()
         self._notify.close()
-        if error is None and (self._overflow or self._missed):
-            missed = ", ".join(self._missed[:_SHOWN])
+        problem = self._problem()
+        if error is None and problem is not None:
             raise CheckpointError(
-                f"{missed} was removed before its content was kept" if missed else "the kernel dropped reports",
+                problem,
                 expected="a report of each change of a file, and time to keep the file",
                 where=str(self._root),
-                next_step="try again on a host with less load, or raise its setting fs.inotify.max_queued_events",
-            )
+                next_step="try again on a host with less load, or raise its settings fs.inotify.max_queued_events and "
+                "fs.inotify.max_user_watches",
+            ) from self._failure
+
+    def _problem(self) -> str | None:
+        """Why the record is not whole; None: it is."""
+        if self._failure is not None:
+            return f"the recording ended before the run did: {self._failure}"
+        if self._missed:
+            return f"{', '.join(self._missed[:_SHOWN])} was removed before its content was kept"
+        return "the kernel dropped reports" if self._overflow else None
+
+    def _record(self) -> None:
+        try:
+            self._read()
+        except OSError as error:
+            self._failure = error
 
     def _read(self) -> None:
         while True:
@@ -115,13 +131,15 @@ class Recording:
             self._found.append(Operation(path=self._name(path), change=Change.REMOVED))
 
     def _watch(self, folder: Path) -> None:
-        """Watch a folder with all that is in it already: files may come before the watch does."""
-        self._folders[self._notify.add_watch(folder, _WATCHED)] = folder
-        for entry in sorted(os.scandir(folder), key=lambda each: each.stat(follow_symlinks=False).st_ctime_ns):
-            if entry.is_dir(follow_symlinks=False):
-                self._watch(Path(entry.path))
-            elif folder != self._root:
-                self._keep(Path(entry.path), Change.RENAMED)
+        """Watch a folder with all that is in it already: files may come before the watch does. A folder that was
+        removed meanwhile has left nothing, like those in which Hadoop prepares files."""
+        with suppress(FileNotFoundError):
+            self._folders[self._notify.add_watch(folder, _WATCHED)] = folder
+            for entry in sorted(os.scandir(folder), key=_changed_at):
+                if entry.is_dir(follow_symlinks=False):
+                    self._watch(Path(entry.path))
+                elif folder != self._root:
+                    self._keep(Path(entry.path), Change.RENAMED)
 
     def _keep(self, path: Path, change: Change, temporary: str = "") -> int:
         """Note a file with its content; it may be gone already, if it only had a temporary name."""
@@ -150,3 +168,11 @@ class Recording:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
+
+
+def _changed_at(entry: os.DirEntry[str]) -> int:
+    """When an entry was made, in nanoseconds; one that is gone again comes first."""
+    try:
+        return entry.stat(follow_symlinks=False).st_ctime_ns
+    except FileNotFoundError:
+        return 0
