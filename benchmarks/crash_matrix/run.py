@@ -1,7 +1,7 @@
 """The crash matrix of four set-ups: every state of the files that a crash can leave, restarted and verified.
 
-The set-ups are a windowed aggregation on both state stores, a transformWithState with timers in processing time, and
-the aggregation into a PostgreSQL table. Each is the job of the catalogue over twelve batches, with the states around
+The set-ups are a windowed aggregation on both state stores, a transformWithState with timers in event time, and the
+aggregation into a PostgreSQL table. Each is the job of the catalogue over twelve batches, with the states around
 batches 7 to 10: the log of the files is compacted in batch 9. The exit code is 1 if a restart gave another output that
 nothing reported; its record is kept then.
 
@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,7 @@ from support.postgres_server import running  # noqa: E402
 FILES: Final = 12
 FLIGHTS: Final = 12_000
 AROUND: Final = (7, 8, 9, 10)
+BEGAN: Final = datetime(2026, 1, 1, 9, tzinfo=UTC)
 _REFUSED: Final = (Ending.REFUSED, Origin.KILL)
 """A restart that a person has to help: it is listed like a finding, and is none."""
 CONNECTION: Final = "crash_matrix"
@@ -105,16 +107,22 @@ def hdfs(data: Path) -> Iterator[StreamSpec]:
 
 @contextmanager
 def timers(data: Path) -> Iterator[StreamSpec]:
-    """Users who act in some batches and are silent for longer than their timeout in others."""
-    spec = stream("user_action_counts", data)
+    """Devices that speak for some files and are silent in the next ones, each file forty seconds after the other."""
+    spec = stream("device_heartbeats_event_time", data)
     folder = Path(str(spec.source.path))
     folder.mkdir(parents=True)
     for number in range(FILES):
-        actions = [{"user_id": user, "action": f"a{number}"} for user in range(200) if (user + number) % 3]
-        file = folder / f"actions-{number:03}.json"
-        file.write_text("".join(f"{json.dumps(each)}\n" for each in actions))
-        os.utime(file, (1_000_000 + number, 1_000_000 + number))
-    yield replace(spec, args=("timeout=1s",), state=replace(spec.state, shuffle_partitions=2))
+        said = BEGAN + timedelta(seconds=40 * number)
+        reading = {
+            "session_id": f"s{number // 5}",
+            "state": f"{number}",
+            "event_time": f"{said:%Y-%m-%dT%H:%M:%S}.000Z",
+        }
+        readings = [{"device_id": f"d-{each}", **reading} for each in range(200) if (each + number) % 3]
+        file = folder / f"readings-{number:03}.json"
+        file.write_text("".join(f"{json.dumps(each)}\n" for each in readings))
+        os.utime(file, (said.timestamp(), said.timestamp()))
+    yield replace(spec, state=replace(spec.state, shuffle_partitions=2))
 
 
 @contextmanager
