@@ -19,7 +19,6 @@ from streamwarden.checkpoint.traces import BatchTraces
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun, JournalEntry
 from streamwarden.drills.parts import (
     CheckpointTarget,
     FaultKind,
@@ -35,7 +34,7 @@ from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
 from streamwarden.drills.views import BatchFact, Copies, DriverView, ForkView, Judgement
-from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StoreError, StreamwardenError
+from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -47,6 +46,7 @@ from support.drill_damage import SimulatedFiles
 from support.drill_inputs import SimulatedInputs
 from support.drill_topics import SimulatedTopic
 from support.simulated_cluster import SimulatedCluster
+from support.simulated_journals import Journals
 from support.simulated_service import SimulatedService
 from support.simulated_streams import SimulatedStreams
 from support.simulated_table import SimulatedTable
@@ -98,44 +98,6 @@ class SimulatedDriver:
     fails_at: int | None = None  # when that many batches are committed
     frozen_at: float | None = None
     replaced: bool = False
-
-
-class Journals:
-    """A journal repository in memory that keeps everything, as JSON, as the store does."""
-
-    def __init__(self) -> None:
-        self.runs: dict[str, DrillRun] = {}
-        self.lines: list[tuple[str, JournalEntry]] = []
-        self.down = False
-
-    def save(self, run: DrillRun) -> None:
-        self._reach()
-        self.runs[run.run_id] = replace(run, facts=json.loads(json.dumps(run.facts)))
-
-    def append(self, run_id: str, entry: JournalEntry) -> None:
-        self._reach()
-        json.dumps(entry.data)
-        self.lines.append((run_id, entry))
-
-    def get(self, run_id: str) -> DrillRun | None:
-        self._reach()
-        return self.runs.get(run_id)
-
-    def entries(self, run_id: str) -> Sequence[JournalEntry]:
-        return [entry for owner, entry in self.lines if owner == run_id]
-
-    def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]:
-        return [run for run in self.runs.values() if drill in (None, run.drill) and stream in (None, run.stream)][
-            :limit
-        ]
-
-    def running(self) -> Sequence[DrillRun]:
-        self._reach()
-        return [run for run in self.runs.values() if run.ended_at is None]
-
-    def _reach(self) -> None:
-        if self.down:
-            raise StoreError("the store is down")
 
 
 @dataclass
