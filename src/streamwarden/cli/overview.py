@@ -13,7 +13,6 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
-from streamwarden.cli.status import StreamStatus, gather
 from streamwarden.cli.status_columns import COLUMNS, QUIET, Column, exit_at
 from streamwarden.cli.words import NONE, number, short
 from streamwarden.errors import StoreError
@@ -21,6 +20,7 @@ from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.restart import describe
+from streamwarden.services.overview.status import StreamStatus, gather
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -70,7 +70,7 @@ def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within
 
 
 def _report_failed(starts: Starts) -> int:
-    from streamwarden.cli.status import shown_error
+    from streamwarden.services.overview.status import shown_error
 
     for each in starts.failed:
         say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")

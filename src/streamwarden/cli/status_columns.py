@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from streamwarden.cli.output import text
-from streamwarden.cli.status import StreamStatus
 from streamwarden.cli.words import NONE, age, ago, number, rate, short, size, status_word
+from streamwarden.services.overview.status import StreamStatus
 
 _COLOURS: Final = {"running": "green", "completed": "dim", "stopped": "dim", "new": "dim", "starting": "cyan"}
 QUIET: Final = ("stopped", "new", "completed")

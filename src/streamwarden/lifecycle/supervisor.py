@@ -145,7 +145,7 @@ def next_move(
     if left is not None and (state is None or state.changed_at <= left.at):
         return left
     history = drivers.history(stream, now - HISTORY) or (latest,)  # it may have ended before that
-    decision = decide(unforgiven(history, state, drivers), policy, now)
+    decision = decide(unforgiven(history, state, drivers.events), policy, now)
     if isinstance(decision, GiveUp):
         return Down(driver_id=latest.driver_id, verdict=decision, at=now)
     if decision.after > 0:
@@ -154,7 +154,9 @@ def next_move(
 
 
 def unforgiven(
-    history: Sequence[DriverRecord], state: DesiredState | None, drivers: DriverRepository
+    history: Sequence[DriverRecord],
+    state: DesiredState | None,
+    events_of: Callable[[str], Sequence[DriverEvent]],
 ) -> Sequence[DriverRecord]:
     """The drivers that count: those launched after a person last started the stream, or after it was last left down.
 
@@ -164,7 +166,7 @@ def unforgiven(
     if state is not None and state.desired is Desired.RUNNING:
         ordered = [driver for driver in ordered if driver.exit is None or driver.exit.ended_at > state.changed_at]
     for index in range(len(ordered) - 1, -1, -1):
-        if any(event.kind == GAVE_UP for event in drivers.events(ordered[index].driver_id)):
+        if any(event.kind == GAVE_UP for event in events_of(ordered[index].driver_id)):
             return ordered[index + 1 :]
     return ordered
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,6 +27,25 @@ _BATCH: Final = batches.select().where(
     batches.c.batch_id == sa.bindparam("of_batch"),
 )
 _HELD_BATCH: Final = _BATCH.with_for_update()
+_DONE: Final = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
+_OLDEST: Final = batches.alias("oldest")
+_FIRST_AT: Final = sa.select(sa.func.min(_OLDEST.c.at)).where(_OLDEST.c.stream == batches.c.stream).scalar_subquery()
+_NEWEST: Final = (
+    sa.select(
+        batches.c.batch_id,
+        sa.func.coalesce(batches.c.committed_at, batches.c.started_at, batches.c.at).label("at"),
+        batches.c.executed,
+        batches.c.duration_ms,
+        batches.c.rows,
+        sa.select(sa.func.min(_OLDEST.c.at))
+        .where(_OLDEST.c.stream == batches.c.stream)
+        .scalar_subquery()
+        .label("first_at"),
+    )
+    .where(batches.c.stream == sa.bindparam("of_stream"), _DONE)
+    .order_by(batches.c.at.desc())
+    .limit(1)
+)
 _INSERT_OPERATORS: Final = state_operators.insert()
 
 
@@ -51,6 +70,31 @@ class Summary:
     first_at: float | None
     last_at: float | None
     last: Batch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Input rows of some batches, and the seconds that these batches took together."""
+
+    rows: int
+    busy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestBatch:
+    """The newest committed batch of a stream.
+
+    Args:
+        at: when it was committed, or began if only its report is known; first_at: when the oldest batch that the store
+            still has was. Unix seconds.
+        seconds: how long it took; rows: what it read. None if its report was lost.
+    """
+
+    batch_id: int
+    at: float
+    first_at: float
+    seconds: float | None
+    rows: int | None
 
 
 class SqlBatchRepository:
@@ -132,15 +176,27 @@ class SqlBatchRepository:
         found = (to_batch(_read(row)).progress for row in rows)
         return {report.run_id: report for report in found if report is not None}
 
-    def rows_since(self, streams: Sequence[str], since: float) -> dict[str, int]:
-        """Input rows of the batches of each stream at or after `since`; a stream without such a batch is left out."""
+    def flows_since(self, streams: Collection[str], since: float) -> dict[str, Flow]:
+        """What the batches of each stream at or after `since` read; a stream without such a batch is left out."""
         query = (
-            sa.select(batches.c.stream, sa.func.sum(batches.c.rows).label("rows"))
+            sa.select(
+                batches.c.stream,
+                sa.func.sum(batches.c.rows).label("rows"),
+                sa.func.sum(batches.c.duration_ms).label("busy_ms"),
+            )
             .where(batches.c.stream.in_(streams), batches.c.at >= since, batches.c.executed)
             .group_by(batches.c.stream)
         )
         found = self._database.read(lambda connection: connection.execute(query).all())
-        return {row.stream: int(row.rows or 0) for row in found}
+        return {row.stream: Flow(rows=int(row.rows or 0), busy=float(row.busy_ms or 0) / 1000) for row in found}
+
+    def newest(self, streams: Collection[str]) -> dict[str, NewestBatch]:
+        """The newest committed batch of each stream; a stream without one is left out."""
+
+        def select(connection: Connection) -> dict[str, Sequence[Any]]:
+            return {each: connection.execute(_NEWEST, {"of_stream": each}).all() for each in streams}
+
+        return {stream: _newest(row) for stream, rows in self._database.read(select).items() for row in rows}
 
     def chosen(self, wanted: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, tuple[Batch, ...]]:
         """Single batches of many streams in one transaction, by id; those that are not stored are left out.
@@ -177,7 +233,7 @@ class SqlBatchRepository:
             batches.c.stream == stream,
             batches.c.query_id == query_id,
             batches.c.batch_id.between(since, upto),
-            sa.or_(batches.c.executed, batches.c.committed_at.is_not(None)),
+            _DONE,
         )
         known = set(self._database.read(lambda connection: connection.execute(query).scalars().all()))
         return tuple(batch_id for batch_id in range(since, upto + 1) if batch_id not in known)
@@ -304,9 +360,18 @@ def _read(row: Row[Any]) -> BatchRow:
     )
 
 
+def _newest(row: Row[Any]) -> NewestBatch:
+    return NewestBatch(
+        batch_id=row.batch_id,
+        at=row.at,
+        first_at=row.first_at,
+        seconds=row.duration_ms / 1000 if row.executed and row.duration_ms is not None else None,
+        rows=row.rows if row.executed else None,
+    )
+
+
 def _summarize(connection: Connection, stream: str) -> Summary:
     before = horizon(connection)
-    done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
     raw = connection.execute(
         sa.select(
             sa.func.count().label("batches"),
@@ -315,7 +380,7 @@ def _summarize(connection: Connection, stream: str) -> Summary:
             sa.func.sum(sa.case((batches.c.executed, 0), else_=1)).label("unreported"),
             sa.func.min(batches.c.at).label("first_at"),
             sa.func.max(batches.c.at).label("last_at"),
-        ).where(batches.c.stream == stream, batches.c.at >= before, done)
+        ).where(batches.c.stream == stream, batches.c.at >= before, _DONE)
     ).one()
     old = connection.execute(
         sa.select(hourly.c.name, sa.func.sum(hourly.c.total).label("total"))
@@ -323,7 +388,7 @@ def _summarize(connection: Connection, stream: str) -> Summary:
         .group_by(hourly.c.name)
     )
     totals = {row.name: int(row.total) for row in old}
-    newest = batches.select().where(batches.c.stream == stream, done).order_by(batches.c.at.desc()).limit(1)
+    newest = batches.select().where(batches.c.stream == stream, _DONE).order_by(batches.c.at.desc()).limit(1)
     last = connection.execute(newest).one_or_none()
     return Summary(
         stream=stream,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -88,6 +88,14 @@ class SqlDriverRepository:
         row = self._database.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else _read(row)
 
+    def latests(self, streams: Collection[str]) -> dict[str, DriverRecord]:
+        """`latest` of many streams in one query; a stream that never had a driver is left out."""
+        newest = sa.select(drivers.c.stream, sa.func.max(drivers.c.launched_at).label("at")).group_by(drivers.c.stream)
+        last = newest.subquery()
+        query = drivers.select().join(last, (last.c.stream == drivers.c.stream) & (last.c.at == drivers.c.launched_at))
+        rows = self._database.read(lambda connection: connection.execute(query.order_by(drivers.c.token)).all())
+        return {row.stream: _read(row) for row in rows if row.stream in streams}
+
     def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
         """The drivers of `stream` from the first that was launched or ended at or after `since`, oldest first."""
         return self.histories([stream], since)[stream]
@@ -112,10 +120,16 @@ class SqlDriverRepository:
 
     def events(self, driver_id: str) -> Sequence[DriverEvent]:
         """The events of the driver, oldest first."""
+        return self.events_of_all([driver_id])[driver_id]
+
+    def events_of_all(self, driver_ids: Collection[str]) -> dict[str, tuple[DriverEvent, ...]]:
+        """`events` of many drivers in one query."""
         order = driver_events.c.at, driver_events.c.id
-        query = driver_events.select().where(driver_events.c.driver_id == driver_id).order_by(*order)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
-        return tuple(map(_event, rows))
+        query = driver_events.select().where(driver_events.c.driver_id.in_(driver_ids)).order_by(*order)
+        found: dict[str, list[DriverEvent]] = {driver_id: [] for driver_id in driver_ids}
+        for row in self._database.read(lambda connection: connection.execute(query).all()):
+            found[row.driver_id].append(_event(row))
+        return {driver_id: tuple(events) for driver_id, events in found.items()}
 
     def events_of(self, stream: str, kind: str) -> Sequence[DriverEvent]:
         """The events of this kind of all drivers of `stream`, oldest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from streamwarden.adapters.store.database import Database, upsert
@@ -67,6 +68,16 @@ class SqlJournalRepository:
         if stream is not None:
             query = query.where(drills.c.stream == stream)
         return tuple(_run(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+
+    def newest(self) -> dict[str, DrillRun]:
+        """Stream -> its newest run."""
+        last = sa.select(drills.c.stream, sa.func.max(drills.c.started_at).label("at")).group_by(drills.c.stream)
+        newest = last.subquery()
+        query = drills.select().join(
+            newest, (newest.c.stream == drills.c.stream) & (newest.c.at == drills.c.started_at)
+        )
+        rows = self._database.read(lambda connection: connection.execute(query.order_by(drills.c.run_id)).all())
+        return {row.stream: _run(row) for row in rows}
 
     def running(self) -> Sequence[DrillRun]:
         """Every run that has not ended, newest first."""

@@ -47,13 +47,17 @@ class SqlMeasurementRepository:
         """Measurements of `stream` at or after `since`, oldest first."""
         return self.recents([stream], since)[stream]
 
-    def recents(self, streams: Sequence[str], since: float) -> dict[str, tuple[Measurement, ...]]:
-        """`recent` of many streams in one transaction."""
+    def recents(
+        self, streams: Sequence[str], since: float, names: Sequence[str] = ()
+    ) -> dict[str, tuple[Measurement, ...]]:
+        """`recent` of many streams in one transaction; only those called `names`, if some are given."""
         query = (
             measurements.select()
             .where(measurements.c.stream == sa.bindparam("of"), measurements.c.at >= since)
             .order_by(measurements.c.at, measurements.c.name, measurements.c.source)
         )
+        if names:
+            query = query.where(measurements.c.name.in_(names))
         return {stream: tuple(map(_raw, rows)) for stream, rows in self._each(query, streams).items()}
 
     def hourly(self, stream: str, since: float, statistic: Statistic = Statistic.MEAN) -> tuple[Measurement, ...]:

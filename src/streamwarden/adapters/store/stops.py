@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
 from streamwarden.adapters.store.tables import desired_states, stop_requests
@@ -57,14 +59,20 @@ class SqlStopRepository:
 
     def desired(self, stream: str) -> DesiredState | None:
         """The last desired state of `stream`; None if it was never set."""
-        query = desired_states.select().where(desired_states.c.stream == stream)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
-        if row is None:
-            return None
-        return DesiredState(
-            stream=row.stream,
-            desired=Desired(row.desired),
-            changed_by=row.changed_by,
-            reason=row.reason,
-            changed_at=row.changed_at,
-        )
+        return self.every_desired([stream]).get(stream)
+
+    def every_desired(self, streams: Collection[str]) -> dict[str, DesiredState]:
+        """`desired` of many streams in one query; a stream whose state was never set is left out."""
+        query = desired_states.select().where(desired_states.c.stream.in_(streams))
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {row.stream: _desired(row) for row in rows}
+
+
+def _desired(row: Row[Any]) -> DesiredState:
+    return DesiredState(
+        stream=row.stream,
+        desired=Desired(row.desired),
+        changed_by=row.changed_by,
+        reason=row.reason,
+        changed_at=row.changed_at,
+    )

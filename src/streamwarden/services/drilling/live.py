@@ -129,5 +129,5 @@ class LiveStreams:
             for each in self._store.drivers.history(stream, now - HISTORY) or (latest,)
         ]
         state = self._store.stops.desired(stream)
-        decision = decide(unforgiven(history, state, self._store.drivers), self._stream(stream).restart, now)
+        decision = decide(unforgiven(history, state, self._store.drivers.events), self._stream(stream).restart, now)
         return decision.reason if isinstance(decision, GiveUp) else None

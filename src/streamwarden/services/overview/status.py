@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streamwarden.health.current import current_health
+from streamwarden.health.executors import latest_snapshot
 from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
+from streamwarden.lifecycle.heartbeat import silent_since
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
+from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from streamwarden.adapters.store.batches import Summary
     from streamwarden.lifecycle.driver import DriverRecord
     from streamwarden.services.workspace import Workspace
 
@@ -27,8 +33,6 @@ stopped on request; completed: its query ended by itself; ended: this query of s
 driver continues; down: its driver ended although the stream should run; new: it never had a driver; broken: its YAML
 file cannot be used and no driver is alive."""
 
-RATE_WINDOW: Final = 300.0
-"""Seconds over which rows a second are averaged."""
 CRASHES_SINCE: Final = 86400.0
 """Seconds for which a crash that a restart cured is still shown."""
 
@@ -120,31 +124,22 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
         if stream not in names:
             catalog.get(stream)
         names = [stream]
-    verdicts: dict[str, list[Verdict]] = {}
-    for verdict in space.store.verdicts.latest():
-        verdicts.setdefault(verdict.stream, []).append(verdict)
-    incidents: dict[str, int] = {}
-    for incident in space.store.incidents.alarming():
-        if not incident.is_root:
-            continue
-        incidents[incident.stream] = incidents.get(incident.stream, 0) + 1
-    records = space.store.queries.of_many(names)
-    drivers = space.store.drivers.histories(names, now - CRASHES_SINCE)
-    found: list[StreamStatus] = []
+    found = [_counted(space, each) for each in statuses(space, read_facts(space.store, catalog, names, now))]
     for name in names:
-        broken = str(catalog.broken[name]) if name in catalog.broken else ""
-        whole = _one(space, name, broken, verdicts.get(name, []), incidents.get(name, 0), now)
-        whole = _with_crashes(space, whole, drivers[name], now)
-        parts = stream_parts(catalog.streams[name], records[name], now) if name in catalog.streams else ()
-        several = [
-            _query(space, part, whole, verdicts.get(part.spec.name, []), incidents.get(part.spec.name, 0), now)
-            for part in parts
-            if part.part is Part.QUERY
-        ]
-        found += [_with(whole, several), *several]
-    found = _with_rates(found, space.store.batches.rows_since([each.stream for each in found], now - RATE_WINDOW), now)
-    if only is not None and SEPARATOR in only:
-        return [require(found, only)]
+        found = _summed(found, name)
+    return [require(found, only)] if only is not None and SEPARATOR in only else found
+
+
+def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
+    """The status of every stream of `facts`, each followed by those of its queries. The totals since the first batch
+    (`batches`, `rows`, `malformed`) are left at 0: they take a scan of each stream. Raises StoreError."""
+    found: list[StreamStatus] = []
+    for name in facts.names:
+        whole = _with_crashes(_one(space, name, facts), facts)
+        spec = facts.catalog.streams.get(name)
+        parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
+        queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
+        found += _with_rates([whole, *queries], facts)
     return found
 
 
@@ -158,22 +153,28 @@ def require(found: list[StreamStatus], name: str) -> StreamStatus:
     raise unknown("query", name, [each.stream for each in found], f"see `streamwarden status {owner(name)}`")
 
 
-def _with(whole: StreamStatus, queries: list[StreamStatus]) -> StreamStatus:
-    """The stream with what its queries did; a stream with one query did that itself."""
-    if not queries:
-        return whole
-    return replace(
-        whole,
-        batches=whole.batches + sum(each.batches for each in queries),
-        rows=whole.rows + sum(each.rows for each in queries),
-    )
+def _counted(space: Workspace, each: StreamStatus) -> StreamStatus:
+    """The status with the totals since its first batch."""
+    total = space.store.batches.summary(each.stream)
+    lost = _not_kept(space, each.stream) if total.malformed and SEPARATOR not in each.stream else 0
+    return replace(each, batches=total.batches, rows=total.rows, malformed=total.malformed, not_kept=lost)
 
 
-def _with_crashes(space: Workspace, whole: StreamStatus, drivers: Sequence[DriverRecord], now: float) -> StreamStatus:
+def _summed(found: list[StreamStatus], stream: str) -> list[StreamStatus]:
+    """Count for the stream what its queries did; a stream with one query did that itself."""
+    of_queries = [each for each in found if owner(each.stream) == stream != each.stream]
+    batches, rows = sum(each.batches for each in of_queries), sum(each.rows for each in of_queries)
+    return [
+        replace(each, batches=each.batches + batches, rows=each.rows + rows) if each.stream == stream else each
+        for each in found
+    ]
+
+
+def _with_crashes(whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     """The stream with its restarts after crashes, and the newest crash if a restart cured it."""
-    killed = [each.driver_id for each in drivers if each.exit is not None and each.exit.kind is ExitKind.KILLED]
-    events = stream_events(drivers, {driver_id: space.store.drivers.events(driver_id) for driver_id in killed})
-    recent = [each for each in events if each.at > now - CRASHES_SINCE]
+    drivers = facts.drivers[whole.stream]
+    events = stream_events(drivers, facts.events_of(whole.stream))
+    recent = [each for each in events if each.at > facts.now - CRASHES_SINCE]
     crash, restart = last_crash(recent) or (None, None)
     whole = replace(whole, restarts=sum(each.kind is EventKind.RESTARTED for each in recent))
     if crash is None or restart is None or whole.state not in ("running", "starting"):
@@ -183,9 +184,9 @@ def _with_crashes(space: Workspace, whole: StreamStatus, drivers: Sequence[Drive
     return replace(whole, cured=CuredCrash(exit=exit, restarted_at=restart.at))
 
 
-def _with_rates(found: list[StreamStatus], recent: Mapping[str, int], now: float) -> list[StreamStatus]:
+def _with_rates(found: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
     """Each running stream with its rows a second; a stream of several queries has the sum of theirs."""
-    rates = {each.stream: recent.get(each.stream, 0) / _covered(each, now) for each in found}
+    rates = {each.stream: _rate(each, facts) for each in found}
 
     def rate(of: str) -> float:
         return sum(each for name, each in rates.items() if of in (name, owner(name)))
@@ -193,15 +194,14 @@ def _with_rates(found: list[StreamStatus], recent: Mapping[str, int], now: float
     return [replace(each, rows_per_second=rate(each.stream)) if each.state == "running" else each for each in found]
 
 
-def _covered(each: StreamStatus, now: float) -> float:
-    """Seconds of `RATE_WINDOW` in which the stream existed."""
-    age = RATE_WINDOW if each.first_batch_at is None else now - each.first_batch_at
-    return min(RATE_WINDOW, max(1.0, age))
+def _rate(each: StreamStatus, facts: FleetFacts) -> float:
+    """Rows a second over the part of `RATE_WINDOW` in which the stream existed."""
+    flow = facts.flows.get(each.stream)
+    age = RATE_WINDOW if each.first_batch_at is None else facts.now - each.first_batch_at
+    return 0.0 if flow is None else flow.rows / min(RATE_WINDOW, max(1.0, age))
 
 
-def _query(
-    space: Workspace, part: StreamPart, whole: StreamStatus, verdicts: list[Verdict], incidents: int, now: float
-) -> StreamStatus:
+def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     """One of several queries: it shares the stream's driver, and has its own everything else."""
     record = part.query
     mine = record is not None and record.driver_id == whole.driver_id
@@ -214,7 +214,6 @@ def _query(
             done = record.error is None and record.trigger.available_now
             state = "completed" if done else "ended"
             problem = "" if done else shown_error(record)
-    total = space.store.batches.summary(part.spec.name)
     return replace(
         whole,
         stream=part.spec.name,
@@ -222,10 +221,7 @@ def _query(
         since=since,
         executors=None,
         executors_lost=None,
-        **_done(total),
-        **_health(verdicts, now, stopped=whole.state == "stopped"),
-        not_kept=0,
-        incidents=incidents,
+        **_judged_and_done(part.spec.name, facts, stopped=whole.state == "stopped"),
         restarts=0,
         cured=None,
         problem=problem,
@@ -237,20 +233,19 @@ def shown_error(record: QueryRecord) -> str:
     return f"failed: {record.error[:300]}" if record.error else "stopped, its driver goes on"
 
 
-def _done(total: Summary) -> dict[str, Any]:
-    """What the store counted."""
-    last = total.last
+def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str, Any]:
+    """What the store knows under this name, a stream's or a query's."""
+    last = facts.newest.get(name)
     return {
-        "first_batch_at": total.first_at,
+        "first_batch_at": last.first_at if last else None,
         "last_batch": last.batch_id if last else None,
-        "last_batch_at": (last.committed_at or (last.progress.at if last.progress else None)) if last else None,
-        "batches": total.batches,
-        "rows": total.rows,
-        "malformed": total.malformed,
+        "last_batch_at": last.at if last else None,
+        "incidents": len(facts.incidents.get(name, ())),
+        **_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped),
     }
 
 
-def _health(verdicts: list[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
+def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
     """What the last evaluation found, as far as it says something of `now`."""
     last = current_health(verdicts, now, stopped=stopped)
     shown, level = last.verdicts, last.status
@@ -267,56 +262,51 @@ def _health(verdicts: list[Verdict], now: float, *, stopped: bool) -> dict[str, 
     }
 
 
-def _one(space: Workspace, name: str, broken: str, verdicts: list[Verdict], incidents: int, now: float) -> StreamStatus:
-    from streamwarden.health.executors import latest_snapshot
-    from streamwarden.health.series import FRESH
-    from streamwarden.lifecycle.heartbeat import silent_since
-    from streamwarden.lifecycle.restart import describe
-    from streamwarden.lifecycle.stop import Desired
-
-    record = space.store.drivers.latest(name)
-    wanted = space.store.stops.desired(name)
+def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
+    """The stream as a whole."""
+    broken = str(facts.catalog.broken[name]) if name in facts.catalog.broken else ""
+    record = facts.latest.get(name)
     alive = expired = False
     if record is not None and record.exit is None:
         seen = space.fleet.observe(record.driver_id)
         record, alive, expired = seen.record, seen.alive, seen.expired
-    silent = silent_since(space.store.drivers.events(record.driver_id)) if alive and record is not None else None
+    silent = silent_since(facts.events[record.driver_id]) if alive and record is not None else None
     ended = record.exit if record is not None else None
-    state: State
-    if expired:
-        state = "unseen"
-    elif silent is not None:
-        state = "unresponsive"
-    elif alive:
-        state = "running" if record is not None and record.started_at is not None else "starting"
-    elif broken:
-        state = "broken"
-    elif wanted is not None and wanted.desired is Desired.STOPPED:
-        state = "stopped"
-    elif record is None:
-        state = "new"
-    elif ended is not None and ended.kind is ExitKind.COMPLETED:
-        state = "completed"
-    else:
-        state = "down"
-    executors = latest_snapshot(space.store.measurements.recent(name, now - FRESH), now) if alive else None
-    total = space.store.batches.summary(name)
+    wanted = facts.wanted.get(name)
+    stopped = wanted is not None and wanted.desired is Desired.STOPPED
+    executors = latest_snapshot(facts.executors[name], facts.now) if alive else None
     return StreamStatus(
         stream=name,
-        state=state,
+        state=_state(record, alive=alive, expired=expired, silent=silent, broken=bool(broken), stopped=stopped),
         driver_id=record.driver_id if record else None,
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
-        **_done(total),
-        not_kept=_not_kept(space, name) if total.malformed else 0,
-        **_health(verdicts, now, stopped=wanted is not None and wanted.desired is Desired.STOPPED),
-        incidents=incidents,
+        **_judged_and_done(name, facts, stopped=stopped),
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, now)),
-        log=str(space.fleet.log_path(record.driver_id)) if record else None,
+        problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
+        log=str(Path(record.folder) / files.LOG) if record else None,
     )
+
+
+def _state(
+    record: DriverRecord | None, *, alive: bool, expired: bool, silent: float | None, broken: bool, stopped: bool
+) -> State:
+    """The stream's state from its newest driver. Pure."""
+    if expired:
+        return "unseen"
+    if silent is not None:
+        return "unresponsive"
+    if alive:
+        return "running" if record is not None and record.started_at is not None else "starting"
+    if broken:
+        return "broken"
+    if stopped:
+        return "stopped"
+    if record is None:
+        return "new"
+    return "completed" if record.exit is not None and record.exit.kind is ExitKind.COMPLETED else "down"
 
 
 def _doubt(expired: bool, silent: float | None, now: float) -> str:
@@ -333,12 +323,10 @@ def _doubt(expired: bool, silent: float | None, now: float) -> str:
 
 def _not_kept(space: Workspace, stream: str) -> int:
     """Malformed rows of the batches that the quarantine gave up, each batch once, as long as the store has them."""
-    from streamwarden.lifecycle.folder import QUARANTINE_GAP
-
     gaps = sorted(
         {
             (event.detail["query_id"], int(event.detail["first"]), int(event.detail["last"]))
-            for event in space.store.drivers.events_of(stream, QUARANTINE_GAP)
+            for event in space.store.drivers.events_of(stream, files.QUARANTINE_GAP)
         }
     )
     rows, query, counted = 0, "", -1

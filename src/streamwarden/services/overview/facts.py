@@ -1,0 +1,107 @@
+"""What the store knows of many streams, read in a handful of queries, however many streams there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from streamwarden.health.executors import ACTIVE, LOST
+from streamwarden.health.series import FRESH
+from streamwarden.lifecycle.queries import identity
+from streamwarden.lifecycle.supervisor import HISTORY
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.adapters.store.batches import Flow, NewestBatch
+    from streamwarden.config.loading import Catalog
+    from streamwarden.health.incident import Incident
+    from streamwarden.health.verdict import Verdict
+    from streamwarden.health.window import Measurement
+    from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+    from streamwarden.lifecycle.queries import QueryRecord
+    from streamwarden.lifecycle.stop import DesiredState
+
+RATE_WINDOW: Final = 300.0
+"""Seconds over which rows a second are averaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFacts:
+    """What is known of the streams `names` at `now` (Unix seconds).
+
+    Args:
+        drivers: stream -> its drivers of the last 24 hours, oldest first; latest: its newest driver, however old.
+        events: driver id -> its events, of the drivers in `drivers` and `latest`.
+        verdicts, incidents, newest, flows: stream or `STREAM/QUERY` -> its own. Incidents are the alarming ones.
+        executors: stream -> how many executors its driver counted lately.
+    """
+
+    now: float
+    names: tuple[str, ...]
+    catalog: Catalog
+    latest: Mapping[str, DriverRecord]
+    drivers: Mapping[str, Sequence[DriverRecord]]
+    events: Mapping[str, Sequence[DriverEvent]]
+    wanted: Mapping[str, DesiredState]
+    queries: Mapping[str, Sequence[QueryRecord]]
+    verdicts: Mapping[str, Sequence[Verdict]]
+    incidents: Mapping[str, Sequence[Incident]]
+    newest: Mapping[str, NewestBatch]
+    flows: Mapping[str, Flow]
+    executors: Mapping[str, Sequence[Measurement]]
+
+    def events_of(self, stream: str) -> dict[str, Sequence[DriverEvent]]:
+        """Driver id -> events, of the recent drivers of `stream`."""
+        return {each.driver_id: self.events.get(each.driver_id, ()) for each in self.drivers.get(stream, ())}
+
+
+def read_facts(store: Store, catalog: Catalog, names: Iterable[str], now: float) -> FleetFacts:
+    """The facts about `names`. Raises StoreError."""
+    wanted = tuple(names)
+    queries = store.queries.of_many(wanted)
+    parts = _parts(wanted, catalog, queries)
+    latest = store.drivers.latests(wanted)
+    drivers = store.drivers.histories(wanted, now - HISTORY)
+    ids = {each.driver_id for found in drivers.values() for each in found} | {e.driver_id for e in latest.values()}
+    only = wanted[0] if len(wanted) == 1 and len(parts) == 1 else None
+    return FleetFacts(
+        now=now,
+        names=wanted,
+        catalog=catalog,
+        latest=latest,
+        drivers=drivers,
+        events=store.drivers.events_of_all(ids),
+        wanted=store.stops.every_desired(wanted),
+        queries=queries,
+        verdicts=_by_stream(store.verdicts.latest(only)),
+        incidents=_by_stream(each for each in store.incidents.alarming() if each.is_root),
+        newest=store.batches.newest(parts),
+        executors=store.measurements.recents(wanted, now - FRESH, (ACTIVE, LOST)),
+        flows=store.batches.flows_since(parts, now - RATE_WINDOW),
+    )
+
+
+def _parts(streams: Iterable[str], catalog: Catalog, queries: Mapping[str, Sequence[QueryRecord]]) -> Collection[str]:
+    """The streams, and every name under which the batches of one of their queries may be kept."""
+    found = set()
+    for name in streams:
+        found |= {name, *(each.identity for each in queries[name])}
+        if name in catalog.streams:
+            found |= {identity(name, query) for query in catalog.streams[name].queries}
+    return found
+
+
+class _OfStream(Protocol):
+    @property
+    def stream(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfStream)
+
+
+def _by_stream(all_of_them: Iterable[T]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for each in all_of_them:
+        found.setdefault(each.stream, []).append(each)
+    return found

@@ -1,0 +1,280 @@
+"""One row for each stream and query, with everything that the fleet page, the API and the metrics show of it.
+
+The models are the API's: a field that is renamed or removed needs a new version of the API. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from streamwarden.drills.report import verdict_word
+from streamwarden.health.check import ValueUnit
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.current import current_health
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.follow_up import FollowUp, Next, follow_up
+from streamwarden.lifecycle.queries import Part, owner, stream_parts
+from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.overview.status import State, StreamStatus
+from streamwarden.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from streamwarden.drills.journal import DrillRun
+    from streamwarden.health.thresholds import Thresholds
+    from streamwarden.health.verdict import Verdict
+    from streamwarden.services.overview.facts import FleetFacts
+    from streamwarden.stream import StreamSpec
+
+DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
+"""The checks with the five documented thresholds."""
+
+_CHECKS: Final = {check.name: check for check in CHECKS}
+_GROWING: Final = "growth_span_s"
+"""Only the evidence of clear growth has it."""
+
+
+class Model(BaseModel):
+    """A part of the API."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class Metric(Model):
+    """The newest verdict of one check."""
+
+    check: str
+    title: str
+    status: Status
+    value: float | None
+    """in `unit`"""
+    unit: str
+    shown: str
+    """`value` for a person"""
+    limits: str
+    """the two thresholds in force"""
+    reason: str
+    advice: str
+    at: float
+    """when the check judged the stream"""
+
+
+class Forecast(Model):
+    """How long the state lasts."""
+
+    sentence: str
+    seconds: float | None
+    """until `state_size.critical` at the present growth; None: it does not grow clearly, or that is not known"""
+
+
+class DrillResult(Model):
+    """The newest drill of a stream."""
+
+    run_id: str
+    drill: str
+    verdict: str
+    """PASSED, DEVIATED, ABORTED, FAILED or RUNNING"""
+    started_at: float
+    ended_at: float | None
+
+
+class AfterExit(Model):
+    """What becomes of a stream that is down."""
+
+    next: Next
+    reason: str
+    next_step: str
+    at: float | None
+    """when its driver is launched again"""
+    attempt: int
+
+
+class StreamRow(Model):
+    """One stream, or one query of several (`STREAM/QUERY`)."""
+
+    stream: str
+    dag_id: str
+    owner: str
+    tags: tuple[str, ...]
+    description: str
+    state: State
+    since: float | None
+    """when its query, or else its driver, started"""
+    sentence: str
+    """the state in words: who stopped it, why it ended"""
+    after_exit: AfterExit | None
+    """None unless it is down"""
+    health: Status
+    health_reason: str
+    health_checks: tuple[str, ...]
+    """the checks with that status, at most three"""
+    judged_at: float | None
+    stale: bool
+    """the last evaluation is too old to describe the stream"""
+    rows_in_per_second: float | None
+    """input rows, over the last five minutes"""
+    rows_processed_per_second: float | None
+    """input rows divided by the time that their batches took: what the stream could process"""
+    backlog_seconds: float | None
+    batch_id: int | None
+    batch_at: float | None
+    """when the newest batch was committed"""
+    batch_seconds: float | None
+    trigger_seconds: float | None
+    """None: each batch starts when the one before is done"""
+    metrics: Mapping[str, Metric] = Field(default_factory=dict)
+    """check -> its newest verdict"""
+    forecast: Forecast
+    last_drill: DrillResult | None
+    open_incidents: int
+    restarts: int
+    """launches after a crash in the last 24 hours"""
+    in_trouble: bool
+
+    def value(self, check: str) -> float | None:
+        """The value of a check, None if it has none."""
+        metric = self.metrics.get(check)
+        return None if metric is None else metric.value
+
+
+def stream_rows(
+    statuses: Sequence[StreamStatus],
+    facts: FleetFacts,
+    *,
+    thresholds: Thresholds,
+    drills: Mapping[str, DrillRun],
+    paused: Mapping[str, bool],
+) -> tuple[StreamRow, ...]:
+    """One row for each status, in the same order.
+
+    Args:
+        drills: stream -> its newest drill.
+        paused: id of a DAG -> whether it is paused, as far as that is known.
+    """
+    specs = _specs(facts)
+    return tuple(_row(each, facts, specs.get(each.stream), thresholds, drills, paused) for each in statuses)
+
+
+def _specs(facts: FleetFacts) -> dict[str, StreamSpec]:
+    """Stream or query -> its spec, with the trigger that its query has."""
+    return {
+        part.spec.name: part.spec
+        for name, spec in facts.catalog.streams.items()
+        if name in facts.queries
+        for part in stream_parts(spec, facts.queries[name], facts.now)
+        if part.part is not Part.DRIVER or part.spec.name == name
+    }
+
+
+def _row(
+    status: StreamStatus,
+    facts: FleetFacts,
+    spec: StreamSpec | None,
+    thresholds: Thresholds,
+    drills: Mapping[str, DrillRun],
+    paused: Mapping[str, bool],
+) -> StreamRow:
+    name, stream = status.stream, owner(status.stream)
+    newest, flow = facts.newest.get(name), facts.flows.get(name)
+    limits = thresholds if spec is None else thresholds.with_overrides(spec.health.thresholds)
+    stopped = stream in facts.wanted and facts.wanted[stream].desired is Desired.STOPPED
+    health = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
+    metrics = {each.check: _metric(each, limits) for each in health.verdicts}
+    run = drills.get(stream)
+    dag_id = f"stream_{stream}"
+    return StreamRow(
+        stream=name,
+        dag_id=dag_id,
+        owner=spec.owner if spec else "",
+        tags=spec.tags if spec else (),
+        description=spec.description if spec else "",
+        state=status.state,
+        since=status.since,
+        sentence=_sentence(status, facts),
+        after_exit=_after_exit(facts, stream, spec, paused.get(dag_id)) if status.state == "down" else None,
+        health=status.worst,
+        health_reason=status.worst_reason,
+        health_checks=status.worst_checks,
+        judged_at=status.judged_at,
+        stale=status.unjudged,
+        rows_in_per_second=status.rows_per_second,
+        rows_processed_per_second=flow.rows / flow.busy if flow and flow.busy else None,
+        backlog_seconds=status.backlog_seconds,
+        batch_id=status.last_batch,
+        batch_at=status.last_batch_at,
+        batch_seconds=newest.seconds if newest else None,
+        trigger_seconds=spec.trigger.interval if spec else None,
+        metrics=metrics,
+        forecast=_forecast(health.verdicts, limits),
+        last_drill=None if run is None else _drill(run),
+        open_incidents=status.incidents,
+        restarts=status.restarts,
+        in_trouble=status.in_trouble,
+    )
+
+
+def _sentence(status: StreamStatus, facts: FleetFacts) -> str:
+    wanted = facts.wanted.get(owner(status.stream))
+    if status.state == "stopped" and wanted is not None:
+        return f"stopped by {wanted.changed_by}: {wanted.reason}"
+    return status.problem
+
+
+def _after_exit(facts: FleetFacts, stream: str, spec: StreamSpec | None, paused: bool | None) -> AfterExit | None:
+    if spec is None:
+        return None
+    history = facts.drivers[stream] or [facts.latest[stream]]
+    found = follow_up(
+        history,
+        facts.events,
+        state=facts.wanted.get(stream),
+        policy=spec.restart,
+        paused=paused,
+        now=facts.now,
+    )
+    return None if found is None else _model(found)
+
+
+def _model(found: FollowUp) -> AfterExit:
+    return AfterExit(
+        next=found.next, reason=found.reason, next_step=found.next_step, at=found.at, attempt=found.attempt
+    )
+
+
+def _metric(verdict: Verdict, thresholds: Thresholds) -> Metric:
+    check = _CHECKS.get(verdict.check)
+    known = verdict.unit in set(ValueUnit) and verdict.value is not None
+    return Metric(
+        check=verdict.check,
+        title=check.title if check else verdict.check,
+        status=verdict.status,
+        value=verdict.value,
+        unit=verdict.unit,
+        shown=ValueUnit(verdict.unit).show(verdict.value) if known and verdict.value is not None else "",
+        limits=check.limits_text(thresholds.of(check.name)) if check else "",
+        reason=verdict.reason,
+        advice=verdict.advice,
+        at=verdict.at,
+    )
+
+
+def _forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
+    verdict = next((each for each in verdicts if each.check == "state_growth"), None)
+    if verdict is None or verdict.value is None:
+        return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)
+    if _GROWING not in verdict.evidence:
+        return Forecast(sentence="does not grow", seconds=None)
+    limit = format_size(thresholds.of("state_size")["critical"])
+    return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
+
+
+def _drill(run: DrillRun) -> DrillResult:
+    return DrillResult(
+        run_id=run.run_id,
+        drill=run.drill,
+        verdict=verdict_word(run),
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+    )
