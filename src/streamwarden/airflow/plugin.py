@@ -23,7 +23,7 @@ class StreamwardenPlugin(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        from streamwarden.airflow.web import build_app
+        from streamwarden.airflow.web.app import build_app
 
         return [{"app": build_app(), "url_prefix": PREFIX, "name": "Streamwarden"}]
 

@@ -6,7 +6,6 @@ import io
 import sys
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,11 +17,17 @@ from streamwarden.cli.session import AsJson, session
 from streamwarden.cli.words import NONE, ago, number, size
 from streamwarden.errors import CheckpointMissing, ConfigError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
-from streamwarden.units import format_count
+from streamwarden.services.overview.anatomy import (
+    facts,
+    moment_words,
+    operator_words,
+    partitions_words,
+    replay_words,
+    versions_words,
+)
 
 if TYPE_CHECKING:
-    from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
-    from streamwarden.checkpoint.logs import LogPosition
+    from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
 
 _COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
 _GRAVE = "bold red"
@@ -107,24 +112,8 @@ def _is_known(context: typer.Context, target: str) -> bool:
 
 def _show(report: CheckpointReport) -> None:
     now = time.time()
-    position = report.position
-    facts = [
-        ("checkpoint", report.path),
-        ("query id", position.query_id or "unknown"),
-        ("planned", _batch(position.planned, position.planned_at, now)),
-        ("committed", _committed(position, now)),
-        ("gap", _gap(position)),
-        ("in the logs", f"batches {report.retained[0]} to {report.retained[1]}" if report.retained else "no batch"),
-        ("watermark", _moment(report.watermark_ms)),
-        ("state store", f"{report.provider or 'unknown'}, {report.shuffle_partitions or 'unknown'} partitions"),
-        ("state", size(report.state_bytes)),
-        ("formats", ", ".join(f"{name} {version}" for name, version in report.formats.items()) or "unknown"),
-    ]
-    if report.output is not None:
-        newest = "no manifest" if report.sink_newest is None else f"manifest up to batch {report.sink_newest}"
-        facts.append(("output", f"{report.output}: {newest}"))
-    for name, value in facts:
-        say(f"[bold]{name:<12}[/] {value if value == NONE else text(value)}")
+    for name, value in facts(report, now):
+        say(f"[bold]{name:<12}[/] {text(value)}")
     table(
         ("batch", "planned", "committed", "watermark", "reads up to"),
         [
@@ -132,7 +121,7 @@ def _show(report: CheckpointReport) -> None:
                 str(batch.batch),
                 ago(batch.planned_at, now),
                 ago(batch.committed_at, now),
-                _moment(batch.watermark_ms),
+                moment_words(batch.watermark_ms),
                 text("\n".join(batch.sources)) or NONE,
             )
             for batch in report.batches
@@ -148,17 +137,17 @@ def _show(report: CheckpointReport) -> None:
 
 def _show_state(report: CheckpointReport) -> None:
     for operator in report.operators:
-        name = _operator_name(operator)
+        name = operator_words(operator)
         rows = [
-            (str(store.partition), text(store.store), size(store.bytes), _versions(store.snapshots),
-             _versions(store.changelogs), _replay(store))
+            (str(store.partition), text(store.store), size(store.bytes), versions_words(store.snapshots),
+             versions_words(store.changelogs), replay_words(store))
             for store in report.stores
             if store.operator == operator.operator
         ]  # fmt: skip
         table(
             ("partition", "store", "bytes", "snapshots", "changelogs", "a restart replays"),
             rows,
-            title=f"Operator {operator.operator}: {name}, {_partitions(operator)}, {size(operator.bytes)}",
+            title=f"Operator {operator.operator}: {name}, {partitions_words(operator)}, {size(operator.bytes)}",
         )
         _show_schemas(operator)
     if len(report.operators) > 1:
@@ -196,64 +185,3 @@ def _show_findings(report: CheckpointReport) -> None:
         ],
         title="Missing or damaged",
     )
-
-
-def _batch(batch: int | None, at: float | None, now: float) -> str:
-    if batch is None:
-        return "none"
-    return f"batch {number(batch)}" + (f", {ago(at, now)}" if at is not None else "")
-
-
-def _committed(position: LogPosition, now: float) -> str:
-    shown = _batch(position.committed, position.committed_at, now)
-    copied = position.committed is not None and position.committed_at is None
-    return shown + (", at an unknown time (the files were copied)" if copied else "")
-
-
-def _gap(position: LogPosition) -> str:
-    """Only the newest planned batch ever runs again, however many commits are missing before it."""
-    gap, planned = position.gap, position.planned
-    if gap == 0:
-        return "none: every planned batch is committed"
-    if gap < 0 or planned is None:
-        return f"batch {position.committed} is committed and was not planned"
-    if gap == 1:
-        return f"1 planned and not committed: batch {planned} is running, or will run again at the next start"
-    return f"{gap} planned and not committed: only batch {planned}, the newest, will run again at the next start"
-
-
-def _partitions(operator: OperatorReport) -> str:
-    return format_count(operator.partitions, "partition")
-
-
-def _operator_name(operator: OperatorReport) -> str:
-    if operator.name is None:
-        return "unknown (its schema cannot be read)"
-    return f"{operator.name} (inferred from its schema)" if operator.inferred else operator.name
-
-
-def _moment(unix_ms: int | None) -> str:
-    if unix_ms is None:
-        return NONE
-    try:
-        return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"{unix_ms} ms after 1970"  # a damaged watermark may lie beyond the calendar
-
-
-def _versions(versions: tuple[int, ...]) -> str:
-    """`3, 7-12`: consecutive versions as a range."""
-    parts: list[list[int]] = []
-    for version in sorted(versions):
-        if parts and version == parts[-1][1] + 1:
-            parts[-1][1] = version
-        else:
-            parts.append([version, version])
-    shown = [str(first) if first == last else f"{first}-{last}" for first, last in parts]
-    return ", ".join(shown) or NONE
-
-
-def _replay(store: StoreReport) -> str:
-    if store.replay.versions == 0:
-        return "nothing"
-    return f"{store.replay.versions} versions, {size(store.replay.changelog_bytes)}"

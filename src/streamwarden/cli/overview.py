@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,13 +13,13 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
-from streamwarden.cli.status_columns import COLUMNS, QUIET, Column, exit_at
+from streamwarden.cli.status_columns import COLUMNS, Column, exit_at
 from streamwarden.cli.words import NONE, number, short
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.verdict import Status
-from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.restart import describe
+from streamwarden.services.overview.order import QUIET, by_trouble
 from streamwarden.services.overview.status import StreamStatus, gather
 
 if TYPE_CHECKING:
@@ -124,32 +124,6 @@ def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bo
         parts.append(f"[dim]{len(folded)} never started: {names} (--all shows a line for each)[/]")
     parts.append(f"[yellow]{text(last.text)}[/]" if last.late else f"[dim]{text(last.text)}[/]")
     return Group(*parts)
-
-
-def by_trouble(found: Sequence[StreamStatus]) -> list[StreamStatus]:
-    """Worst first, then by name. The queries of a stream stay below it, and count for it."""
-    worst: dict[str, int] = {}
-    for each in found:
-        name = owner(each.stream)
-        worst[name] = min(_rank(each), worst.get(name, len(_ORDER)))
-    return sorted(found, key=lambda each: (worst[owner(each.stream)], owner(each.stream), each.stream))
-
-
-_ORDER: Final[tuple[Callable[[StreamStatus], bool], ...]] = (
-    lambda each: each.lacks_driver,
-    lambda each: each.in_trouble,
-    lambda each: each.state not in QUIET and each.worst is Status.WARNING,
-    lambda each: each.state == "starting",
-    lambda each: each.cured is not None,
-    lambda each: each.state == "running",
-    lambda each: each.state == "completed",
-    lambda each: each.state == "stopped",
-)
-"""The first that is true of a stream is its place."""
-
-
-def _rank(each: StreamStatus) -> int:
-    return next((place for place, holds in enumerate(_ORDER) if holds(each)), len(_ORDER))
 
 
 def reasons(each: StreamStatus, now: float, *, wide: bool = False) -> list[str]:

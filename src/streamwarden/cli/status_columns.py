@@ -9,11 +9,10 @@ from typing import Final
 
 from streamwarden.cli.output import text
 from streamwarden.cli.words import NONE, age, ago, number, rate, short, size, status_word
+from streamwarden.services.overview.order import QUIET
 from streamwarden.services.overview.status import StreamStatus
 
 _COLOURS: Final = {"running": "green", "completed": "dim", "stopped": "dim", "new": "dim", "starting": "cyan"}
-QUIET: Final = ("stopped", "new", "completed")
-"""States in which no driver runs, and none should."""
 
 
 @dataclass(frozen=True, slots=True)

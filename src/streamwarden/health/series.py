@@ -17,6 +17,11 @@ FRESH: Final = 120.0
 
 STATE_REPORTS: Final = 25
 
+STATE_BYTES: Final = "state_bytes"
+BACKLOG_SECONDS: Final = "backlog_seconds"
+MEMORY_BYTES: Final = "memory_without_state_bytes"
+"""Measurements that the health monitor writes with each evaluation; the store rolls them up by the hour."""
+
 _COUNTED: Final = ("spark.cores.max", "spark.executor.instances", "spark.executor.cores")
 _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 

@@ -12,11 +12,12 @@ from rich.console import Console
 
 from streamwarden.cli import overview
 from streamwarden.cli.exits import Exit
-from streamwarden.cli.overview import by_trouble, page
+from streamwarden.cli.overview import page
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.services.overview.order import by_trouble
 from streamwarden.services.overview.status import CuredCrash, StreamStatus
 from support.clock import time_with
 from support.command_line import CommandLine

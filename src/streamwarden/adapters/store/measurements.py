@@ -81,6 +81,37 @@ class SqlMeasurementRepository:
             for stream, rows in self._each(query, streams).items()
         }
 
+    def sampled(
+        self, streams: Sequence[str], name: str, since: float, until: float, points: int
+    ) -> dict[str, tuple[tuple[float, float], ...]]:
+        """At most `points` (Unix time, value) of the measurement `name` of each stream, spread evenly, oldest first.
+
+        Each is the newest of its stretch of time, found by an index: the cost does not grow with what is stored.
+        """
+        step = (until - since) / points
+        newest = measurements.alias("newest")
+        number = sa.select(sa.literal(1).label("n")).cte("numbers", recursive=True)
+        number = number.union_all(sa.select(number.c.n + 1).where(number.c.n < points))
+        end = since + number.c.n * sa.literal(step, sa.Double)
+        at = (
+            sa.select(newest.c.at)
+            .where(newest.c.stream == sa.bindparam("of"), newest.c.name == name)
+            .where(newest.c.at <= end, newest.c.at > end - sa.literal(step, sa.Double))
+            .order_by(newest.c.at.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        query = (
+            sa.select(measurements.c.at, sa.func.max(measurements.c.value).label("value"))
+            .where(measurements.c.stream == sa.bindparam("of"), measurements.c.name == name)
+            .where(measurements.c.at.in_(sa.select(at.label("at")).select_from(number)))
+            .group_by(measurements.c.at)
+            .order_by(measurements.c.at)
+        )
+        return {
+            stream: tuple((row.at, row.value) for row in rows) for stream, rows in self._each(query, streams).items()
+        }
+
     def _each(self, query: sa.Select[Any], streams: Sequence[str]) -> dict[str, Sequence[Row[Any]]]:
         return self._database.read(
             lambda connection: {stream: connection.execute(query, {"of": stream}).all() for stream in streams}

@@ -9,15 +9,13 @@ from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, l
 from streamwarden.health.forecast import Trend, seconds_until, spread_evenly, theil_sen
 from streamwarden.health.freshness import is_recent
 from streamwarden.health.growth import CLEAR, POINTS, SLOWED, Growth, ceiling_of, clear_growths, since_resets
-from streamwarden.health.series import reports, sample, state_bytes
+from streamwarden.health.series import STATE_BYTES, reports, sample, state_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.units import format_duration, format_size
 
 SAMPLED = 16
 """Reports of the window that are read."""
-HOURLY = "state_bytes"
-"""The measurement that the health monitor writes with each evaluation; the store rolls it up by the hour."""
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -123,8 +121,8 @@ def _points(window: Window) -> list[tuple[float, float]]:
     at = {each.batch_id: each.at for each in found}
     own = [(at[batch], float(size)) for batch, size in state_bytes(found)]
     start = own[0][0] if own else window.now
-    hourly = [(each.at, each.value) for each in window.hourly if each.name == HOURLY and each.at < start]
-    measured = [(each.at, each.value) for each in window.measurements if each.name == HOURLY and each.at >= start]
+    hourly = [(each.at, each.value) for each in window.hourly if each.name == STATE_BYTES and each.at < start]
+    measured = [(each.at, each.value) for each in window.measurements if each.name == STATE_BYTES and each.at >= start]
     return hourly + sorted(own + measured)
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.processes import is_alive
 from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.errors import CheckpointError
-from streamwarden.health.checks.state_growth import HOURLY
 from streamwarden.health.current import silenced
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, IncidentPolicy
 from streamwarden.health.overall import overall
+from streamwarden.health.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.services import measurement
 from streamwarden.health.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
@@ -164,7 +164,7 @@ class HealthMonitor:
                 if window.driver_alive:
                     running.add(name)
             judged = time.perf_counter()
-            changes += self._keep(verdicts, [*attempts, *_state_bytes(verdicts, running)], now)
+            changes += self._keep(verdicts, [*attempts, *_values(verdicts, running)], now)
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
@@ -329,17 +329,25 @@ def _attempts(window: Window) -> list[Measurement]:
     return [each for each in found if each is not None]
 
 
-def _state_bytes(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:
-    """The size of live state as a measurement: the store rolls it up, and the growth forecast reads that."""
+RECORDED: Final[Mapping[str, str]] = {
+    "state_size": STATE_BYTES,
+    "backlog": BACKLOG_SECONDS,
+    "memory_usage": MEMORY_BYTES,
+}
+"""Check -> the measurement that keeps its values: no report of a batch has them."""
+
+
+def _values(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:
+    """What the checks measured, as measurements: the store rolls them up, and forecast and charts read them."""
     return [
         Measurement(
             stream=verdict.stream,
-            name=HOURLY,
+            name=RECORDED[verdict.check],
             at=verdict.at,
             value=verdict.value,
-            unit="bytes",
-            source="check state_size",
+            unit=verdict.unit,
+            source=f"check {verdict.check}",
         )
         for verdict in verdicts
-        if verdict.check == "state_size" and verdict.value is not None and verdict.stream in running
+        if verdict.check in RECORDED and verdict.value is not None and verdict.stream in running
     ]

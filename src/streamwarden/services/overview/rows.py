@@ -16,8 +16,9 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.health.current import current_health
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.follow_up import FollowUp, Next, follow_up
-from streamwarden.lifecycle.queries import Part, owner, stream_parts
+from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
 from streamwarden.lifecycle.stop import Desired
+from streamwarden.services.overview.order import rank
 from streamwarden.services.overview.status import State, StreamStatus
 from streamwarden.units import format_duration, format_size
 
@@ -32,6 +33,8 @@ DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency"
 """The checks with the five documented thresholds."""
 
 _CHECKS: Final = {check.name: check for check in CHECKS}
+Trend = tuple[tuple[float, float], ...]
+
 _GROWING: Final = "growth_span_s"
 """Only the evidence of clear growth has it."""
 
@@ -132,6 +135,15 @@ class StreamRow(Model):
     restarts: int
     """launches after a crash in the last 24 hours"""
     in_trouble: bool
+    trouble: int
+    """place in the order of trouble; 0 is the worst"""
+    state_trend: tuple[tuple[float, float], ...] = ()
+    """(time, bytes of state), evenly over the last 24 hours"""
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it is one query of several."""
+        return SEPARATOR in self.stream
 
     def value(self, check: str) -> float | None:
         """The value of a check, None if it has none."""
@@ -146,15 +158,17 @@ def stream_rows(
     thresholds: Thresholds,
     drills: Mapping[str, DrillRun],
     paused: Mapping[str, bool],
+    trends: Mapping[str, Trend],
 ) -> tuple[StreamRow, ...]:
     """One row for each status, in the same order.
 
     Args:
         drills: stream -> its newest drill.
         paused: id of a DAG -> whether it is paused, as far as that is known.
+        trends: stream or query -> its state size over time, see `StreamRow.state_trend`.
     """
     specs = _specs(facts)
-    return tuple(_row(each, facts, specs.get(each.stream), thresholds, drills, paused) for each in statuses)
+    return tuple(_row(each, facts, specs.get(each.stream), thresholds, drills, paused, trends) for each in statuses)
 
 
 def _specs(facts: FleetFacts) -> dict[str, StreamSpec]:
@@ -175,6 +189,7 @@ def _row(
     thresholds: Thresholds,
     drills: Mapping[str, DrillRun],
     paused: Mapping[str, bool],
+    trends: Mapping[str, Trend],
 ) -> StreamRow:
     name, stream = status.stream, owner(status.stream)
     newest, flow = facts.newest.get(name), facts.flows.get(name)
@@ -208,10 +223,12 @@ def _row(
         trigger_seconds=spec.trigger.interval if spec else None,
         metrics=metrics,
         forecast=_forecast(health.verdicts, limits),
-        last_drill=None if run is None else _drill(run),
+        last_drill=None if run is None else drill_result(run),
         open_incidents=status.incidents,
         restarts=status.restarts,
         in_trouble=status.in_trouble,
+        trouble=rank(status),
+        state_trend=trends.get(name, ()),
     )
 
 
@@ -270,7 +287,8 @@ def _forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
     return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
 
 
-def _drill(run: DrillRun) -> DrillResult:
+def drill_result(run: DrillRun) -> DrillResult:
+    """The result of a run."""
     return DrillResult(
         run_id=run.run_id,
         drill=run.drill,

@@ -1,0 +1,1 @@
+"""The pages, the API and the metrics that the plugin adds to Airflow's API server."""

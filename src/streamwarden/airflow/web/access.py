@@ -1,0 +1,68 @@
+"""Who may see and do what. Airflow mounts a plugin's app outside its own authentication, so each route asks here.
+
+Whoever may read the runs of a DAG may read the stream or the drill that it is of. A page offers only what the user may
+run; the request itself goes to Airflow's own API, which checks it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any, Final, Literal
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.configuration import conf
+from airflow.models.dag import DagModel
+from fastapi import Depends, HTTPException, Path, Query
+
+from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.runs import RUN_ID
+from streamwarden.stream import NAME_PATTERN
+
+RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
+StreamName = Annotated[str, Path(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
+QueryName = Annotated[str | None, Query(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
+
+Method = Literal["GET", "POST", "PUT"]
+
+HEALTH: Final = "health"
+"""Id of the DAG that judges the streams."""
+
+
+def allowed(dag_id: str, user: Any, method: Method = "GET") -> bool:
+    """Whether `user` may read (GET), trigger (POST) or change (PUT) the runs of this DAG."""
+    return dag_id in allowed_of([dag_id], user, method)
+
+
+def allowed_of(dag_ids: Collection[str], user: Any, method: Method = "GET") -> frozenset[str]:
+    """Those of `dag_ids` whose runs `user` may read, trigger or change."""
+    several_teams = conf.getboolean("core", "multi_team")
+    teams = DagModel.get_dag_id_to_team_name_mapping(list(dag_ids)) if several_teams else {}
+    manager = get_auth_manager()
+
+    def may(dag_id: str) -> bool:
+        details = DagDetails(id=dag_id, team_name=teams.get(dag_id))
+        return manager.is_authorized_dag(method=method, access_entity=DagAccessEntity.RUN, details=details, user=user)
+
+    return frozenset(each for each in dag_ids if may(each))
+
+
+def readable_stream(stream: StreamName, user: GetUserDep) -> str:
+    """The stream of the URL, for a user who may read it. A user who may not learns nothing of whether it exists."""
+    if not allowed(f"stream_{stream}", user):
+        raise HTTPException(403, f"you may not read the DAG stream_{stream}; ask an administrator of this Airflow")
+    return stream
+
+
+def readable_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
+    """The run, for a user who may read its drill's DAG; 404 in every other case, so that ids cannot be probed."""
+    run = space.store.journals.get(run_id)
+    if run is None or not allowed(f"drill_{run.drill}", user):
+        raise HTTPException(404, "there is no such drill run, or you may not read it")
+    return run
+
+
+StreamDep = Annotated[str, Depends(readable_stream)]
+RunDep = Annotated[DrillRun, Depends(readable_run)]

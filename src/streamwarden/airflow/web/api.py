@@ -1,0 +1,200 @@
+"""`/api/v1`: what the pages show, for programs. The models and their units are in `/api/v1/openapi.json`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, TypeVar
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from pydantic import TypeAdapter
+
+from streamwarden.adapters.store.hours import HOUR
+from streamwarden.adapters.store.retention import KEEP
+from streamwarden.airflow.web import seen
+from streamwarden.airflow.web.access import QueryName, RunDep, StreamDep
+from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.drills.report import document
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.events import EventKind
+from streamwarden.lifecycle.queries import identity
+from streamwarden.redaction import redacted
+from streamwarden.services.analysis.history import history
+from streamwarden.services.overview.charts import ChartData, chart_data
+from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, drill_result
+from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
+
+router = APIRouter(prefix="/api/v1")
+
+SHORT = Query(max_length=200)
+Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
+Until = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is now")]
+
+
+class StreamList(Model):
+    """The streams that the user may read, a page of them."""
+
+    at: float
+    """when the rows were read"""
+    last_evaluation: str
+    """when the streams were judged last, and by what; empty if the user may not read the DAG `health`"""
+    totals: Totals
+    found: int
+    """rows that fit, on all pages"""
+    streams: tuple[StreamRow, ...]
+
+
+class StreamDetail(Model):
+    """One stream: its own row, then those of its queries."""
+
+    at: float
+    rows: tuple[StreamRow, ...]
+
+
+class Charts(Model):
+    """The charts of a stream or a query."""
+
+    since: float
+    until: float
+    charts: tuple[ChartData, ...]
+
+
+class Event(Model):
+    """Something that happened to a stream."""
+
+    at: float
+    kind: EventKind
+    driver_id: str
+    who: str
+    why: str
+    next_step: str
+    after: float | None
+    """seconds since the crash, for the restart that followed it"""
+
+
+class Drill(DrillResult):
+    """One run of a drill."""
+
+    stream: str
+    reason: str
+
+
+def selection(
+    q: Annotated[str, SHORT] = "",
+    state: Annotated[str, SHORT] = "",
+    health: Annotated[Status | str, SHORT] = "",
+    tag: Annotated[str, SHORT] = "",
+    trouble: bool = False,
+    sort: Sort = Sort.TROUBLE,
+    descending: bool = False,
+    offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> Selection:
+    """The selection that the query parameters describe."""
+    return Selection(
+        text=q,
+        state=state,
+        health=Status(health) if health in set(Status) else None,
+        tag=tag,
+        trouble=trouble,
+        sort=sort,
+        descending=descending,
+        offset=offset,
+        limit=limit,
+    )
+
+
+T = TypeVar("T", bound=Model)
+
+
+def answer(content: T) -> JSONResponse:
+    """The model as JSON, without secrets: an earlier version may have stored some."""
+    return JSONResponse(redacted(content.model_dump(mode="json")), headers=HEADERS)
+
+
+def answers(found: Sequence[T]) -> JSONResponse:
+    """Several models as a JSON list."""
+    return JSONResponse(redacted([each.model_dump(mode="json") for each in found]), headers=HEADERS)
+
+
+@router.get("/streams", response_model=StreamList)
+def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) -> JSONResponse:
+    """Every stream and query that the user may read."""
+    found = seen.fleet(user, chosen)
+    return answer(
+        StreamList(
+            at=found.at,
+            last_evaluation=found.last.text,
+            totals=found.totals,
+            found=found.found,
+            streams=tuple(found.rows),
+        )
+    )
+
+
+@router.get("/streams/{stream}", response_model=StreamDetail)
+def stream(stream: StreamDep) -> JSONResponse:
+    """One stream with its queries."""
+    at, rows = seen.rows_of(stream)
+    if not rows:
+        raise HTTPException(404, f"there is no stream {stream}")
+    return answer(StreamDetail(at=at, rows=tuple(rows)))
+
+
+@router.get("/streams/{stream}/charts", response_model=Charts)
+def charts(
+    stream: StreamDep, space: SpaceDep, since: Since = None, until: Until = None, query: QueryName = None
+) -> JSONResponse:
+    """The charts of a stream, or of one of its queries, over a range."""
+    spec = space.query(identity(stream, query)) if query else space.stream(stream)
+    now = time.time()
+    end = now if until is None else min(until, now)
+    begin = end - HOUR if since is None else since
+    if begin >= end:
+        raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
+    found = chart_data(space.store, spec, space.thresholds(), begin, end, kept_since=now - KEEP)
+    return answer(Charts(since=begin, until=end, charts=found))
+
+
+@router.get("/streams/{stream}/events", response_model=list[Event])
+def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
+    """What happened to a stream: launches, crashes, restarts, stops, drills; the oldest first."""
+    begin = time.time() - 7 * 24 * HOUR if since is None else since
+    return answers([TypeAdapter(Event).validate_python(asdict(each)) for each in history(space.store, stream, begin)])
+
+
+@router.get("/drills", response_model=list[Drill])
+def drills(
+    user: GetUserDep,
+    space: SpaceDep,
+    stream: Annotated[str | None, SHORT] = None,
+    drill: Annotated[str | None, SHORT] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> JSONResponse:
+    """The newest runs of drills that the user may read, newest first."""
+    return answers(
+        [
+            Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason)
+            for run in seen.drill_runs(space, user, stream=stream, drill=drill, limit=limit)
+        ]
+    )
+
+
+@router.get("/drills/{run_id}")
+def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
+    """The journal of a run of a drill."""
+    return JSONResponse(redacted(document(run, space.store.journals.entries(run.run_id))), headers=HEADERS)
+
+
+@router.get("/openapi.json")
+def openapi(request: Request, user: GetUserDep) -> JSONResponse:
+    """This document."""
+    routes = [each for each in request.app.routes if getattr(each, "path", "").startswith(router.prefix)]
+    here = [{"url": request.scope["root_path"]}]
+    made = get_openapi(title="Streamwarden", version="1", description=__doc__, routes=routes, servers=here)
+    return JSONResponse(made, headers=HEADERS)

@@ -1,0 +1,11 @@
+"""The pages: fleet, stream, drills, incidents, and the files that they load."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from streamwarden.airflow.web.pages import assets, drills, fleet, stream
+
+router = APIRouter(include_in_schema=False)
+for each in (assets, fleet, stream, drills):
+    router.include_router(each.router)

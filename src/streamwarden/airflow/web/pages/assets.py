@@ -1,0 +1,23 @@
+"""The files that the pages load."""
+
+from __future__ import annotations
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, HTTPException
+from fastapi.responses import Response
+
+from streamwarden.airflow.web.rendering import ASSETS, fingerprint
+
+router = APIRouter()
+
+_FOR_A_YEAR = "private, max-age=31536000, immutable"
+
+
+@router.get("/static/{version}/{name}")
+def asset(version: str, name: str, user: GetUserDep) -> Response:
+    """One of `ASSETS`, by its name: no path is ever made of the address."""
+    if name not in ASSETS or version != fingerprint():
+        raise HTTPException(404, "there is no such file")
+    path, media = ASSETS[name]
+    headers = {"Cache-Control": _FOR_A_YEAR, "X-Content-Type-Options": "nosniff"}
+    return Response(path.read_bytes(), media_type=media, headers=headers)

@@ -1,0 +1,68 @@
+"""The fleet page: every stream in one table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args
+from urllib.parse import urlencode
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from streamwarden.airflow.web import seen
+from streamwarden.airflow.web.api import selection
+from streamwarden.airflow.web.rendering import page
+from streamwarden.health.verdict import Status
+from streamwarden.services.overview.selection import PAGE, Selection, Sort
+from streamwarden.services.overview.status import State
+
+router = APIRouter()
+
+_LARGEST_FIRST = frozenset(set(Sort) - {Sort.TROUBLE, Sort.STREAM, Sort.STATE, Sort.FORECAST})
+"""Columns whose first click shows the largest value: the one that a person looks for."""
+
+
+@router.get("/")
+def fleet(
+    request: Request, user: GetUserDep, chosen: Annotated[Selection, Depends(selection)], part: str = ""
+) -> Response:
+    """The page, or the table alone to refresh it."""
+    found = seen.fleet(user, chosen)
+    return page(
+        request,
+        "fleet_table.html" if part == "fleet" else "fleet.html",
+        chosen=chosen,
+        states=get_args(State),
+        healths=[each.value for each in Status],
+        tags=found.tags,
+        now=found.at,
+        last=found.last,
+        totals=found.totals,
+        rows=found.rows,
+        found=found.found,
+        link=lambda sort: _sorted_by(chosen, Sort(sort)),
+        turn=lambda pages: _query(chosen, offset=max(0, chosen.offset + pages * chosen.limit)),
+    )
+
+
+def _sorted_by(chosen: Selection, sort: Sort) -> str:
+    """The address of the page sorted by a column; the other way round if it is sorted by it already."""
+    again = chosen.sort is sort
+    return _query(chosen, sort=sort, descending=not chosen.descending if again else sort in _LARGEST_FIRST, offset=0)
+
+
+def _query(chosen: Selection, **changes: Any) -> str:
+    """The query string of the selection with these changes, without what is at its default."""
+    values = {
+        "q": chosen.text,
+        "state": chosen.state,
+        "health": chosen.health.value if chosen.health else "",
+        "tag": chosen.tag,
+        "trouble": chosen.trouble,
+        "sort": chosen.sort,
+        "descending": chosen.descending,
+        "offset": chosen.offset,
+        "limit": chosen.limit if chosen.limit != PAGE else 0,
+        **changes,
+    }
+    return urlencode({key: str(value).lower() if value is True else value for key, value in values.items() if value})

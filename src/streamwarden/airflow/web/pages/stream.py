@@ -1,0 +1,160 @@
+"""The page of one stream: is it alive, is it right, will it hold; then what happened and what to do."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Final
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.web import seen
+from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of
+from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.rendering import page
+from streamwarden.config.loading import STREAMS
+from streamwarden.errors import StreamwardenError
+from streamwarden.health.consequences import grouped
+from streamwarden.lifecycle.queries import identity, owner
+from streamwarden.lint.linter import lint
+from streamwarden.redaction import redacted_text
+from streamwarden.services.analysis.history import history
+from streamwarden.services.analysis.linting import gathered
+from streamwarden.services.analysis.tuning import gather
+from streamwarden.services.overview.anatomy import anatomy, facts
+from streamwarden.services.overview.rows import DOCUMENTED, StreamRow
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream import StreamSpec
+from streamwarden.tuning.advisor import advise
+
+router = APIRouter()
+
+RANGES: Final = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800, "90d": 7776000}
+"""Name -> seconds of the ranges that can be chosen."""
+DRILLS: Final = "drill_"
+VERBS: Final = ("start_stream", "stop_stream", "restart_stream")
+EVENTS: Final = 50
+"""Newest events that are shown."""
+PAST: Final = 20
+"""Newest incidents and drills that are shown."""
+
+Range = Annotated[str, Query(pattern="^(" + "|".join(RANGES) + ")$")]
+
+
+@router.get("/streams/{stream}")
+def stream(
+    request: Request,
+    stream: StreamDep,
+    user: GetUserDep,
+    space: SpaceDep,
+    query: QueryName = None,
+    range: Range = "1h",
+    part: str = "",
+) -> Response:
+    """The page, or one part of it to refresh it."""
+    at, rows = seen.rows_of(stream)
+    name = identity(stream, query or "")
+    row = next((each for each in rows if each.stream == name), None)
+    if row is None:
+        raise HTTPException(404, f"there is no stream {name}")
+    return page(
+        request,
+        _PARTS.get(part, "stream.html"),
+        charts=not part,
+        now=at,
+        row=row,
+        stream=stream,
+        queries=[each for each in rows if each.is_query],
+        query=query,
+        range=range,
+        ranges=RANGES,
+        documented=DOCUMENTED,
+        may=allowed_of(VERBS, user, "POST"),
+        drills=[each for each in _drills(space, stream) if allowed(f"{DRILLS}{each}", user, "POST")],
+        audits=stream in _audited(space) and allowed(f"audit_{stream}", user, "POST"),
+        declaration=_declaration(space, stream),
+        **_of_part(space, row, part),
+    )
+
+
+_PARTS: Final = {"live": "stream_live.html", "happened": "stream_happened.html"}
+
+
+def _of_part(space: Workspace, row: StreamRow, part: str) -> dict[str, Any]:
+    """What the store knows beyond the row."""
+    if part == "live":
+        return {}
+    stream = owner(row.stream)
+    events = history(space.store, stream, time.time() - RANGES["7d"])
+    incidents = space.store.incidents.recent(row.stream, PAST)
+    return {
+        "events": events[-EVENTS:][::-1],
+        "incidents": grouped(incidents),
+        "runs": space.store.journals.recent(stream=stream, limit=PAST),
+        "drivers": space.store.drivers.history(stream, time.time() - RANGES["7d"])[::-1][:PAST],
+    }
+
+
+def _declaration(space: Workspace, stream: str) -> str:
+    """The stream's file as it is now, without secrets; empty if it cannot be read."""
+    try:
+        return redacted_text((space.project / STREAMS / f"{stream}.yaml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _drills(space: Workspace, stream: str) -> list[str]:
+    """The names of the drills of this stream."""
+    return sorted(name for name, spec in space.drills().items() if spec.stream == stream)
+
+
+def _audited(space: Workspace) -> set[str]:
+    return {name for name, spec in space.catalog().streams.items() if spec.audit.schedule is not None}
+
+
+@router.get("/streams/{stream}/advice")
+def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
+    """The findings of the linter, and advice from the stream's history: read when a person opens it."""
+    spec, drills, now = _spec(space, stream, query), tuple(space.drills().values()), time.time()
+    seen_facts = gathered(space.stream(stream), drills, space.store, now)
+    known = gather(spec, space.store, drills, now, space.thresholds())
+    return page(
+        request,
+        "stream_advice.html",
+        findings=lint(seen_facts),
+        pieces=advise(known),
+        problems=(*seen_facts.problems, *known.problems),
+    )
+
+
+@router.get("/streams/{stream}/checkpoint")
+def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
+    """What `inspect` says of the checkpoint: read when a person opens it."""
+    try:
+        found, problem = anatomy(_spec(space, stream, query)), ""
+    except StreamwardenError as error:
+        found, problem = None, str(error)
+    return page(
+        request,
+        "stream_checkpoint.html",
+        found=found,
+        facts=facts(found, time.time()) if found else (),
+        problem=problem,
+    )
+
+
+def _spec(space: Workspace, stream: str, query: str | None) -> StreamSpec:
+    return space.query(identity(stream, query)) if query else space.stream(stream)
+
+
+@router.get("/dags/{dag_id}")
+def of_dag(dag_id: str, request: Request, user: GetUserDep) -> Response:
+    """The page that belongs to a DAG: Airflow shows it as a tab of each."""
+    prefix = request.scope["root_path"]
+    if dag_id.startswith(PREFIX):
+        return RedirectResponse(f"{prefix}/streams/{dag_id.removeprefix(PREFIX)}")
+    if dag_id.startswith(DRILLS):
+        return RedirectResponse(f"{prefix}/drills?drill={dag_id.removeprefix(DRILLS)}")
+    return RedirectResponse(f"{prefix}/")

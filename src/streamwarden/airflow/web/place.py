@@ -1,0 +1,26 @@
+"""The workspace that this API server shows."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated
+
+from fastapi import Depends
+
+from streamwarden.services.workspace import Workspace
+
+
+@lru_cache(maxsize=1)
+def opened() -> Workspace:
+    """Opened once in each process."""
+    from streamwarden.airflow.projects import plugin_project
+
+    return Workspace.open(project=plugin_project())
+
+
+def space() -> Workspace:
+    """The workspace of this server. Raises StreamwardenError if there is none."""
+    return opened()
+
+
+SpaceDep = Annotated[Workspace, Depends(space)]

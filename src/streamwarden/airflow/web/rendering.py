@@ -1,0 +1,131 @@
+"""Renders templates: every text is escaped, numbers and times read as in the CLI."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import bokeh
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from streamwarden.drills.report import verdict_word
+from streamwarden.lifecycle.restart import describe
+from streamwarden.redaction import redacted_text
+from streamwarden.services.overview.anatomy import replay_words
+from streamwarden.units import format_duration, format_size
+
+STATIC: Final = Path(__file__).parent / "static"
+_BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
+
+ASSETS: Final = {
+    "pages.css": (STATIC / "pages.css", "text/css"),
+    "pages.js": (STATIC / "pages.js", "text/javascript"),
+    "charts.js": (STATIC / "charts.js", "text/javascript"),
+    "bokeh.min.js": (_BOKEH / "bokeh.min.js", "text/javascript"),
+    "bokeh-api.min.js": (_BOKEH / "bokeh-api.min.js", "text/javascript"),
+}
+"""Every file that a page loads; there is no other. Bokeh's are those of its own package."""
+
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_STYLES_OF_CHARTS: Final = "'unsafe-inline'"
+"""Bokeh styles the parts of a chart with <style> elements in their shadow trees."""
+
+
+def policy(*, charts: bool) -> str:
+    """The Content-Security-Policy of a page: only our own files, no inline script, no `eval`; shown only by Airflow."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            f"style-src 'self' {_STYLES_OF_CHARTS}" if charts else "style-src 'self'",
+            "img-src 'self' data:",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            "frame-ancestors 'self'",
+        )
+    )
+
+
+@cache
+def environment() -> Environment:
+    """The templates, with the filters that they use."""
+    env = Environment(
+        loader=PackageLoader("streamwarden.airflow.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {
+        "size": lambda count: format_size(count) if count is not None else "–",
+        "duration": lambda seconds: format_duration(seconds) if seconds is not None else "–",
+        "rate": rate,
+        "number": lambda count: f"{count:,}" if count is not None else "–",
+        "utc": utc,
+        "safe_text": redacted_text,
+        "spark": sparkline,
+        "verdict": verdict_word,
+        "exit_words": describe,
+        "replay": replay_words,
+    }
+    return env
+
+
+def page(request: Request, template: str, *, charts: bool = False, status: int = 200, **values: Any) -> HTMLResponse:
+    """The rendered page. `charts`: it draws some, and loads what that takes."""
+    prefix = str(request.scope.get("root_path", ""))
+    html = (
+        environment()
+        .get_template(template)
+        .render(
+            prefix=prefix,
+            airflow=prefix.rpartition("/")[0],
+            asset=lambda name: f"{prefix}/static/{fingerprint()}/{name}",
+            charts=charts,
+            **values,
+        )
+    )
+    headers = {**HEADERS, "Content-Security-Policy": policy(charts=charts)}
+    return HTMLResponse(html, status_code=status, headers=headers)
+
+
+@cache
+def fingerprint() -> str:
+    """Changes with every asset: a browser keeps each as long as it likes."""
+    digest = hashlib.sha256()
+    for path, _ in ASSETS.values():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def rate(per_second: float | None) -> str:
+    """`12,345`, `3.2`, `0`."""
+    if per_second is None:
+        return "–"
+    return f"{per_second:,.0f}" if per_second >= 10 or not per_second else f"{per_second:.1f}"
+
+
+def utc(at: float | None) -> str:
+    """`2026-01-31 12:00:00`, UTC."""
+    return "–" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def sparkline(points: Sequence[tuple[float, float]], width: int = 72, height: int = 18) -> str:
+    """The points of an SVG polyline in a box of this size; empty for fewer than two."""
+    if len(points) < 2:
+        return ""
+    first, last = points[0][0], points[-1][0]
+    top = max(value for _, value in points) or 1.0
+    across, up = (width - 2) / ((last - first) or 1.0), (height - 2) / top
+    return " ".join(f"{1 + (at - first) * across:.1f},{height - 1 - value * up:.1f}" for at, value in points)

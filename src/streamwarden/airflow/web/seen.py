@@ -1,0 +1,73 @@
+"""What one user sees of the fleet, the drills and the incidents: the pages and the API both ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of
+from streamwarden.airflow.web.board import Snapshot, board
+from streamwarden.drills.journal import DrillRun
+from streamwarden.health.evaluations import LastRound
+from streamwarden.lifecycle.queries import owner
+from streamwarden.services.overview.rows import StreamRow
+from streamwarden.services.overview.selection import Selection, Totals, select, totals
+from streamwarden.services.workspace import Workspace
+
+HIDDEN = LastRound(at=None, late=False, text="")
+"""For a user who may not read the runs of the DAG `health`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFleet:
+    """Args:
+    rows: the page that was selected; found: how many rows fit in all.
+    """
+
+    at: float
+    last: LastRound
+    totals: Totals
+    found: int
+    rows: Sequence[StreamRow]
+    tags: Sequence[str]
+
+
+def fleet(user: Any, chosen: Selection) -> SeenFleet:
+    """The rows that `user` may read and that fit. Raises StreamwardenError."""
+    snapshot = board().snapshot()
+    mine = _readable(snapshot, user)
+    fitting = select(mine, chosen)
+    return SeenFleet(
+        at=snapshot.at,
+        last=snapshot.last if allowed(HEALTH, user) else HIDDEN,
+        totals=totals(mine),
+        found=len(fitting),
+        rows=fitting[chosen.offset : chosen.offset + chosen.limit],
+        tags=sorted({tag for row in mine for tag in row.tags}),
+    )
+
+
+def rows_of(stream: str) -> tuple[float, list[StreamRow]]:
+    """The time, and the rows of a stream and its queries; none if there is no such stream."""
+    snapshot = board().snapshot()
+    return snapshot.at, [row for row in snapshot.rows if owner(row.stream) == stream]
+
+
+def readable_streams(user: Any) -> list[str]:
+    """The names of the streams that `user` may read."""
+    return [row.stream for row in _readable(board().snapshot(), user) if not row.is_query]
+
+
+def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
+    ids = allowed_of({row.dag_id for row in snapshot.rows}, user)
+    return [row for row in snapshot.rows if row.dag_id in ids]
+
+
+def drill_runs(
+    space: Workspace, user: Any, *, stream: str | None = None, drill: str | None = None, limit: int
+) -> list[DrillRun]:
+    """The newest runs that `user` may read, newest first. Raises StoreError."""
+    runs = space.store.journals.recent(drill=drill, stream=stream, limit=limit)
+    ids = allowed_of({f"drill_{run.drill}" for run in runs}, user)
+    return [run for run in runs if f"drill_{run.drill}" in ids]

@@ -1,0 +1,154 @@
+// Draws the charts of a stream with Bokeh, from /api/v1/streams/NAME/charts.
+"use strict";
+(() => {
+  const place = document.getElementById("charts");
+  if (!place) return;
+  const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
+  const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart" };
+  const figures = new Map(); // chart -> {source of each line}
+  let range; // shared by all charts, so that they zoom and pan together
+  let marks = [];
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const theme = () => document.documentElement.dataset.theme || "light";
+
+  function shown(value, unit) {
+    if (value === null || Number.isNaN(value)) return "–";
+    if (unit === "bytes") {
+      const steps = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
+      const [size, suffix] = steps.find(([each]) => Math.abs(value) >= each) || [1, "B"];
+      return `${(value / size).toFixed(size === 1 ? 0 : 1)} ${suffix}`;
+    }
+    if (unit === "seconds") return Math.abs(value) < 1 ? `${(1000 * value).toPrecision(3)} ms` : `${value.toPrecision(4)} s`;
+    return value.toLocaleString("en", { maximumFractionDigits: 1 });
+  }
+
+  function columns(chart, index) {
+    const line = chart.lines[index];
+    const below = line.values.map((_, at) => chart.stacked
+      ? chart.lines.slice(0, index).reduce((sum, each) => sum + (each.values[at] ?? 0), 0) : 0);
+    const values = line.values.map((value) => value ?? NaN);
+    return {
+      x: line.at.map((at) => 1000 * at),
+      y: values.map((value, at) => value + below[at]),
+      below,
+      value: values.map((value) => shown(value, chart.unit)),
+      when: line.at.map((at) => new Date(1000 * at).toISOString().slice(0, 19).replace("T", " ")),
+      line: line.values.map(() => line.name),
+    };
+  }
+
+  function tick(unit) {
+    const format = { bytes: "0.[0] b", seconds: "0.[000]", "rows/s": "0.[0]a", rows: "0.[0]a" }[unit] || "0.[0]";
+    return new Bokeh.NumeralTickFormatter({ format });
+  }
+
+  function figure(chart) {
+    const plot = Bokeh.Plotting.figure({
+      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range,
+      tools: "xpan,xbox_zoom,reset", toolbar_location: null, background_fill_color: colour("back"),
+      border_fill_color: colour("back"), outline_line_color: colour("line"),
+    });
+    plot.add_tools(new Bokeh.WheelZoomTool({ dimensions: "width", modifiers: { ctrl: true } }));
+    for (const axis of [...plot.xaxis, ...plot.yaxis]) {
+      Object.assign(axis, { major_label_text_color: colour("text"), axis_line_color: colour("dim"), major_tick_line_color: colour("dim"), minor_tick_line_color: null });
+    }
+    for (const axis of plot.yaxis) axis.formatter = tick(chart.unit);
+    for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = colour("line");
+    plot.y_range.start = 0;
+    limits(plot, chart);
+    return plot;
+  }
+
+  function limits(plot, chart) {
+    if (chart.warning === null || chart.critical === null) return;
+    const box = (bottom, top, name) => plot.add_layout(new Bokeh.BoxAnnotation({ bottom, top, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
+    box(chart.warning, chart.critical, "warning");
+    box(chart.critical, null, "critical");
+  }
+
+  function mark(plot) {
+    for (const event of marks) {
+      if (!(event.kind in MARKS)) continue;
+      plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(MARKS[event.kind]), line_dash: [4, 3], line_width: 1.5 }));
+    }
+  }
+
+  function draw(chart) {
+    const box = document.createElement("figure");
+    box.className = "chart";
+    box.id = `chart-${chart.name}`;
+    const caption = document.createElement("figcaption");
+    caption.textContent = `${chart.title}${chart.hourly ? ", means of hours" : ""}`;
+    box.append(caption);
+    place.append(box);
+    if (!chart.lines.some((line) => line.at.length)) {
+      const empty = document.createElement("p");
+      empty.className = "empty";
+      empty.textContent = chart.hourly ? "No roll-up is kept of this number." : "Nothing was measured in this time.";
+      box.append(empty);
+      return;
+    }
+    const plot = figure(chart);
+    const sources = chart.lines.map((_, index) => new Bokeh.ColumnDataSource({ data: columns(chart, index) }));
+    chart.lines.forEach((line, index) => {
+      const [source, ink] = [sources[index], COLOURS[theme()][index]];
+      const legend = chart.lines.length > 1 ? { legend_label: line.name } : {};
+      if (chart.stacked) plot.varea({ x: { field: "x" }, y1: { field: "below" }, y2: { field: "y" }, source, fill_color: ink, fill_alpha: 0.5, ...legend });
+      const drawn = plot.line({ x: { field: "x" }, y: { field: "y" }, source, line_color: ink, line_width: 2, ...(chart.stacked ? {} : legend) });
+      plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "vline", tooltips: [["", "@line: @value"], ["UTC", "@when"]] }));
+    });
+    if (chart.lines.length > 1) {
+      Object.assign(plot.legend, { background_fill_alpha: 0.7, background_fill_color: colour("back"), label_text_color: colour("text"), location: "top_left", orientation: "horizontal", label_text_font_size: "11px", padding: 2, border_line_color: null });
+    }
+    mark(plot);
+    figures.set(chart.name, sources);
+    Bokeh.Plotting.show(plot, box);
+  }
+
+  function describe(charts) {
+    // The same numbers for people who do not see the picture.
+    for (const chart of charts) {
+      const box = document.getElementById(`chart-${chart.name}`);
+      const newest = chart.lines.filter((line) => line.values.length).map((line) => `${line.name} ${shown(line.values.at(-1), chart.unit)}`);
+      box?.setAttribute("aria-label", `${chart.title}: ${newest.join(", ") || "nothing measured"}`);
+    }
+  }
+
+  async function read() {
+    const [found, events] = await Promise.all([
+      fetch(address(place.dataset.charts)).then((answer) => answer.json()),
+      fetch(address(place.dataset.events)).then((answer) => answer.json()),
+    ]);
+    return [found, events];
+  }
+  function address(path) {
+    const url = new URL(path, location.href);
+    const seconds = Number(place.dataset.range);
+    if (seconds) url.searchParams.set("since", String(Date.now() / 1000 - seconds));
+    return url;
+  }
+
+  async function again(redraw) {
+    const [found, events] = await read();
+    const same = !redraw && events.length === marks.length && found.charts.every((chart) =>
+      figures.has(chart.name) === chart.lines.some((line) => line.at.length));
+    marks = events;
+    if (same && figures.size) {
+      for (const chart of found.charts) figures.get(chart.name)?.forEach((source, index) => { source.data = columns(chart, index); });
+      [range.start, range.end] = [1000 * found.since, 1000 * found.until];
+    } else {
+      place.replaceChildren();
+      figures.clear();
+      range = new Bokeh.Range1d({ start: 1000 * found.since, end: 1000 * found.until });
+      found.charts.forEach(draw);
+    }
+    describe(found.charts);
+    place.dataset.drawn = "true";
+  }
+
+  const draws = (redraw) => again(redraw).catch((error) => { place.dataset.failed = error.message; });
+  document.addEventListener("theme", () => draws(true));
+  draws(true);
+  setInterval(() => { if (!document.hidden && !place.matches(":hover")) draws(false); }, 10000);
+})();

@@ -1,0 +1,156 @@
+// What the pages of Streamwarden do in the browser: the theme of Airflow, fresh parts, filters, and actions.
+"use strict";
+const prefix = document.body.dataset.prefix;
+const airflow = document.body.dataset.airflow;
+const STALE_AFTER = 10; // seconds
+
+// The theme that the person chose in Airflow; outside Airflow's frame that of the system.
+function applyTheme() {
+  let chosen = null;
+  try { chosen = localStorage.getItem("theme"); } catch { /* no storage */ }
+  const dark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  const theme = dark ? "dark" : "light";
+  if (document.documentElement.dataset.theme !== theme) {
+    document.documentElement.dataset.theme = theme;
+    document.dispatchEvent(new CustomEvent("theme"));
+  }
+}
+applyTheme();
+addEventListener("storage", applyTheme);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+if (parent !== window) new MutationObserver(applyTheme).observe(parent.document.documentElement, { attributes: true });
+
+// Airflow shows these pages in a frame that may not leave it: links to Airflow's own pages open in the whole window.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-airflow]");
+  if (!link || parent === window) return;
+  event.preventDefault();
+  const outside = parent.document.createElement("a");
+  outside.href = link.href;
+  parent.document.body.append(outside);
+  outside.click();
+  outside.remove();
+});
+
+// Parts that refresh themselves. A part that cannot be refreshed is marked as old, with the reason.
+let freshAt = Date.now();
+const note = document.getElementById("stale");
+function tellAge(reason) {
+  const age = Math.round((Date.now() - freshAt) / 1000);
+  const old = age > STALE_AFTER || Boolean(reason);
+  note.hidden = !old;
+  note.textContent = old ? `Not updated for ${age} s${reason ? `: ${reason}` : ""}` : "";
+  document.body.classList.toggle("stale", old);
+}
+async function refresh(part) {
+  const url = new URL(part.dataset.url || location.href, location.href);
+  url.searchParams.set("part", part.id);
+  let answer;
+  try {
+    answer = await fetch(url, { headers: { Accept: "text/html" } });
+  } catch {
+    return tellAge("Airflow does not answer");
+  }
+  if (answer.status === 401) return tellAge("you are no longer logged in; reload the page");
+  if (!answer.ok) return tellAge(`Airflow answered ${answer.status}`);
+  const html = await answer.text();
+  const focused = document.activeElement && document.activeElement.id;
+  const scrolled = part.querySelector(".scroll")?.scrollLeft ?? 0;
+  part.innerHTML = html; // rendered on the server, where every text is escaped
+  const box = part.querySelector(".scroll");
+  if (box) box.scrollLeft = scrolled;
+  if (focused && part.querySelector(`#${CSS.escape(focused)}`)) document.getElementById(focused).focus();
+  freshAt = Date.now();
+  tellAge("");
+  part.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
+}
+for (const part of document.querySelectorAll("[data-refresh]")) {
+  const again = async () => {
+    if (!document.hidden) await refresh(part);
+    setTimeout(again, 1000 * part.dataset.refresh);
+  };
+  setTimeout(again, 1000 * part.dataset.refresh);
+}
+setInterval(() => tellAge(note.hidden ? "" : note.textContent.split(": ")[1] || ""), 2000);
+for (const lazy of document.querySelectorAll("details[data-url]")) {
+  lazy.addEventListener("toggle", () => { if (lazy.open) refresh(lazy.querySelector("[id]")); }, { once: true });
+}
+
+// A filter changes the address, so that a link to what is seen can be shared.
+const filter = document.querySelector("[data-filter]");
+function show(search) {
+  history.replaceState(null, "", `?${search}`);
+  for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
+}
+if (filter) {
+  let waiting;
+  const changed = () => {
+    const values = new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
+    const now = new URLSearchParams(location.search);
+    for (const kept of ["sort", "descending"]) if (now.has(kept)) values.set(kept, now.get(kept));
+    show(values);
+  };
+  filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(changed, 200); });
+  filter.addEventListener("submit", (event) => { event.preventDefault(); changed(); });
+}
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-part]");
+  if (!link) return;
+  event.preventDefault();
+  show(new URL(link.href).search.slice(1));
+});
+
+// Actions: ask once, trigger the DAG through Airflow's own API as the logged-in user, follow the run to its end.
+const dialog = document.getElementById("confirm");
+const say = (text) => { document.getElementById("confirm-result").textContent = text; };
+async function call(url, method, body) {
+  const answer = await fetch(url, {
+    method,
+    headers: { "Content-Type": "application/json", Accept: "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const found = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(typeof found.detail === "string" ? found.detail : `Airflow answered ${answer.status}`);
+  return found;
+}
+async function trigger(dag, conf) {
+  const runs = `${airflow}/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`;
+  let run = await call(runs, "POST", { logical_date: null, conf });
+  while (run.state === "queued" || run.state === "running") {
+    say(`${dag} is ${run.state} …`);
+    await new Promise((done) => setTimeout(done, 1000));
+    run = await call(`${runs}/${encodeURIComponent(run.dag_run_id)}`, "GET");
+  }
+  return run.state === "success" ? "Done." : `${dag} ended as ${run.state}; its log in Airflow says why.`;
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-action]");
+  if (!button) return;
+  const { title, text, dag, url } = button.dataset;
+  const wantsReason = "reason" in button.dataset;
+  document.getElementById("confirm-title").textContent = title;
+  document.getElementById("confirm-text").textContent = text;
+  document.getElementById("confirm-reason").hidden = !wantsReason;
+  const field = dialog.querySelector("input");
+  field.value = "";
+  field.required = wantsReason;
+  const yes = document.getElementById("confirm-yes");
+  yes.textContent = button.textContent;
+  yes.disabled = false;
+  say("");
+  yes.onclick = async (click) => {
+    click.preventDefault();
+    if (wantsReason && !field.reportValidity()) return;
+    yes.disabled = true;
+    const conf = JSON.parse(button.dataset.conf || "{}");
+    if (wantsReason) conf.reason = field.value;
+    try {
+      say(dag ? await trigger(dag, conf) : (await call(`${prefix}${url}`, "POST", conf), "Done."));
+    } catch (error) {
+      say(`It failed: ${error.message}`);
+      yes.disabled = false;
+    }
+    for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
+  };
+  dialog.showModal();
+});

@@ -1,0 +1,117 @@
+"""Which rows of the fleet are shown, and in which order. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from streamwarden.health.verdict import Status
+from streamwarden.services.overview.rows import Model, StreamRow
+
+PAGE: Final = 100
+"""Rows of a page."""
+
+
+class Sort(StrEnum):
+    """What rows can be sorted by."""
+
+    TROUBLE = "trouble"
+    STREAM = "stream"
+    STATE = "state"
+    HEALTH = "health"
+    ROWS_IN = "rows_in"
+    ROWS_PROCESSED = "rows_processed"
+    BACKLOG = "backlog"
+    BATCH = "batch"
+    STATE_SIZE = "state_size"
+    FORECAST = "forecast"
+    CHECKPOINT = "checkpoint_duration"
+    MEMORY = "memory"
+    DRILL = "drill"
+    INCIDENTS = "incidents"
+    RESTARTS = "restarts"
+
+
+_KEYS: Final[Mapping[Sort, Callable[[StreamRow], Any]]] = {
+    Sort.TROUBLE: lambda row: row.trouble,
+    Sort.STREAM: lambda row: row.stream,
+    Sort.STATE: lambda row: row.state,
+    Sort.HEALTH: lambda row: row.health.rank,
+    Sort.ROWS_IN: lambda row: row.rows_in_per_second,
+    Sort.ROWS_PROCESSED: lambda row: row.rows_processed_per_second,
+    Sort.BACKLOG: lambda row: row.backlog_seconds,
+    Sort.BATCH: lambda row: row.batch_seconds,
+    Sort.STATE_SIZE: lambda row: row.value("state_size"),
+    Sort.FORECAST: lambda row: row.forecast.seconds,
+    Sort.CHECKPOINT: lambda row: row.value("checkpoint_duration"),
+    Sort.MEMORY: lambda row: row.value("memory_usage"),
+    Sort.DRILL: lambda row: row.last_drill and row.last_drill.started_at,
+    Sort.INCIDENTS: lambda row: row.open_incidents,
+    Sort.RESTARTS: lambda row: row.restarts,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Args:
+    text: part of the name, the owner, a tag or the description, in any case.
+    descending: largest first; rows without a value come last either way.
+    """
+
+    text: str = ""
+    state: str = ""
+    health: Status | None = None
+    tag: str = ""
+    trouble: bool = False
+    sort: Sort = Sort.TROUBLE
+    descending: bool = False
+    offset: int = 0
+    limit: int = PAGE
+
+
+class Totals(Model):
+    """Sums over every stream that the user may read, selected or not. One query of several counts with its stream."""
+
+    streams: int
+    in_trouble: int
+    by_state: Mapping[str, int]
+    by_health: Mapping[str, int]
+    rows_in_per_second: float
+    state_bytes: float
+    open_incidents: int
+
+
+def select(rows: Iterable[StreamRow], chosen: Selection) -> list[StreamRow]:
+    """The rows that fit, sorted; not cut to the page yet."""
+    found = sorted((row for row in rows if _fits(row, chosen)), key=lambda row: (row.trouble, row.stream))
+    key = _KEYS[chosen.sort]
+    valued = [row for row in found if key(row) is not None]
+    return sorted(valued, key=key, reverse=chosen.descending) + [row for row in found if key(row) is None]
+
+
+def _fits(row: StreamRow, chosen: Selection) -> bool:
+    texts = (row.stream, row.owner, row.description, *row.tags)
+    return (
+        (not chosen.text or any(chosen.text.lower() in each.lower() for each in texts))
+        and chosen.state in ("", row.state)
+        and chosen.health in (None, row.health)
+        and (not chosen.tag or chosen.tag in row.tags)
+        and (not chosen.trouble or row.in_trouble)
+    )
+
+
+def totals(rows: Sequence[StreamRow]) -> Totals:
+    """The totals of `rows`."""
+    whole = [row for row in rows if not row.is_query]
+    return Totals(
+        streams=len(whole),
+        in_trouble=sum(row.in_trouble for row in whole),
+        by_state=Counter(row.state for row in whole),
+        by_health=Counter(row.health.value for row in whole),
+        rows_in_per_second=sum(row.rows_in_per_second or 0.0 for row in whole),
+        state_bytes=sum(row.value("state_size") or 0.0 for row in rows),
+        open_incidents=sum(row.open_incidents for row in rows),
+    )
