@@ -6,9 +6,8 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, CronTriggerTimetable, TriggerRule
+from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable, TriggerRule
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from streamwarden.adapters.airflow_server import PREFIX
@@ -16,6 +15,7 @@ from streamwarden.airflow.approvals import DrillApprovalOperator
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.docs import broken_doc, drill_doc
 from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import DrillReportLink
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
 from streamwarden.airflow.unpausing import is_paused
@@ -38,18 +38,6 @@ always tried again."""
 
 HEAL_RETRY: Final[dict[str, Any]] = {"retries": 20, "retry_delay": timedelta(seconds=30)}
 """More than for the other steps: what is not healed stays broken or running, and a broker may be down for minutes."""
-
-
-class DrillReportLink(BaseOperatorLink):
-    """The link from the drill's report task to the page of the report."""
-
-    name = "Drill report"
-
-    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
-        from airflow.configuration import conf
-
-        base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
-        return f"{base}/streamwarden/drills/{drill_run_id(getattr(operator, 'drill', ''), ti_key.run_id)}"
 
 
 class DrillStepOperator(BaseOperator):

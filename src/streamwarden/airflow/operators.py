@@ -26,6 +26,7 @@ from airflow.sdk.exceptions import (
 )
 
 from streamwarden.airflow import cluster_mode
+from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import down, restarted, waiting, write_note
 from streamwarden.airflow.stopped import STOPPED
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
@@ -73,6 +74,8 @@ class StreamOperator(SparkSubmitOperator):
     `env_vars`, `driver_memory`, … and `conn_id`, whose master is then used. `application_args` are appended to the
     stream's `args`. The application itself is the stream's `job`.
     """
+
+    operator_extra_links = (StreamPageLink(),)
 
     def __init__(self, *, stream: str, project: str, conn_id: str | None = None, **kwargs: Any) -> None:
         if "application" in kwargs:

@@ -1,5 +1,5 @@
-"""Registers Streamwarden with Airflow: one read-only app, one link from a drill's report task to its page, and a check
-of the host's name where that is wanted."""
+"""Registers Streamwarden with Airflow: its pages, an entry in the navigation, a tab of each DAG and links from tasks;
+also a check of the host's name where that is wanted."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
-
-PREFIX: Final = "/streamwarden"
 
 ALLOWED_HOSTS: Final = "STREAMWARDEN_ALLOWED_HOSTS"
 """Names by which a browser may ask this Airflow, separated by commas; unset: any. An Airflow without a login needs it:
@@ -23,9 +21,33 @@ class StreamwardenPlugin(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        from streamwarden.airflow.links import PAGES
         from streamwarden.airflow.web.app import build_app
 
-        return [{"app": build_app(), "url_prefix": PREFIX, "name": "Streamwarden"}]
+        return [{"app": build_app(), "url_prefix": PAGES, "name": "Streamwarden"}]
+
+    @cached_property
+    def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The entry *Streams* in the navigation, and the tab *Stream* of each DAG: Airflow cannot show it on some only,
+        so the tab of any other DAG leads to the fleet."""
+        from streamwarden.airflow.links import PAGES, base_path
+
+        pages = f"{base_path()}{PAGES}"
+        return [
+            {
+                "name": "Streams",
+                "href": f"{pages}/",
+                "destination": "nav",
+                "url_route": "streams",
+                "nav_top_level": True,
+            },
+            {
+                "name": "Stream",
+                "href": f"{pages}/dags/{{DAG_ID}}",
+                "destination": "dag",
+                "url_route": "stream",
+            },
+        ]
 
     @cached_property
     def fastapi_root_middlewares(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -39,6 +61,6 @@ class StreamwardenPlugin(AirflowPlugin):
 
     @cached_property
     def operator_extra_links(self) -> list[Any]:  # type: ignore[override]
-        from streamwarden.airflow.drills import DrillReportLink
+        from streamwarden.airflow.links import DrillReportLink, StreamPageLink
 
-        return [DrillReportLink()]
+        return [DrillReportLink(), StreamPageLink()]

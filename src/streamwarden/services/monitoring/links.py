@@ -56,7 +56,7 @@ def stream_links(base: str, stream: str, driver: DriverRecord | None) -> Links:
     if not base:
         return Links(log=file)
     launched = _LAUNCHED.fullmatch(driver.launched_by) if driver is not None else None
-    page = f"{base}/dags/stream_{stream}"
+    page = f"{base}/streamwarden/streams/{stream}"
     if launched is None:
         return Links(page=page, log=file)
     run = run_url(base, launched["dag"], launched["run"])
