@@ -1,186 +1,312 @@
-"""The plugin's pages: closed to strangers, empty for users without rights, harmless to read."""
+"""The plugin's pages and API: closed to strangers, empty for users without rights, harmless to read.
+
+The tests of access are made from the app's own routes: a new route is tested without being named here, and fails if
+nobody has said what its address looks like.
+"""
 
 from __future__ import annotations
 
-import json
-import secrets
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.restarter import Supervisor, supervised
+from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
-from support.airflow_project import add_stream, make_project
+from support.airflow_project import add_stream
 from support.queries import query_record
 from support.stored_journals import facts_with
+from support.web_server import bearer, served, token
 
-ROUTES = ("/streamwarden/api/streams", "/streamwarden/api/drills/run-1", "/streamwarden/drills/run-1")
 EVIL = "<script>alert('x')</script>"
+PAGES = "/streamwarden"
+EXAMPLES = {
+    "stream": "counted",
+    "run_id": "run-1",
+    "dag_id": "stream_counted",
+    "version": "0",
+    "name": "pages.css",
+}
+"""A value of each name in an address."""
+OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
+"""They hold nothing of any stream: our own files, the description of the API, and the way to another page."""
+LISTS = ("/", "/drills", "/incidents", "/api/v1/streams", "/api/v1/drills", "/api/v1/incidents", "/api/v1/resilience")
+"""A user without rights gets them without a single stream."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """The plugin's app, mounted as Airflow mounts it, with Airflow's simple auth manager and real tokens."""
-    patch = pytest.MonkeyPatch()
-    root = tmp_path_factory.mktemp("web")
-    project = make_project(root / "project")
-    add_stream(project, "counted")
-    add_stream(project, "pair")
-    for key, value in {
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ann:viewer",
-        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
-        "STREAMWARDEN_PROJECT": str(project),
-        "STREAMWARDEN_DATA": str(root / "data"),
-    }.items():
-        patch.setenv(key, value)
-    from airflow import settings
-    from airflow.api_fastapi.app import init_auth_manager
-    from airflow.models.revoked_token import RevokedToken
-
-    from streamwarden.airflow import web
-    from streamwarden.airflow.plugin import PREFIX
-
-    settings.configure_orm()
-    RevokedToken.metadata.create_all(settings.engine, tables=[RevokedToken.__table__])
-    init_auth_manager()
-    web._workspace.cache_clear()
-    _fill(web._workspace())
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.mount(PREFIX, web.build_app())
-    yield TestClient(app)
-    web._workspace().close()
-    web._workspace.cache_clear()
-    patch.undo()
+    with served(tmp_path_factory.mktemp("web"), _fill) as client:
+        yield client
 
 
 def _fill(space: Workspace) -> None:
+    """`counted`: down, drilled, with an incident; `halted`: stopped by a person; `pair`: two queries."""
+    add_stream(space.project, "counted", description=f"Counts {EVIL}")
+    add_stream(space.project, "halted")
+    add_stream(space.project, "pair")
+    now = time.time()
     facts = facts_with("kill_driver", lost=1, samples={"lost": [EVIL]})
     run = DrillRun(
         run_id="run-1",
         drill="kill_driver",
         stream="counted",
-        started_at=time.time(),
+        started_at=now,
         status=DrillStatus.COMPLETED,
         deviated=True,
         reason=f"the output is not exactly-once {EVIL}",
         facts={**facts, "fault": {**facts["fault"], "message": EVIL}},
     )
+    space.store.journals.save(run)
+    space.store.journals.append("run-1", JournalEntry(step=DrillStep.FAULT, at=now, kind="note", message=EVIL))
     for name, error in {"left": None, "right": EVIL}.items():
         ended = {"ended_at": 2.0, "error": error} if error else {}
         space.store.queries.started(query_record("pair", name, driver="pair-1", at=1.0, **ended))
-    space.store.journals.save(run)
-    space.store.journals.append("run-1", JournalEntry(step=DrillStep.FAULT, at=time.time(), kind="note", message=EVIL))
+    exit = ExitRecord(kind=ExitKind.KILLED, ended_at=now, signal=9, message=f"out of memory {EVIL}")
+    for number in (1, 2):  # the second failure in a row waits
+        space.store.drivers.launched(_driver(space, number, now - 10 + number, exit))
+    space.store.drivers.event(supervised("counted-2", Supervisor.SHELL, now))
+    stopped = DesiredState(
+        stream="halted", desired=Desired.STOPPED, changed_by="ann", reason=f"the disk moves {EVIL}", changed_at=now
+    )
+    space.store.stops.set_desired(stopped)
+    verdict = Verdict(stream="counted", check="state_size", status=Status.CRITICAL, at=now, value=6e9, unit="bytes")
+    space.store.verdicts.save([verdict])
+    space.store.incidents.save(
+        Incident(
+            incident_id="i-1",
+            stream="counted",
+            check="state_size",
+            status=Status.CRITICAL,
+            opened_at=now,
+            updated_at=now,
+            reason=f"too large {EVIL}",
+            advice=EVIL,
+        )
+    )
 
 
-def token(role: str | None) -> str:
-    """A token as Airflow issues it, for a user of this role; None: a user who may do nothing."""
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+def _driver(space: Workspace, number: int, at: float, exit: ExitRecord) -> DriverRecord:
+    return DriverRecord(
+        driver_id=f"counted-{number}",
+        stream="counted",
+        checkpoint=str(space.data / "checkpoint"),
+        token=number,
+        folder=str(space.data / "drivers" / f"counted-{number}"),
+        launched_by="a test",
+        launched_at=at,
+        exit=exit,
+    )
 
-    return str(get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role=role)))
+
+def _routes() -> list[tuple[str, str]]:
+    """(method, path) of every route of the app."""
+    from streamwarden.airflow.web.app import build_app
+
+    found = [
+        (method, route.path)
+        for route in build_app().routes
+        for method in sorted(getattr(route, "methods", None) or {"GET"})
+        if method != "HEAD"
+    ]
+    assert len(found) > 10, "the routes could not be read"
+    return found
 
 
-def bearer(role: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token(role)}"}
+def _address(path: str) -> str:
+    """The path with an example for each of its names."""
+    names = re.findall(r"\{(\w+)", path)
+    missing = [name for name in names if name not in EXAMPLES]
+    assert not missing, f"{path}: add an example of {missing} to EXAMPLES, so that its access is tested"
+    return PAGES + re.sub(r"\{(\w+)[^}]*\}", lambda found: EXAMPLES[found[1]], path)
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_a_stranger_gets_nothing(server: TestClient, route: str) -> None:
+def _ask(server: TestClient, method: str, path: str, **options: Any) -> Any:
+    body = {"json": {}} if method in ("POST", "PUT", "PATCH") else {}
+    return server.request(method, _address(path), follow_redirects=False, **body, **options)
+
+
+@pytest.mark.parametrize(("method", "path"), _routes())
+def test_a_stranger_gets_nothing_from_any_route(server: TestClient, method: str, path: str) -> None:
     """No token, or one that was never issued."""
-    assert server.get(route).status_code == 401
-    assert server.get(route, headers={"Authorization": "Bearer e30.e30.x"}).status_code == 403
+    assert _ask(server, method, path).status_code == 401
+    assert _ask(server, method, path, headers={"Authorization": "Bearer e30.e30.x"}).status_code == 403
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_a_viewer_may_read(server: TestClient, route: str) -> None:
+@pytest.mark.parametrize(("method", "path"), _routes())
+def test_a_user_without_rights_gets_nothing_of_any_stream(server: TestClient, method: str, path: str) -> None:
+    answer = _ask(server, method, path, headers=bearer(None))
+    if path in LISTS:
+        assert answer.status_code == 200
+        for name in ("counted", "halted", "pair", "run-1"):
+            assert name not in answer.text
+    elif path in OPEN_TO_ALL_USERS:
+        assert answer.status_code in (200, 307, 404)
+    else:
+        assert answer.status_code in (403, 404), f"{method} {path} answered a user who may read nothing"
+
+
+@pytest.mark.parametrize("path", [path for method, path in _routes() if method == "GET" and "static" not in path])
+def test_a_viewer_may_read(server: TestClient, path: str) -> None:
     """With the header, and with the cookie that the UI sets."""
-    assert server.get(route, headers=bearer("VIEWER")).status_code == 200
-    assert server.get(route, cookies={"_token": token("VIEWER")}).status_code == 200
-
-
-def test_a_user_without_rights_sees_no_stream_and_no_drill(server: TestClient) -> None:
-    """The answer does not reveal whether a run exists."""
-    assert server.get(ROUTES[0], headers=bearer(None)).json() == {"streams": []}
-    there = server.get("/streamwarden/drills/run-1", headers=bearer(None))
-    nowhere = server.get("/streamwarden/drills/run-2", headers=bearer("VIEWER"))
-    assert there.status_code == nowhere.status_code == 404
-    assert there.json() == nowhere.json()
+    assert _ask(server, "GET", path, headers=bearer("VIEWER")).status_code in (200, 307)
+    assert _ask(server, "GET", path, cookies={"_token": token("VIEWER")}).status_code in (200, 307)
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json"])
-def test_no_description_of_the_api_is_served(server: TestClient, path: str) -> None:
-    """Not even to a viewer."""
-    assert server.get(f"/streamwarden{path}", headers=bearer("VIEWER")).status_code == 404
+def test_no_description_of_the_api_is_served_outside_its_own_route(server: TestClient, path: str) -> None:
+    assert server.get(f"{PAGES}{path}", headers=bearer("VIEWER")).status_code == 404
 
 
-@pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "a'%20OR%201=1", "%3Cscript%3E", "x" * 300])
-def test_names_from_the_url_are_validated(server: TestClient, name: str) -> None:
-    """A name that is not a run id never reaches the store or a path, and is not echoed as HTML."""
-    answer = server.get(f"/streamwarden/drills/{name}", headers=bearer("VIEWER"))
-    assert answer.status_code in (404, 422)
-    assert not answer.headers["content-type"].startswith("text/html")
+def test_every_page_escapes_what_jobs_and_people_wrote_and_lets_no_script_run(server: TestClient) -> None:
+    """Descriptions, reasons, errors and advice with a script in them are shown as text; the policy would stop one that
+    slipped through."""
+    shown = 0
+    for method, path in _routes():
+        if method != "GET" or path.startswith(("/api", "/static", "/dags", "/metrics")):
+            continue
+        answer = _ask(server, method, path, headers=bearer("VIEWER"))
+        assert EVIL not in answer.text, path
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        assert "unsafe-eval" not in answer.headers["content-security-policy"]
+        assert not re.search(r"<[^>]* on\w+=", answer.text), f"{path} has a script in an attribute"
+        shown += answer.text.count("&lt;script&gt;")
+    assert shown >= 10
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize("route", ROUTES)
-def test_nothing_can_be_changed(server: TestClient, route: str, method: str) -> None:
-    """The pages are read-only, for an admin too."""
-    assert server.request(method, route, headers=bearer("ADMIN")).status_code == 405
+def test_the_fleet_says_what_became_of_a_stream_and_who_did_it(server: TestClient) -> None:
+    """A crash, and what the platform does about it; a stop, and by whom."""
+    text = server.get(f"{PAGES}/", headers=bearer("VIEWER")).text
+    counted = text[text.index('data-stream="counted"') : text.index('data-stream="halted"')]
+    assert "killed by signal 9" in counted
+    assert re.search(r"restarts (now|in [\d.]+ s)", counted)
+    assert "6 GB" in counted
+    assert "DEVIATED" in counted
+    assert "stopped by ann: the disk moves" in text
 
 
-def test_text_from_jobs_and_data_is_escaped_and_no_script_may_run(server: TestClient) -> None:
-    """It is shown, as text; the policy would stop a script that slipped through."""
-    answer = server.get("/streamwarden/drills/run-1", headers=bearer("VIEWER"))
-    assert EVIL not in answer.text
-    assert answer.text.count("&lt;script&gt;") >= 4
-    assert "DEVIATED" in answer.text
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
-    assert answer.headers["x-content-type-options"] == "nosniff"
+def test_the_fleet_is_searched_filtered_and_sorted_by_the_server(server: TestClient) -> None:
+    def streams(query: str) -> list[str]:
+        text = server.get(f"{PAGES}/?part=fleet&{query}", headers=bearer("VIEWER")).text
+        return re.findall(r'data-stream="([^"]+)"', text)
+
+    assert streams("sort=stream") == ["counted", "halted", "pair", "pair/left", "pair/right"]
+    assert streams("sort=stream&descending=true")[0] == "pair/right"
+    assert streams("q=COUNT&sort=stream")[0] == "counted"
+    assert streams("state=stopped") == ["halted"]
+    assert streams("health=CRITICAL") == ["counted"]
+    assert streams("trouble=true") == ["counted"]
+    assert streams("sort=state_size&descending=true")[0] == "counted"
+    assert streams("limit=2&offset=1&sort=stream") == ["halted", "pair"]
+    assert server.get(f"{PAGES}/?sort=password", headers=bearer("VIEWER")).status_code == 422
+
+
+def test_a_program_reads_the_same(server: TestClient) -> None:
+    found = server.get(f"{PAGES}/api/v1/streams?sort=stream", headers=bearer("VIEWER")).json()
+    assert found["totals"]["streams"] == 3
+    assert found["totals"]["in_trouble"] == 1
+    counted = found["streams"][0]
+    assert counted["metrics"]["state_size"] | {"at": 0} == {
+        "check": "state_size",
+        "title": "State size",
+        "status": "CRITICAL",
+        "value": 6e9,
+        "unit": "bytes",
+        "shown": "6 GB",
+        "limits": "warning from 1 GB, critical above 5 GB",
+        "reason": "",
+        "advice": "",
+        "at": 0,
+    }
+    assert counted["after_exit"]["next"] == "restarts"
+    document = server.get(f"{PAGES}/api/v1/openapi.json", headers=bearer("VIEWER")).json()
+    assert document["paths"]["/api/v1/streams"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
 
 
 def test_the_journal_can_be_read_by_a_program(server: TestClient) -> None:
-    """Facts and entries, as JSON."""
-    journal = server.get("/streamwarden/api/drills/run-1", headers=bearer("VIEWER")).json()
+    journal = server.get(f"{PAGES}/api/v1/drills/run-1", headers=bearer("VIEWER")).json()
     assert journal["facts"]["reconciliation"]["lost"] == 1
     assert journal["entries"][0]["message"] == EVIL
-    assert json.dumps(journal)
 
 
-def test_the_status_names_each_stream(server: TestClient) -> None:
-    """A stream that never ran is wanted running, and nothing is known of its health."""
-    answer = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()
-    assert answer["last_evaluation"]["late"]
-    stream, _ = answer["streams"]
-    assert stream["stream"] == "counted"
-    assert stream["desired"] == "running"
-    assert stream["driver"] is None
-    assert stream["health"] == "UNKNOWN"
-    assert stream["queries"] == []
+@pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "a'%20OR%201=1", "%3Cscript%3E", "x" * 300])
+@pytest.mark.parametrize("kind", ["drills", "streams", "api/v1/drills", "api/v1/streams", "static/0"])
+def test_names_from_the_url_are_validated(server: TestClient, kind: str, name: str) -> None:
+    """A name that cannot be one never reaches the store or a path, and is not echoed as HTML."""
+    answer = server.get(f"{PAGES}/{kind}/{name}", headers=bearer("VIEWER"))
+    assert answer.status_code in (403, 404, 422)
+    assert not answer.headers["content-type"].startswith("text/html")
 
 
-def test_the_status_names_each_query_of_a_script_that_starts_several(server: TestClient) -> None:
-    _, stream = server.get("/streamwarden/api/streams", headers=bearer("VIEWER")).json()["streams"]
-    assert [(each["query"], each["health"], each["error"]) for each in stream["queries"]] == [
-        ("pair/left", "UNKNOWN", None),
-        ("pair/right", "UNKNOWN", EVIL),
-    ]
+def test_a_browser_gets_errors_as_pages(server: TestClient) -> None:
+    html = {"Accept": "text/html"}
+    for headers, status, said in (
+        (html, 401, "You are not logged in"),
+        ({**html, **bearer(None)}, 403, "You may not see this"),
+        ({**html, **bearer("VIEWER")}, 404, "There is no such page"),
+    ):
+        name = "nothing" if status == 404 else "counted"
+        answer = server.get(f"{PAGES}/streams/{name}", headers=headers)
+        assert (answer.status_code, said in answer.text) == (status, True)
 
 
-def test_the_plugin_registers_the_app_and_the_link() -> None:
+def test_no_answer_shows_a_secret_that_an_earlier_version_stored(server: TestClient) -> None:
+    """The answers are redacted too, whatever the store holds."""
+    from streamwarden.airflow.web.api import Event, answer
+    from streamwarden.lifecycle.events import EventKind
+
+    secret = "hunter2-hunter2"
+    event = Event(
+        at=1, kind=EventKind.CRASHED, driver_id="", who="", why=f"password={secret}", next_step="", after=None
+    )
+    assert secret.encode() not in bytes(answer(event).body)
+
+
+def test_buttons_are_only_for_users_who_may_run_the_dag(server: TestClient) -> None:
+    def disabled(role: str) -> bool:
+        text = server.get(f"{PAGES}/streams/counted", headers=bearer(role)).text
+        return "disabled" in re.findall(r'<button[^>]*data-action="stop"[^>]*>', text)[0]
+
+    assert disabled("VIEWER")
+    assert not disabled("USER")
+
+
+def test_pages_work_under_the_path_of_a_proxy(tmp_path: Path) -> None:
+    """Every address in a page begins with that path."""
+    with served(tmp_path, _fill, base="/ops/airflow") as client:
+        text = client.get("/ops/airflow/streamwarden/", headers=bearer("VIEWER")).text
+        found = re.findall(r'(?:href|src|data-prefix|data-airflow)="(/[^"]*)"', text)
+        assert len(found) > 10
+        assert [each for each in found if not each.startswith("/ops/airflow")] == []
+        script = next(each for each in found if each.endswith("pages.js"))
+        assert client.get(script, headers=bearer("VIEWER")).headers["content-type"].startswith("text/javascript")
+
+
+def test_the_plugin_registers_app_navigation_tab_and_links(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Airflow's loader asks it for."""
     from airflow._shared.plugins_manager.plugins_manager import is_valid_plugin
 
     from streamwarden.airflow.plugin import StreamwardenPlugin
 
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://ops.example/airflow/")
     assert is_valid_plugin(StreamwardenPlugin)
     plugin = StreamwardenPlugin()
-    assert [app["url_prefix"] for app in plugin.fastapi_apps] == ["/streamwarden"]
-    assert [link.name for link in plugin.operator_extra_links] == ["Drill report"]
+    assert [app["url_prefix"] for app in plugin.fastapi_apps] == [PAGES]
+    assert {view["destination"]: view["href"] for view in plugin.external_views} == {
+        "nav": "/airflow/streamwarden/",
+        "dag": "/airflow/streamwarden/dags/{DAG_ID}",
+    }
+    assert [link.name for link in plugin.operator_extra_links] == ["Drill report", "Stream"]
     assert (Path(__file__).resolve().parents[2] / "plugins" / "streamwarden_plugin.py").is_file()
 
 
@@ -200,12 +326,3 @@ def test_an_airflow_without_a_login_answers_under_its_own_names_alone(monkeypatc
         assert TestClient(app, base_url=f"http://{host}").get("/").status_code == 200
     for host in ("evil.example:8080", "127.0.0.1.evil.example", "192.0.2.1"):
         assert TestClient(app, base_url=f"http://{host}").get("/").status_code == 400
-
-
-def test_no_page_shows_a_secret_that_an_earlier_version_stored(server: TestClient) -> None:
-    """The answers are redacted too, whatever the store holds."""
-    from streamwarden.airflow import web
-
-    secret = "hunter2-hunter2"
-    answer = web._answer({"conf": {"spark.ssl.keyPassword": secret}, "reason": f"password={secret}"})
-    assert secret.encode() not in bytes(answer.body)

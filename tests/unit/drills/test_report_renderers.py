@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-
 from streamwarden.airflow.pages import drill_page
+
 from streamwarden.cli import drilling, output
 from streamwarden.drills.report import DrillReport, build_report, clock, distance, markdown
 from support.stored_journals import stored
