@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streamwarden.health.current import current_health
+from streamwarden.health.mutes import Mute, mute_of
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
@@ -63,6 +64,7 @@ class StreamStatus:
         restarts: launches that followed a crash, in the last 24 hours.
         cured: the newest crash of the last 24 hours, if a restart followed it.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
+        mute: what keeps everything of the stream from being sent; a mute of single checks is shown with the incidents.
     """
 
     stream: str
@@ -93,6 +95,7 @@ class StreamStatus:
     cured: CuredCrash | None = None
     problem: str = ""
     log: str | None = None
+    mute: Mute | None = None
 
     @property
     def lacks_driver(self) -> bool:
@@ -143,6 +146,8 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
         ]
         found += [_with(whole, several), *several]
     found = _with_rates(found, space.store.batches.rows_since([each.stream for each in found], now - RATE_WINDOW), now)
+    mutes = space.store.mutes.since(now)
+    found = [replace(each, mute=mute_of(each.stream, mutes, now)) for each in found]
     if only is not None and SEPARATOR in only:
         return [require(found, only)]
     return found

@@ -235,3 +235,9 @@ class TestMaintenance:
         unmute(space.store, planned.mute_id, who="ann", reason="not today", now=T0 + 30)
         assert current_mutes(space.store, T0 + 31) == ()
         assert handling(space.store, T0 + 60).muted(DOWN, T0 + 60) is None
+
+    def test_one_whose_beginning_has_passed_begins_now(self, space: Workspace) -> None:
+        """What was sent before it was planned stays sent: nobody rewrites what has happened."""
+        window = {"starts_at": T0 - HOUR, "until": T0 + HOUR, "who": "ann", "reason": "update", "now": T0}
+        planned = plan_maintenance(space.store, space.catalog(), fleet=True, **window)  # type: ignore[arg-type]
+        assert planned.starts_at == T0

@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 _LIST = "`streamwarden incidents --all` lists the ids"
 
 
-def handling(store: Store, now: float) -> Handling:
-    """What people have decided about the incidents that are open or were resolved within the last day, and about what
-    is muted. Two queries. Raises StoreError."""
+def handling(store: Store, now: float, *, since: float | None = None) -> Handling:
+    """What people have decided about incidents and streams, in two queries. Raises StoreError.
+
+    The incidents are those that are open or were resolved within the last day, and those resolved since `since`; all
+    times are Unix seconds.
+    """
     mutes = store.mutes.since(now - OLD_NEWS)
-    return Handling(actions=store.incident_actions.current(resolved_since(mutes, now)), mutes=mutes)
+    oldest = resolved_since(mutes, now)
+    actions = store.incident_actions.current(oldest if since is None else min(since, oldest))
+    return Handling(actions=actions, mutes=mutes)
 
 
 def acknowledge(store: Store, incident_id: str, *, who: str, now: float, comment: str = "") -> IncidentAction:
