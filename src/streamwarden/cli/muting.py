@@ -132,7 +132,7 @@ def plan(
 @_maintenance.command("end")
 def end(
     context: typer.Context,
-    window: Annotated[str, typer.Argument(metavar="WINDOW", help="Its id, as `mutes` shows it, or its first characters.")],
+    window: Annotated[str, typer.Argument(metavar="WINDOW", help="Its id, as `mutes` shows it, or how it begins.")],
     reason: Reason = "no reason given",
 ) -> int:
     """End a maintenance window before its time, or drop one that has not begun."""
