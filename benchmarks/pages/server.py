@@ -23,8 +23,8 @@ def main() -> None:
     from streamwarden.airflow.links import PAGES
     from streamwarden.airflow.web.app import build_app
 
-    settings.configure_orm()
-    import_all_models()
+    settings.configure_orm()  # type: ignore[no-untyped-call]
+    import_all_models()  # type: ignore[no-untyped-call]
     Base.metadata.create_all(settings.engine)
     init_auth_manager()
     token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="VIEWER"))

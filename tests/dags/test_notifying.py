@@ -21,6 +21,7 @@ from streamwarden.config.notifications import load_notifications
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
 from streamwarden.health.stream_incidents import close_incident, open_incident
+from streamwarden.services.monitoring.muting import mute
 from streamwarden.services.workspace import Workspace
 from support.inbox import Inbox
 
@@ -166,6 +167,20 @@ def test_a_failed_task_that_an_incident_explains_sends_the_incident_alone(
     monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
     FailureNotifier(str(space.project))(context("stream_s", "run"))
     assert [message["title"] for message in inbox.messages] == ["CRITICAL: s: supervision"]
+
+
+def test_a_failed_run_of_a_muted_stream_is_not_sent_and_any_other_is(
+    quiet: Workspace, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The DAGs of the stream, of its audit and of its drill; the DAG of a drill without a file belongs to no stream."""
+    monkeypatch.setenv("STREAMWARDEN_NOTIFY_URLS", inbox.url)
+    drill = "name: kill\nstream: counted\nfault: {kind: kill_driver}\n"
+    (quiet.project / "config/drills/kill.yaml").write_text(drill)
+    now = time.time()
+    mute(quiet.store, quiet.catalog(), "counted", until=now + 60, who="ann", reason="a new disk", now=now)
+    for dag in ("stream_counted", "audit_counted", "drill_kill", "drill_removed", "stop_stream"):
+        FailureNotifier(str(quiet.project))(context(dag, "run"))
+    assert [message["title"] for message in inbox.messages] == ["FAILED: DAG drill_removed", "FAILED: DAG stop_stream"]
 
 
 def test_a_drill_that_deviates_is_sent_when_its_report_fails(

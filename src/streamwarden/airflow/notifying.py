@@ -79,7 +79,7 @@ class FailureNotifier(StreamwardenNotifier):
             return ()
         base = own_url()
         links = Links(page=f"{base}/dags/{ti.dag_id}", run=run_url(base, ti.dag_id, ti.run_id), log=ti.log_url)
-        return (run_message(ti.dag_id, ti.run_id, _reason(context), links),)
+        return (run_message(ti.dag_id, ti.run_id, _reason(context), links, _stream_of(space, ti.dag_id)),)
 
 
 class OutageNotifier(StreamwardenNotifier):
@@ -101,6 +101,17 @@ class RecoveryNotifier(StreamwardenNotifier):
 
         now = time.time()
         keep(workspace(self.project).store, [_verdict(context, now, failed=False)], now)
+
+
+def _stream_of(space: Workspace, dag_id: str) -> str:
+    """The stream whose DAG, drill or audit this is; `EVERYWHERE` for a DAG that belongs to no stream."""
+    from streamwarden.health.causes import EVERYWHERE
+
+    kind, _, name = dag_id.partition("_")
+    if kind == "drill":
+        drill = space.drills().get(name)
+        return EVERYWHERE if drill is None else drill.stream
+    return name if kind in ("stream", "audit") else EVERYWHERE
 
 
 def _is_explained(space: Workspace, dag_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""`check` and `incidents`: the health of streams, as the health DAG evaluates it."""
+"""`check`: the health of streams, as the health DAG evaluates it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,21 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, workspace
-from streamwarden.cli.words import ago, measured, status_word
-from streamwarden.health.consequences import grouped
+from streamwarden.cli.words import measured, status_word
 from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, worst
 from streamwarden.lifecycle.queries import SEPARATOR, owner
-from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
     from streamwarden.config.notifications import Notifications
     from streamwarden.errors import ConfigError
-    from streamwarden.health.incident import Incident
     from streamwarden.services.monitoring.health_monitor import Evaluation
     from streamwarden.services.workspace import Workspace
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
+    """Add the command to the application."""
     app.command("check")(check)
-    app.command("incidents")(incidents)
 
 
 def check(
@@ -112,50 +108,3 @@ def _notify(space: Workspace, settings: Notifications, broken: ConfigError | Non
     say(f"notifications: {len(done.sent)} sent, {done.taken} sent by others, {len(done.refused)} refused")
     for each in done.refused:
         say(f"  [red]not sent[/] through {text(each.channel)}: {text(each.title)}: {text(each.reason)}")
-
-
-def incidents(
-    context: typer.Context,
-    stream: MaybeQuery = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show resolved incidents too, newest first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Most incidents to show.")] = 50,
-    json: AsJson = False,
-) -> int:
-    """Show open incidents, each with its consequences below it. Exit code 1 if one of them is CRITICAL."""
-
-    space = workspace(context)
-    repository = space.store.incidents
-    if stream is None or SEPARATOR in stream:
-        found = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
-    else:
-        known = repository.recent(None, 100 * limit) if everything else repository.open()
-        found = [each for each in known if owner(each.stream) == stream][:limit]
-    if json:
-        as_json({"incidents": found})
-    else:
-        now = time.time()
-        table(
-            ("stream", "check", "status", "worst", "opened", "lasted", "why"),
-            [
-                row
-                for group in grouped(found)
-                for row in (_incident_row(group.root, now), *(_incident_row(each, now) for each in group.consequences))
-            ],
-            empty="No incidents." if everything else "No open incidents.",
-        )
-    critical = any(each.resolved_at is None and each.status is Status.CRITICAL for each in found)
-    return Exit.BAD if critical else Exit.OK
-
-
-def _incident_row(each: Incident, now: float) -> tuple[str, ...]:
-    """A root incident, or indented below it one of its consequences, whose advice is that of the cause."""
-    advice = f"\n[italic]{text(each.advice)}[/]" if each.advice and each.is_root else ""
-    return (
-        text(each.stream),
-        text(each.check) if each.is_root else f"  └ {text(each.check)}",
-        status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
-        status_word(each.peak),
-        ago(each.opened_at, now),
-        format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
-        text(each.reason) + advice,
-    )

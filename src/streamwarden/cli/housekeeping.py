@@ -41,7 +41,7 @@ def prune(
     else:
         say(
             f"{gone.rolled_up} hours rolled up; removed {gone.batches} batches, {gone.measurements} measurements, "
-            f"{gone.verdict_changes} verdicts, {gone.hourly} hourly rows"
+            f"{gone.verdict_changes} verdicts, {gone.hourly} hourly rows, {gone.mutes} mutes"
         )
     return Exit.OK
 

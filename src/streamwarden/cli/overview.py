@@ -14,10 +14,11 @@ from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
 from streamwarden.cli.status_columns import COLUMNS, Column, exit_at
-from streamwarden.cli.words import NONE, number, short
+from streamwarden.cli.words import NONE, held_back, number, short
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.lifecycle.restart import describe
 from streamwarden.services.overview.order import QUIET, by_trouble
 from streamwarden.services.overview.status import StreamStatus, gather
@@ -140,6 +141,8 @@ def reasons(each: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
         what = f"last exit: {exit_at(each.cured.exit.kind, each.cured.exit.ended_at, now)}"
         again = each.cured.restarted_at - each.cured.exit.ended_at
         found.append(text(f"{what}, restarted after {short(again)}: {describe(each.cured.exit)}"))
+    if each.mute is not None and not (SEPARATOR in each.stream and each.mute.covers(owner(each.stream))):
+        found.append(text(held_back(each.mute)))  # of a stream with several queries, once
     if each.not_kept:
         found.append(f"{number(each.not_kept)} malformed rows were not kept in the quarantine")
     return found

@@ -6,6 +6,7 @@ import getpass
 import os
 import socket
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Annotated
 
@@ -63,6 +64,18 @@ def duration(given: str, option: str) -> float:
         return parse_duration(given)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def moment(given: str, option: str) -> float:
+    """Unix seconds of the date and time in the value of an option, in this host's time zone unless it names another.
+
+    Raises BadParameter.
+    """
+    try:
+        return datetime.fromisoformat(given).timestamp()
+    except (ValueError, OverflowError, OSError):
+        allowed = "a date and a time such as 2026-11-24 08:00 or 2026-11-24T08:00+01:00"
+        raise typer.BadParameter(f"{given!r} is not {allowed}", param_hint=option) from None
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from streamwarden.health.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.units import format_duration, format_size
 
@@ -33,6 +36,16 @@ def drill_word(verdict: str) -> str:
 def ago(at: float | None, now: float) -> str:
     """`12.3 s ago`; 0 if `at` is in the future, because another clock runs ahead."""
     return NONE if at is None else f"{format_duration(max(0.0, now - at))} ago"
+
+
+def clock(at: float) -> str:
+    """`2026-11-24 08:00`, in this host's time zone."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
+
+
+def held_back(mute: Mute) -> str:
+    """`muted until 2026-11-24 08:00 by ann: a new disk`, as plain text."""
+    return f"{mute.word} until {clock(mute.over_at)} by {mute.who}: {mute.reason}"
 
 
 def age(at: float | None, now: float) -> str:

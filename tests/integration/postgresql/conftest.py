@@ -13,6 +13,7 @@ from support.stores import opener
 
 pytest.register_assert_rewrite(
     "store.test_store_batches",
+    "store.test_store_people",
     "store.test_store_repositories",
     "store.test_store_lease",
     "store.test_store_retention",

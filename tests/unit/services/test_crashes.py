@@ -12,6 +12,7 @@ from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.monitoring.messages import Notification
+from streamwarden.services.monitoring.muting import mute
 from streamwarden.services.monitoring.notifiers import Channel
 from streamwarden.services.monitoring.watching import notify
 from streamwarden.services.workspace import Workspace
@@ -116,3 +117,13 @@ def test_while_an_incident_of_the_stream_is_open_no_message_says_that_nothing_ha
     space.store.incidents.save(drill)
     record(space.store, driver(3, exit=KILLED), driver(4))
     assert "crash:counted-3" in [message.subject for message in sent(space, at=NOW + 90)]
+
+
+def test_a_crash_during_a_mute_of_the_stream_is_never_sent(space: Workspace) -> None:
+    """Nothing has to be done about it, so it is no news when the mute has ended."""
+    record(space.store, driver(1, exit=KILLED), driver(2))
+    mute(space.store, space.catalog(), "counted", until=NOW - 50, who="ann", reason="a new disk", now=NOW - 300)
+    assert sent(space) == []
+    record(space.store, driver(3, exit=replace(KILLED, ended_at=NOW - 40), started_at=NOW - 45))
+    record(space.store, driver(4, started_at=NOW - 20))
+    assert [each.title for each in sent(space, at=NOW + 60)] == ["CRASHED AND RESTARTED: counted"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from streamwarden.adapters.store import Store
 from streamwarden.health.causes import EVERYWHERE, SUPERVISION
@@ -11,7 +11,8 @@ from streamwarden.health.stream_incidents import resolve
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.messages import Notification
 from streamwarden.services.monitoring.notifiers import Channel
-from streamwarden.services.monitoring.sending import SendReport, send_due
+from streamwarden.services.monitoring.sending import send_due
+from support.pagers import Pager, round_of
 
 T0 = 1_800_000_000.0
 HOUR = 3600.0
@@ -26,32 +27,6 @@ DOWN = Incident(
     reason="out of budget",
     advice="read the log",
 )
-
-
-@dataclass
-class Pager:
-    """A channel that keeps the titles that it accepts. `broken`: it refuses."""
-
-    name: str = "pager"
-    titles: list[str] = field(default_factory=list)
-    bodies: list[str] = field(default_factory=list)
-    broken: bool = False
-    tries: int = 0
-
-    def channel(self) -> Channel:
-        return Channel(self.name, self.send)
-
-    def send(self, message: Notification) -> None:
-        self.tries += 1
-        if self.broken:
-            raise ConnectionError("https://chat.example/hooks/s3cret is down")
-        self.titles.append(message.title)
-        self.bodies.append(message.body)
-
-
-def round_of(store: Store, *pagers: Pager, at: float = T0, **options: object) -> SendReport:
-    channels = [pager.channel() for pager in pagers]
-    return send_due(store, channels, at, resend_interval=HOUR, **options)  # type: ignore[arg-type]
 
 
 def test_a_channel_that_fails_neither_stops_the_others_nor_makes_them_send_twice(store: Store) -> None:

@@ -51,6 +51,17 @@ class SqlIncidentRepository:
         query = incidents.select().where(incidents.c.consequence_of == incident_id).order_by(incidents.c.opened_at)
         return self._read(query, None)
 
+    def matching(self, beginning: str) -> Sequence[Incident]:
+        """The incidents whose ids begin so, at most two, newest first: two are enough to see that it is ambiguous.
+
+        An id that is given whole is the only match, although another one may begin with it.
+        """
+        whole = self._read(incidents.select().where(incidents.c.incident_id == beginning), None)
+        if whole or not beginning:
+            return whole
+        begins = incidents.c.incident_id.startswith(beginning, autoescape=True)
+        return self._read(incidents.select().where(begins).order_by(incidents.c.opened_at.desc()).limit(2), None)
+
     def save(self, incident: Incident) -> None:
         """Insert or replace by id. Raises StoreError for a second open incident of one stream and check.
 

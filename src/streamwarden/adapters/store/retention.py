@@ -16,6 +16,7 @@ from streamwarden.adapters.store.tables import (
     batches,
     hourly,
     measurements,
+    mutes,
     retention,
     state_operators,
     verdict_changes,
@@ -38,10 +39,13 @@ class Pruned:
     measurements: int
     verdict_changes: int
     hourly: int
+    mutes: int
 
 
 def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
     """Remove raw rows older than `keep` seconds (whole hours), and roll-ups older than `keep_hourly`.
+
+    Mutes go `keep_hourly` after their time. Incidents stay, and so does what people did about them.
 
     First the horizon moves, so that no row can be added behind it; then every hour behind it is rolled up; then the raw
     rows are deleted. If a call is interrupted, the next one continues from there.
@@ -54,7 +58,14 @@ def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: fl
         measurements=_delete_old(database, measurements, measurements.c.at < before),
         verdict_changes=_delete_old(database, verdict_changes, verdict_changes.c.at < before),
         hourly=_delete_old(database, hourly, hourly.c.hour < hour_of(now - keep_hourly)),
+        mutes=_delete_mutes(database, now - keep_hourly),
     )
+
+
+def _delete_mutes(database: Database, before: float) -> int:
+    """Delete the mutes whose time was over before `before`, also of those that a person ended earlier."""
+    gone = mutes.delete().where(mutes.c.until < before)
+    return database.write(lambda connection: connection.execute(gone).rowcount)
 
 
 def _move_horizon(connection: Connection, wanted: float) -> float:

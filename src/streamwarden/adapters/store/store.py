@@ -14,11 +14,13 @@ from streamwarden.adapters.store.deliveries import SqlDeliveryRepository
 from streamwarden.adapters.store.drill_schedules import SqlDrillScheduleRepository
 from streamwarden.adapters.store.drivers import SqlDriverRepository
 from streamwarden.adapters.store.evaluations import SqlEvaluationRepository
+from streamwarden.adapters.store.incident_actions import SqlIncidentActionRepository
 from streamwarden.adapters.store.incidents import SqlIncidentRepository
 from streamwarden.adapters.store.journals import SqlJournalRepository
 from streamwarden.adapters.store.leases import SqlLeaseRepository
 from streamwarden.adapters.store.measurements import SqlMeasurementRepository
 from streamwarden.adapters.store.migrate import migrate
+from streamwarden.adapters.store.mutes import SqlMuteRepository
 from streamwarden.adapters.store.queries import SqlQueryRepository
 from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
 from streamwarden.adapters.store.rollup import roll_up
@@ -69,6 +71,8 @@ class Store:
         self.measurements = SqlMeasurementRepository(self._database)
         self.verdicts = SqlVerdictRepository(self._database)
         self.incidents = SqlIncidentRepository(self._database)
+        self.incident_actions = SqlIncidentActionRepository(self._database)
+        self.mutes = SqlMuteRepository(self._database)
         self.journals = SqlJournalRepository(self._database)
         self.evaluations = SqlEvaluationRepository(self._database)
         self.deliveries = SqlDeliveryRepository(self._database)
@@ -95,7 +99,7 @@ class Store:
         return roll_up(self._database, now)
 
     def prune(self, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
-        """Remove raw rows older than `keep` seconds, each rolled up before, and roll-ups older than `keep_hourly`."""
+        """Remove raw rows older than `keep` seconds, each rolled up before; roll-ups and mutes after `keep_hourly`."""
         return prune(self._database, now, keep=keep, keep_hourly=keep_hourly)
 
     def require_answer(self) -> None:

@@ -296,6 +296,40 @@ sa.Index(
     postgresql_where=incidents.c.resolved_at.is_(None),
 )
 
+incident_actions: Final = sa.Table(
+    "incident_actions",
+    metadata,
+    _serial(),
+    _name("incident_id", nullable=False),
+    _name("kind", "acknowledged, withdrawn or commented", nullable=False),
+    _name("who", nullable=False),
+    _time("at", nullable=False),
+    _name("status", "of the incident with its consequences at that time", nullable=False),
+    sa.Column("text", Prose, nullable=False, comment="the comment; empty if none was given"),
+    sa.Index("ix_incident_actions_incident_id", "incident_id"),
+    comment="What people did about incidents, in order; only ever added to",
+)
+
+mutes: Final = sa.Table(
+    "mutes",
+    metadata,
+    _name("mute_id", primary_key=True),
+    _name("who", nullable=False),
+    sa.Column("reason", Prose, nullable=False),
+    _time("created_at", nullable=False),
+    _time("starts_at", nullable=False),
+    _time("until", nullable=False),
+    sa.Column("streams", JsonText, nullable=False, comment="streams and queries; empty: the whole fleet"),
+    sa.Column("checks", JsonText, nullable=False, comment="names of checks; empty: every check"),
+    _name("tag", "the tag by which the streams were chosen; empty if they were named", nullable=False),
+    sa.Column("planned", sa.Boolean, nullable=False, comment="a maintenance window"),
+    _time("ended_at", "when a person ended it before its time"),
+    _name("ended_by"),
+    sa.Column("ended_reason", Prose),
+    sa.Index("ix_mutes_until", "until"),
+    comment="Mutes and maintenance windows: nothing is sent of what they cover",
+)
+
 drills: Final = sa.Table(
     "drills",
     metadata,

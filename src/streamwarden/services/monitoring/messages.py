@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.health.causes import EVERYWHERE
+from streamwarden.health.handling import UNHANDLED, Handling
+from streamwarden.health.mutes import lapsed
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.restart import describe
 from streamwarden.redaction import redacted_text
@@ -34,6 +36,7 @@ class Notification:
         status: how bad it is; OK: it is over.
         links: where the reader finds more; they are in `body` too.
         incident: the root incident; None for an event.
+        stream: the stream that an event is about; a mute of it covers the event.
     """
 
     subject: str
@@ -42,17 +45,28 @@ class Notification:
     body: str
     links: Links = field(default_factory=Links)
     incident: Incident | None = None
+    stream: str = EVERYWHERE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", redacted_text(self.title))
         object.__setattr__(self, "body", redacted_text(self.body))
 
 
-def compose(group: IncidentGroup, now: float, links: Links) -> Notification:
-    """About an incident: which stream, which problem, since when, what follows from it, what to do, where to look."""
+def compose(group: IncidentGroup, now: float, links: Links, handled: Handling = UNHANDLED) -> Notification:
+    """About an incident: which stream, which problem, since when, who takes care of it, what follows from it, what to
+    do, where to look.
+
+    Args:
+        group: its root with what the channel was sent of it, so that the message names a mute that ended since then.
+    """
     incident = group.root
     over = incident.resolved_at is not None
-    lines = [*(_ended(incident) if over else _opened(group, now)), *links.lines, f"Incident {incident.incident_id}"]
+    lines = [
+        *(_ended(incident) if over else _opened(group, now)),
+        *_handled(group, handled, now),
+        *links.lines,
+        f"Incident {incident.incident_id}",
+    ]
     return Notification(
         subject=incident.incident_id,
         status=Status.OK if over else group.status,
@@ -89,6 +103,19 @@ def _opened(group: IncidentGroup, now: float) -> Iterator[str]:
         yield f"Details: streamwarden check {incident.stream}; streamwarden status {incident.stream}"
 
 
+def _handled(group: IncidentGroup, handled: Handling, now: float) -> Iterator[str]:
+    """Who acknowledged the incident, and which mute held the message back."""
+    incident = group.root
+    acknowledgement = handled.acknowledged(incident)
+    if acknowledgement is not None:
+        worse = "" if acknowledgement.covers(group.status) else f", when it was {acknowledgement.status}"
+        comment = f": {acknowledgement.text}" if acknowledgement.text else ""
+        yield f"Acknowledged by {acknowledgement.who} at {_moment(acknowledgement.at)}{worse}{comment}"
+    mute = lapsed(incident, handled.mutes, incident.notified_at or incident.opened_at, now)
+    if mute is not None:
+        yield f"It was {mute.word} until {_moment(mute.over_at)}, by {mute.who}: {mute.reason}"
+
+
 def shown_stream(incident: Incident) -> str:
     """The stream as a message names it."""
     return "all streams" if incident.stream == EVERYWHERE else incident.stream
@@ -116,11 +143,16 @@ def crash_message(crash: CuredCrash, links: Links) -> Notification:
         title=title,
         body="\n".join(lines),
         links=links,
+        stream=crash.driver.stream,
     )
 
 
-def run_message(dag: str, run: str, reason: str, links: Links) -> Notification:
-    """About a run of a DAG that failed, where no incident explains why."""
+def run_message(dag: str, run: str, reason: str, links: Links, stream: str = EVERYWHERE) -> Notification:
+    """About a run of a DAG that failed, where no incident explains why.
+
+    Args:
+        stream: whose DAG it is; a mute of the stream covers the message.
+    """
     lines = (f"The run {run} of the DAG {dag} failed: {reason}", *links.lines)
     return Notification(
         subject="run:" + hashlib.sha256(f"{dag} {run}".encode()).hexdigest(),
@@ -128,6 +160,7 @@ def run_message(dag: str, run: str, reason: str, links: Links) -> Notification:
         title=f"FAILED: DAG {dag}",
         body="\n".join(lines),
         links=links,
+        stream=stream,
     )
 
 

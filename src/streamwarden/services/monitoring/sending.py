@@ -18,7 +18,10 @@ from streamwarden.health.causes import DRILL
 from streamwarden.health.consequences import IncidentGroup
 from streamwarden.health.delivery import Delivery, DeliveryRepository
 from streamwarden.health.due import due, notifiable
+from streamwarden.health.handling import Handling
+from streamwarden.health.mutes import mute_of
 from streamwarden.health.verdict import Status
+from streamwarden.services.monitoring.handling import handling
 from streamwarden.services.monitoring.links import links_of
 from streamwarden.services.monitoring.messages import Notification, compose
 
@@ -80,7 +83,7 @@ def send_due(
     events: Sequence[Notification] = (),
     only: Container[str] | None = None,
 ) -> SendReport:
-    """Send every message that is due to every channel. Raises StoreError.
+    """Send every message that is due to every channel, and nothing of what is muted. Raises StoreError.
 
     Args:
         now: Unix seconds.
@@ -88,13 +91,15 @@ def send_due(
         events: messages that no incident stands for; each is sent once.
         only: the streams and queries whose incidents are sent; None: all incidents.
     """
-    groups = [each for each in notifiable(store.incidents, now) if only is None or each.root.stream in only]
+    handled = handling(store, now)
+    groups = [each for each in notifiable(store.incidents, now, handled) if only is None or each.root.stream in only]
+    audible = [each for each in events if mute_of(each.stream, handled.mutes, now) is None]
     report = SendReport()
     for channel in channels:
         known = store.deliveries.of(channel.name)
         waiting = [
-            *_incidents(groups, known, channel.name, store, now, resend_interval, airflow),
-            *_events(events, known, channel.name),
+            *_incidents(groups, known, channel.name, store, handled, now, resend_interval, airflow),
+            *_events(audible, known, channel.name),
         ]
         ready = [each for each in waiting if not each.delivery.must_wait(now)]
         ready.sort(key=lambda each: each.delivery.failed_at is not None)  # what was refused before comes last
@@ -107,15 +112,18 @@ def _incidents(
     known: Mapping[str, Delivery],
     channel: str,
     store: Store,
+    handled: Handling,
     now: float,
     resend_interval: float,
     airflow: str,
 ) -> Iterator[_Waiting]:
     for group in groups:
         delivery = known.get(group.root.incident_id) or Delivery(subject=group.root.incident_id, channel=channel)
-        if due([_as_seen_by(delivery, group)], now, _interval(group.root, resend_interval)):
+        seen = _as_seen_by(delivery, group)
+        if due([seen], now, _interval(group.root, resend_interval), handled):
             status = Status.OK if group.root.resolved_at is not None else group.status
-            yield _Waiting(delivery=delivery, status=status, compose=partial(_composed, store, group, now, airflow))
+            text = partial(_composed, store, seen, handled, now, airflow)
+            yield _Waiting(delivery=delivery, status=status, compose=text)
 
 
 def _as_seen_by(delivery: Delivery, group: IncidentGroup) -> IncidentGroup:
@@ -128,8 +136,8 @@ def _interval(incident: Incident, resend_interval: float) -> float:
     return max(resend_interval, DRILLS_AGAIN) if incident.check.startswith(DRILL) else resend_interval
 
 
-def _composed(store: Store, group: IncidentGroup, now: float, airflow: str) -> Notification:
-    return compose(group, now, links_of(store, airflow, group.root))
+def _composed(store: Store, group: IncidentGroup, handled: Handling, now: float, airflow: str) -> Notification:
+    return compose(group, now, links_of(store, airflow, group.root), handled)
 
 
 def _events(events: Iterable[Notification], known: Mapping[str, Delivery], channel: str) -> Iterator[_Waiting]:

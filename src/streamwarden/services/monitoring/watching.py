@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.config.notifications import Notifications, load_notifications
 from streamwarden.errors import ConfigError
 from streamwarden.health.causes import CONFIGURATION, EVERYWHERE, is_of_the_run
+from streamwarden.health.mutes import mute_of
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.monitoring.crashes import RECENT, cured_crashes
@@ -115,11 +116,16 @@ def _unread(broken: ConfigError) -> Refusal:
 
 
 def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> Iterator[Notification]:
-    """Of the streams without an open incident: while one is open, something may have to be done."""
+    """Of the streams without an open incident: while one is open, something may have to be done.
+
+    A crash during a mute of the stream is no news when the mute has ended.
+    """
     alarmed = {owner(each.stream) for each in store.incidents.open() if is_of_the_run(each.check)}
     calm = [name for name in streams if name not in alarmed]
     if not calm:
         return
+    mutes = store.mutes.since(now - RECENT)
     for stream, history in store.drivers.histories(calm, now - RECENT).items():
-        for crash in cured_crashes(history, now):
+        heard = (each for each in cured_crashes(history, now) if mute_of(stream, mutes, each.restarted_at) is None)
+        for crash in heard:
             yield crash_message(crash, stream_links(airflow, stream, crash.driver))

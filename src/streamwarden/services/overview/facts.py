@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store.batches import Flow, NewestBatch
     from streamwarden.config.loading import Catalog
     from streamwarden.health.incident import Incident
+    from streamwarden.health.mutes import Mute
     from streamwarden.health.verdict import Verdict
     from streamwarden.health.window import Measurement
     from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
@@ -35,6 +36,7 @@ class FleetFacts:
         events: driver id -> its events, of the drivers in `drivers` and `latest`.
         verdicts, incidents, newest, flows: stream or `STREAM/QUERY` -> its own. Incidents are the alarming ones.
         executors: stream -> how many executors its driver counted lately.
+        mutes: those in force, and those that are planned.
     """
 
     now: float
@@ -50,14 +52,21 @@ class FleetFacts:
     newest: Mapping[str, NewestBatch]
     flows: Mapping[str, Flow]
     executors: Mapping[str, Sequence[Measurement]]
+    mutes: Sequence[Mute]
 
     def events_of(self, stream: str) -> dict[str, Sequence[DriverEvent]]:
         """Driver id -> events, of the recent drivers of `stream`."""
         return {each.driver_id: self.events.get(each.driver_id, ()) for each in self.drivers.get(stream, ())}
 
 
-def read_facts(store: Store, catalog: Catalog, names: Iterable[str], now: float) -> FleetFacts:
-    """The facts about `names`. Raises StoreError."""
+def read_facts(
+    store: Store, catalog: Catalog, names: Iterable[str], now: float, verdicts: Sequence[Verdict] | None = None
+) -> FleetFacts:
+    """The facts about `names`. Raises StoreError.
+
+    Args:
+        verdicts: the newest ones, if the caller has read them.
+    """
     wanted = tuple(names)
     queries = store.queries.of_many(wanted)
     parts = _parts(wanted, catalog, queries)
@@ -74,9 +83,10 @@ def read_facts(store: Store, catalog: Catalog, names: Iterable[str], now: float)
         events=store.drivers.events_of_all(ids),
         wanted=store.stops.every_desired(wanted),
         queries=queries,
-        verdicts=_by_stream(store.verdicts.latest(only)),
+        verdicts=_by_stream(store.verdicts.latest(only) if verdicts is None else verdicts),
         incidents=_by_stream(each for each in store.incidents.alarming() if each.is_root),
         newest=store.batches.newest(parts),
+        mutes=store.mutes.since(now),
         executors=store.measurements.recents(wanted, now - FRESH, (ACTIVE, LOST)),
         flows=store.batches.flows_since(parts, now - RATE_WINDOW),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streamwarden.health.current import current_health
 from streamwarden.health.executors import latest_snapshot
+from streamwarden.health.mutes import Mute, mute_of
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
@@ -67,6 +68,7 @@ class StreamStatus:
         restarts: launches that followed a crash, in the last 24 hours.
         cured: the newest crash of the last 24 hours, if a restart followed it.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
+        mute: what keeps everything of the stream from being sent; a mute of single checks is shown with the incidents.
     """
 
     stream: str
@@ -97,6 +99,7 @@ class StreamStatus:
     cured: CuredCrash | None = None
     problem: str = ""
     log: str | None = None
+    mute: Mute | None = None
 
     @property
     def lacks_driver(self) -> bool:
@@ -140,7 +143,7 @@ def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
         parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
         queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
         found += _with_rates([whole, *queries], facts)
-    return found
+    return [replace(each, mute=mute_of(each.stream, facts.mutes, facts.now)) for each in found]
 
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
