@@ -20,11 +20,14 @@ from streamwarden.airflow.web.access import QueryName, RunDep, StreamDep
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.drills.report import document
+from streamwarden.health.handling import Handling
+from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import EventKind
 from streamwarden.lifecycle.queries import identity
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
+from streamwarden.services.monitoring.handling import handling
 from streamwarden.services.overview.charts import ChartData, chart_data
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
@@ -82,6 +85,26 @@ class Drill(DrillResult):
 
     stream: str
     reason: str
+
+
+class IncidentModel(Model):
+    """An incident, open or resolved."""
+
+    incident_id: str
+    stream: str
+    check: str
+    status: Status
+    peak: Status
+    """the worst status that it ever had"""
+    opened_at: float
+    updated_at: float
+    resolved_at: float | None
+    reason: str
+    advice: str
+    consequence_of: str | None
+    """id of the incident that caused it; None: it alarms"""
+    acknowledged_by: str | None
+    muted_until: float | None
 
 
 def selection(
@@ -189,6 +212,30 @@ def drills(
 def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
     """The journal of a run of a drill."""
     return JSONResponse(redacted(document(run, space.store.journals.entries(run.run_id))), headers=HEADERS)
+
+
+@router.get("/incidents", response_model=list[IncidentModel])
+def incidents(
+    user: GetUserDep,
+    space: SpaceDep,
+    stream: Annotated[str, SHORT] = "",
+    past: bool = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> JSONResponse:
+    """The open incidents that the user may read; with `past` the newest, resolved ones too."""
+    now = time.time()
+    handled = handling(space.store, now, since=0.0 if past else None)
+    found = seen.incidents(space, user, stream=stream, past=past, limit=limit)
+    return answers([_incident(each, handled, now) for each in found])
+
+
+def _incident(incident: Incident, handled: Handling, now: float) -> IncidentModel:
+    acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
+    return IncidentModel(
+        **{name: getattr(incident, name) for name in IncidentModel.model_fields if hasattr(incident, name)},
+        acknowledged_by=acknowledgement.who if acknowledgement else None,
+        muted_until=mute.over_at if mute else None,
+    )
 
 
 @router.get("/openapi.json")

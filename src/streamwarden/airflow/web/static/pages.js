@@ -128,19 +128,20 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   const { title, text, dag, url } = button.dataset;
   const wantsReason = "reason" in button.dataset;
+  const needsReason = wantsReason && button.dataset.reason !== "optional";
   document.getElementById("confirm-title").textContent = title;
   document.getElementById("confirm-text").textContent = text;
   document.getElementById("confirm-reason").hidden = !wantsReason;
   const field = dialog.querySelector("input");
   field.value = "";
-  field.required = wantsReason;
+  field.required = needsReason;
   const yes = document.getElementById("confirm-yes");
   yes.textContent = button.textContent;
   yes.disabled = false;
   say("");
   yes.onclick = async (click) => {
     click.preventDefault();
-    if (wantsReason && !field.reportValidity()) return;
+    if (needsReason && !field.reportValidity()) return;
     yes.disabled = true;
     const conf = JSON.parse(button.dataset.conf || "{}");
     if (wantsReason) conf.reason = field.value;
@@ -153,4 +154,20 @@ document.addEventListener("click", (event) => {
     for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
   };
   dialog.showModal();
+});
+
+// A form that is sent as JSON; empty fields are left out.
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-post]");
+  if (!form) return;
+  event.preventDefault();
+  const said = form.querySelector(".said");
+  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+  try {
+    await call(`${prefix}${form.dataset.post}`, "POST", values);
+    said.textContent = "Done.";
+  } catch (error) {
+    said.textContent = `It failed: ${error.message}`;
+  }
+  for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
 });
