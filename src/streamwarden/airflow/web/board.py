@@ -124,14 +124,14 @@ def read_board(space: Workspace, catalogs: CatalogCache, trends: Trends, now: fl
         facts,
         thresholds=catalogs.thresholds(space),
         drills=space.store.journals.newest(),
-        paused=paused_streams(),
+        paused=paused_dags(PREFIX),
         trends=trends.of(space, [each.stream for each in found], now),
     )
     return Snapshot(now, rows, last_round(space.store.evaluations.all(), now))
 
 
-def paused_streams() -> Mapping[str, bool]:
-    """Id of each stream's DAG -> whether it is paused, from Airflow's database."""
-    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.startswith(PREFIX, autoescape=True))
+def paused_dags(prefix: str) -> Mapping[str, bool]:
+    """Id of each DAG that begins with `prefix` -> whether it is paused, from Airflow's database."""
+    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.startswith(prefix, autoescape=True))
     with create_session() as session:
         return {dag_id: bool(paused) for dag_id, paused in session.execute(query)}

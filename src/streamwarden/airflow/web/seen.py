@@ -1,4 +1,4 @@
-"""What one user sees of the fleet, the drills and the incidents: the pages and the API both ask here."""
+"""What one user sees of the fleet: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of
 from streamwarden.airflow.web.board import Snapshot, board
-from streamwarden.drills.journal import DrillRun
 from streamwarden.health.evaluations import LastRound
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.selection import Selection, Totals, select, totals
-from streamwarden.services.workspace import Workspace
 
 HIDDEN = LastRound(at=None, late=False, text="")
 """For a user who may not read the runs of the DAG `health`."""
@@ -62,12 +60,3 @@ def readable_streams(user: Any) -> list[str]:
 def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
     ids = allowed_of({row.dag_id for row in snapshot.rows}, user)
     return [row for row in snapshot.rows if row.dag_id in ids]
-
-
-def drill_runs(
-    space: Workspace, user: Any, *, stream: str | None = None, drill: str | None = None, limit: int
-) -> list[DrillRun]:
-    """The newest runs that `user` may read, newest first. Raises StoreError."""
-    runs = space.store.journals.recent(drill=drill, stream=stream, limit=limit)
-    ids = allowed_of({f"drill_{run.drill}" for run in runs}, user)
-    return [run for run in runs if f"drill_{run.drill}" in ids]
