@@ -44,7 +44,17 @@ BODIES = {"/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "rea
 """What a request has to say where the rights depend on it."""
 OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
 """They hold nothing of any stream: our own files, the description of the API, and the way to another page."""
-LISTS = ("/", "/drills", "/incidents", "/api/v1/streams", "/api/v1/drills", "/api/v1/incidents", "/api/v1/resilience")
+LISTS = (
+    "/",
+    "/drills",
+    "/drills/matrix",
+    "/drills/compare",
+    "/incidents",
+    "/api/v1/streams",
+    "/api/v1/drills",
+    "/api/v1/incidents",
+    "/api/v1/resilience",
+)
 """A user without rights gets them without a single stream."""
 
 

@@ -20,12 +20,16 @@ from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.runs import RUN_ID
+from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.incident import Incident
 from streamwarden.lifecycle.queries import owner
+from streamwarden.services.workspace import Workspace
 from streamwarden.stream import NAME_PATTERN
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
+RunIdQuery = Annotated[str | None, Query(pattern=f"^{RUN_ID.pattern}$")]
+DrillName = Annotated[str | None, Query(pattern=f"^{DRILL_NAME.pattern}$")]
 StreamName = Annotated[str, Path(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
 QueryName = Annotated[str | None, Query(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
 
@@ -80,6 +84,11 @@ def require(dag_id: str, user: Any, method: Method) -> None:
 
 def readable_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
     """The run, for a user who may read its drill's DAG; 404 in every other case, so that ids cannot be probed."""
+    return run_for(run_id, user, space)
+
+
+def run_for(run_id: str, user: Any, space: Workspace) -> DrillRun:
+    """The run, for a user who may read it. Raises HTTPException: see `readable_run`."""
     run = space.store.journals.get(run_id)
     if run is None or not allowed(f"drill_{run.drill}", user):
         raise HTTPException(404, "there is no such drill run, or you may not read it")

@@ -15,10 +15,11 @@ from pydantic import TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.retention import KEEP
-from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import QueryName, RunDep, StreamDep
+from streamwarden.airflow.web import seen, seen_drills
+from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.drills.listing import DrillVerdict, RunFilter
 from streamwarden.drills.report import document
 from streamwarden.health.handling import Handling
 from streamwarden.health.incident import Incident
@@ -29,6 +30,7 @@ from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
 from streamwarden.services.monitoring.handling import handling
 from streamwarden.services.overview.charts import ChartData, chart_data
+from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
 
@@ -105,6 +107,14 @@ class IncidentModel(Model):
     """id of the incident that caused it; None: it alarms"""
     acknowledged_by: str | None
     muted_until: float | None
+
+
+class ResilienceMatrix(Model):
+    """Which faults each stream survived in its drills."""
+
+    at: float
+    """when the rows were read"""
+    rows: tuple[ResilienceRow, ...]
 
 
 def selection(
@@ -195,15 +205,19 @@ def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONRespo
 def drills(
     user: GetUserDep,
     space: SpaceDep,
-    stream: Annotated[str | None, SHORT] = None,
-    drill: Annotated[str | None, SHORT] = None,
+    stream: QueryName = None,
+    drill: DrillName = None,
+    verdict: DrillVerdict | None = None,
+    offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> JSONResponse:
-    """The newest runs of drills that the user may read, newest first."""
+    """The runs of drills that the user may read, newest first."""
+    mine = {name for name, _ in seen_drills.drilled(space, user) if drill in (None, name)}
+    chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
     return answers(
         [
             Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason)
-            for run in seen.drill_runs(space, user, stream=stream, drill=drill, limit=limit)
+            for run in seen_drills.runs_of(space, chosen).runs
         ]
     )
 
@@ -236,6 +250,13 @@ def _incident(incident: Incident, handled: Handling, now: float) -> IncidentMode
         acknowledged_by=acknowledgement.who if acknowledgement else None,
         muted_until=mute.over_at if mute else None,
     )
+
+
+@router.get("/resilience", response_model=ResilienceMatrix)
+def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
+    """The resilience matrix: a row for each stream and fault, of the drills that the user may read."""
+    at, rows = seen_drills.resilience_for(user, stream)
+    return answer(ResilienceMatrix(at=at, rows=tuple(resilience_row(row) for row in rows)))
 
 
 @router.get("/openapi.json")

@@ -138,7 +138,7 @@ def read_board(space: Workspace, catalogs: CatalogCache, slow: Slow, now: float)
         facts,
         thresholds=catalogs.thresholds(space),
         drills=space.store.journals.newest(),
-        paused=paused_streams(),
+        paused=paused_dags(PREFIX),
         trends=slow.trends,
     )
     return Snapshot(now, rows, last, time.monotonic() - began)
@@ -148,8 +148,8 @@ def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
     return (each for found in space.store.queries.of_many(names).values() for each in found)
 
 
-def paused_streams() -> Mapping[str, bool]:
-    """Id of each stream's DAG -> whether it is paused, from Airflow's database."""
-    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.startswith(PREFIX, autoescape=True))
+def paused_dags(prefix: str) -> Mapping[str, bool]:
+    """Id of each DAG that begins with `prefix` -> whether it is paused, from Airflow's database."""
+    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.startswith(prefix, autoescape=True))
     with create_session() as session:
         return {dag_id: bool(paused) for dag_id, paused in session.execute(query)}

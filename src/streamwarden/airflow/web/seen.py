@@ -1,4 +1,4 @@
-"""What one user sees of the fleet, the drills and the incidents: the pages and the API both ask here."""
+"""What one user sees of the fleet: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
 from streamwarden.airflow.web.board import Snapshot, board
-from streamwarden.drills.journal import DrillRun
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.incident import Incident
 from streamwarden.lifecycle.queries import owner
@@ -68,15 +67,6 @@ def tags(user: Any) -> list[str]:
 def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
     ids = allowed_of({row.dag_id for row in snapshot.rows}, user)
     return [row for row in snapshot.rows if row.dag_id in ids]
-
-
-def drill_runs(
-    space: Workspace, user: Any, *, stream: str | None = None, drill: str | None = None, limit: int
-) -> list[DrillRun]:
-    """The newest runs that `user` may read, newest first. Raises StoreError."""
-    runs = space.store.journals.recent(drill=drill, stream=stream, limit=limit)
-    ids = allowed_of({f"drill_{run.drill}" for run in runs}, user)
-    return [run for run in runs if f"drill_{run.drill}" in ids]
 
 
 def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: int) -> list[Incident]:

@@ -32,6 +32,19 @@ document.addEventListener("click", (event) => {
   outside.remove();
 });
 
+// Airflow's frame may not print either: there the page opens in a window of its own and is printed there.
+function printPage() {
+  if (parent === window) return window.print();
+  const outside = parent.document.createElement("a");
+  outside.href = `${location.href.split("#")[0]}#print`;
+  outside.target = "_blank";
+  parent.document.body.append(outside);
+  outside.click();
+  outside.remove();
+}
+document.addEventListener("click", (event) => { if (event.target.closest("button[data-print]")) printPage(); });
+addEventListener("load", () => { if (location.hash === "#print" && parent === window) window.print(); });
+
 // Parts that refresh themselves. A part that cannot be refreshed is marked as old, with the reason.
 let freshAt = Date.now();
 const note = document.getElementById("stale");
@@ -66,6 +79,7 @@ async function refresh(part) {
 }
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const again = async () => {
+    if (part.querySelector("[data-final]")) return; // what it shows does not change any more
     if (!document.hidden) await refresh(part);
     setTimeout(again, 1000 * part.dataset.refresh);
   };
