@@ -1,4 +1,6 @@
-"""A DAG that is scheduled on the progress of a stream, in a real Airflow.
+"""What other systems get from a real Airflow: a DAG that is scheduled on the progress of a stream, and Prometheus.
+
+The DAG:
 
 1. The stream commits; `publish_progress` emits one asset event, and the other DAG runs with what the event says.
 2. More runs of `publish_progress` without progress: no event.
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from streamwarden.airflow.publishing import DAG_ID, TASK_ID
@@ -21,10 +24,12 @@ from streamwarden.lifecycle.publishing import Publication
 from streamwarden.services.workspace import Workspace
 from support.airflow_harness import Airflow, running, wait_for
 from support.airflow_project import add_stream, make_project
+from support.promtool import promtool
 from support.reports import QUERY, report
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
 
+TOKEN = "scrape-token-of-this-test"
 CONSUMER = '''
 import json
 from pathlib import Path
@@ -88,6 +93,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     seen = root / "seen"
     (project / "dags" / "consumer.py").write_text(CONSUMER.replace("SEEN", repr(str(seen))))
     airflow = Airflow(root / "airflow", project, root / "data")
+    airflow.env["STREAMWARDEN_METRICS_TOKEN"] = TOKEN
     space = Workspace.open(project, root / "data", environ={})
     try:
         with running(airflow):
@@ -131,3 +137,20 @@ def test_a_dag_runs_once_for_each_step_of_the_stream(there: Installation) -> Non
     wait_for("the second run of that DAG", lambda: len(there.consumed()) == 2, timeout=180)
     assert ranges(there.events()) == ranges(there.consumed()) == [(None, 2, 30), (2, 4, 20)]
     assert there.task(there.airflow.runs(DAG_ID)[0]["dag_run_id"])["task_id"] == TASK_ID
+
+
+def test_prometheus_scrapes_the_api_server_with_the_token(there: Installation) -> None:
+    """Through Airflow's own middlewares. promtool accepts the text; a wrong token gets nothing, the right one no API.
+
+    A request without any token is that of an administrator here: this Airflow has no login.
+    """
+    there.commit(0)
+    url = f"{there.airflow.url}/streamwarden/metrics"
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    answer = httpx.get(url, headers=token, timeout=30)
+    assert answer.status_code == 200
+    assert 'streamwarden_batches_total{query="",stream="counted"}' in answer.text
+    checked = promtool("check", "metrics", given=answer.content)
+    assert (checked.returncode, checked.stdout) == (0, "")
+    assert httpx.get(url, headers={"Authorization": "Bearer wrong"}, timeout=30).status_code == 401
+    assert httpx.get(f"{there.airflow.url}/api/v2/dags", headers=token, timeout=30).status_code in (401, 403)
