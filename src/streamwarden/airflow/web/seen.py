@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
@@ -40,12 +40,23 @@ def fleet(user: Any, chosen: Selection) -> SeenFleet:
     fitting = select(mine, chosen)
     return SeenFleet(
         at=snapshot.at,
-        last=snapshot.last if allowed(HEALTH, user) else HIDDEN,
+        last=_last_round(snapshot, user),
         totals=totals(mine),
         found=len(fitting),
         rows=fitting[chosen.offset : chosen.offset + chosen.limit],
         tags=sorted({tag for row in mine for tag in row.tags}),
     )
+
+
+def everything() -> Snapshot:
+    """All rows, for a caller who needs no user. Raises StreamwardenError."""
+    return board().snapshot()
+
+
+def snapshot_for(user: Any) -> Snapshot:
+    """The snapshot as `user` may read it. Raises StreamwardenError."""
+    snapshot = board().snapshot()
+    return replace(snapshot, rows=tuple(_readable(snapshot, user)), last=_last_round(snapshot, user))
 
 
 def rows_of(stream: str) -> tuple[float, list[StreamRow]]:
@@ -62,6 +73,10 @@ def readable_streams(user: Any) -> list[str]:
 def tags(user: Any) -> list[str]:
     """The tags of the streams that `user` may read."""
     return sorted({tag for row in _readable(board().snapshot(), user) for tag in row.tags})
+
+
+def _last_round(snapshot: Snapshot, user: Any) -> LastRound:
+    return snapshot.last if allowed(HEALTH, user) else HIDDEN
 
 
 def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
