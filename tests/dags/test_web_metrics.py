@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from streamwarden.errors import ConfigError, StoreError
-from support.airflow_project import add_stream, make_project
+from support.airflow_project import add_stream
+from support.web_server import served, token
 
 METRICS = "/streamwarden/metrics"
 UP = 'streamwarden_up{query="",stream="counted"} 0.0'
@@ -19,42 +18,12 @@ UP = 'streamwarden_up{query="",stream="counted"} 0.0'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """The plugin's app as Airflow mounts it, with Airflow's simple auth manager and real tokens."""
-    patch = pytest.MonkeyPatch()
-    root = tmp_path_factory.mktemp("metrics")
-    project = make_project(root / "project")
+    with served(tmp_path_factory.mktemp("metrics"), lambda space: _declare(space.project)) as client:
+        yield client
+
+
+def _declare(project: Path) -> None:
     add_stream(project, "counted")
-    for key, value in {
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ann:viewer",
-        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
-        "STREAMWARDEN_PROJECT": str(project),
-        "STREAMWARDEN_DATA": str(root / "data"),
-    }.items():
-        patch.setenv(key, value)
-    from airflow import settings
-    from airflow.api_fastapi.app import init_auth_manager
-    from airflow.models.dag import DagModel
-    from airflow.models.revoked_token import RevokedToken
-
-    from streamwarden.airflow.plugin import PREFIX
-    from streamwarden.airflow.web.app import build_app
-    from streamwarden.airflow.web.board import board
-    from streamwarden.airflow.web.place import opened
-
-    settings.configure_orm()
-    tables = [DagModel.__table__, RevokedToken.__table__]
-    RevokedToken.metadata.create_all(settings.engine, tables=tables)
-    init_auth_manager()
-    opened.cache_clear()
-    board.cache_clear()
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.mount(PREFIX, build_app())
-    yield TestClient(app)
-    opened().close()
-    opened.cache_clear()
-    board.cache_clear()
-    patch.undo()
 
 
 @pytest.fixture(autouse=True)
@@ -65,14 +34,6 @@ def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
-
-
-def user(role: str | None) -> str:
-    """A token as Airflow issues it, for a user of this role; None: a user who may do nothing."""
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    return str(get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role=role)))
 
 
 @pytest.mark.parametrize("configured", [None, "", "right"])
@@ -134,9 +95,9 @@ def test_an_error_about_the_file_does_not_show_what_is_in_it(tmp_path: Path) -> 
 
 def test_a_user_sees_the_streams_that_the_user_may_read(server: TestClient) -> None:
     """With the header, and with the cookie that the UI sets."""
-    assert UP in server.get(METRICS, headers=bearer(user("VIEWER"))).text
-    assert UP in server.get(METRICS, cookies={"_token": user("VIEWER")}).text
-    answer = server.get(METRICS, headers=bearer(user(None)))
+    assert UP in server.get(METRICS, headers=bearer(token("VIEWER"))).text
+    assert UP in server.get(METRICS, cookies={"_token": token("VIEWER")}).text
+    answer = server.get(METRICS, headers=bearer(token(None)))
     assert answer.status_code == 200
     assert "stream=" not in answer.text
     assert "streamwarden_round_age_seconds" not in answer.text
@@ -144,7 +105,7 @@ def test_a_user_sees_the_streams_that_the_user_may_read(server: TestClient) -> N
 
 def test_prometheus_gets_openmetrics(server: TestClient) -> None:
     accept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1"
-    answer = server.get(METRICS, headers={**bearer(user("VIEWER")), "Accept": accept})
+    answer = server.get(METRICS, headers={**bearer(token("VIEWER")), "Accept": accept})
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
     assert answer.text.endswith("# EOF\n")
 
@@ -160,7 +121,7 @@ def test_a_store_that_does_not_answer_is_reported_by_the_scrape_itself(
             raise StoreError("the store does not answer")
 
     monkeypatch.setattr(seen, "board", Away)
-    answer = server.get(METRICS, headers=bearer(user("VIEWER")))
+    answer = server.get(METRICS, headers=bearer(token("VIEWER")))
     assert answer.status_code == 200
     assert "streamwarden_scrape_failures 1.0" in answer.text
     assert "stream=" not in answer.text
