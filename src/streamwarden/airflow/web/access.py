@@ -19,7 +19,11 @@ from fastapi import Depends, HTTPException, Path, Query
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.runs import RUN_ID
-from streamwarden.stream import NAME_PATTERN
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle.queries import identity
+from streamwarden.redaction import redacted_text
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 StreamName = Annotated[str, Path(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
@@ -62,6 +66,14 @@ def readable_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
     if run is None or not allowed(f"drill_{run.drill}", user):
         raise HTTPException(404, "there is no such drill run, or you may not read it")
     return run
+
+
+def declared(space: Workspace, stream: str, query: str | None) -> StreamSpec:
+    """A stream, or one of its queries, as its file declares it; 404 if there is none, or its file cannot be used."""
+    try:
+        return space.query(identity(stream, query)) if query else space.stream(stream)
+    except ConfigError as error:
+        raise HTTPException(404, redacted_text(str(error))) from error
 
 
 StreamDep = Annotated[str, Depends(readable_stream)]
