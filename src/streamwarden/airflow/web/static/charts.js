@@ -62,9 +62,9 @@
 
   function limits(plot, chart) {
     if (chart.warning === null || chart.critical === null) return;
-    const box = (bottom, top, name) => plot.add_layout(new Bokeh.BoxAnnotation({ bottom, top, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
-    box(chart.warning, chart.critical, "warning");
-    box(chart.critical, null, "critical");
+    const box = (name, limits) => plot.add_layout(new Bokeh.BoxAnnotation({ ...limits, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
+    box("warning", { bottom: chart.warning, top: chart.critical });
+    box("critical", { bottom: chart.critical }); // up to the edge
   }
 
   function mark(plot) {
@@ -117,10 +117,16 @@
 
   async function read() {
     const [found, events] = await Promise.all([
-      fetch(address(place.dataset.charts)).then((answer) => answer.json()),
-      fetch(address(place.dataset.events)).then((answer) => answer.json()),
+      ask(place.dataset.charts),
+      ask(place.dataset.events),
     ]);
     return [found, events];
+  }
+  async function ask(path) {
+    const answer = await fetch(address(path));
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.detail || `Airflow answered ${answer.status}`);
+    return found;
   }
   function address(path) {
     const url = new URL(path, location.href);
@@ -145,9 +151,20 @@
     }
     describe(found.charts);
     place.dataset.drawn = "true";
+    delete place.dataset.failed;
   }
 
-  const draws = (redraw) => again(redraw).catch((error) => { place.dataset.failed = error.message; });
+  // Charts that were drawn stay: the head of the page says how old it is.
+  function failed(error) {
+    place.dataset.failed = error.message;
+    if (figures.size) return;
+    const said = document.createElement("p");
+    said.className = "empty";
+    said.textContent = `The charts could not be drawn: ${error.message}`;
+    place.replaceChildren(said);
+  }
+
+  const draws = (redraw) => again(redraw).catch(failed);
   document.addEventListener("theme", () => draws(true));
   draws(true);
   setInterval(() => { if (!document.hidden && !place.matches(":hover")) draws(false); }, 10000);
