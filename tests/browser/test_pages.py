@@ -36,7 +36,7 @@ THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
 DESK, PHONE = 1280, 390
 """Widths in pixels."""
 SEEN_WITHIN = 10.0
-"""Seconds after which a person who looks at the open page knows that a driver died: 5 on a machine without other work."""
+"""Seconds after which a person who looks at the open page knows that a driver died; 5 on an idle machine."""
 PATIENCE = 1000 * LONG
 """Milliseconds; see `LONG`."""
 REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", (event) =>

@@ -6,6 +6,7 @@
   const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
   const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart" };
   const figures = new Map(); // chart -> {source of each line}
+  let sheet; // the document of all charts: models of several documents cannot share a range
   let range; // shared by all charts, so that they zoom and pan together
   let marks = [];
 
@@ -87,7 +88,7 @@
       empty.className = "empty";
       empty.textContent = chart.hourly ? "No roll-up is kept of this number." : "Nothing was measured in this time.";
       box.append(empty);
-      return;
+      return null;
     }
     const plot = figure(chart);
     const sources = chart.lines.map((_, index) => new Bokeh.ColumnDataSource({ data: columns(chart, index) }));
@@ -103,7 +104,8 @@
     }
     mark(plot);
     figures.set(chart.name, sources);
-    Bokeh.Plotting.show(plot, box);
+    sheet.add_root(plot);
+    return box;
   }
 
   function describe(charts) {
@@ -144,10 +146,13 @@
       for (const chart of found.charts) figures.get(chart.name)?.forEach((source, index) => { source.data = columns(chart, index); });
       [range.start, range.end] = [1000 * found.since, 1000 * found.until];
     } else {
+      sheet?.clear();
       place.replaceChildren();
       figures.clear();
+      sheet = new Bokeh.Document();
       range = new Bokeh.Range1d({ start: 1000 * found.since, end: 1000 * found.until });
-      found.charts.forEach(draw);
+      const boxes = found.charts.map(draw).filter(Boolean);
+      await Bokeh.embed.add_document_standalone(sheet, place, boxes);
     }
     describe(found.charts);
     place.dataset.drawn = "true";
