@@ -5,6 +5,10 @@
   if (!place) return;
   const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
   const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart" };
+  const SCALES = { // unit -> [from which value, its size, its name], the largest first
+    bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
+    seconds: [[172800, 86400, "d"], [7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [0, 1e-3, "ms"]],
+  };
   const figures = new Map(); // chart -> {source of each line}
   let sheet; // the document of all charts: models of several documents cannot share a range
   let range; // shared by all charts, so that they zoom and pan together
@@ -15,13 +19,10 @@
 
   function shown(value, unit) {
     if (value === null || Number.isNaN(value)) return "–";
-    if (unit === "bytes") {
-      const steps = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
-      const [size, suffix] = steps.find(([each]) => Math.abs(value) >= each) || [1, "B"];
-      return `${(value / size).toFixed(size === 1 ? 0 : 1)} ${suffix}`;
-    }
-    if (unit === "seconds") return Math.abs(value) < 1 ? `${(1000 * value).toPrecision(3)} ms` : `${value.toPrecision(4)} s`;
-    return value.toLocaleString("en", { maximumFractionDigits: 1 });
+    const scale = SCALES[unit];
+    if (!scale || !value) return value.toLocaleString("en", { maximumFractionDigits: 1 });
+    const [, size, suffix] = scale.find(([from]) => Math.abs(value) >= from);
+    return `${Number((value / size).toPrecision(3))} ${suffix}`;
   }
 
   function columns(chart, index) {
@@ -40,13 +41,14 @@
   }
 
   function tick(unit) {
-    const format = { bytes: "0.[0] b", seconds: "0.[000]", "rows/s": "0.[0]a", rows: "0.[0]a" }[unit] || "0.[0]";
-    return new Bokeh.NumeralTickFormatter({ format });
+    const formatter = new Bokeh.BasicTickFormatter();
+    formatter.doFormat = (ticks) => ticks.map((value) => shown(value, unit));
+    return formatter;
   }
 
   function figure(chart) {
     const plot = Bokeh.Plotting.figure({
-      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range,
+      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: new Bokeh.DataRange1d({ start: 0 }),
       tools: "xpan,xbox_zoom,reset", toolbar_location: null, background_fill_color: colour("back"),
       border_fill_color: colour("back"), outline_line_color: colour("line"),
     });
@@ -56,7 +58,6 @@
     }
     for (const axis of plot.yaxis) axis.formatter = tick(chart.unit);
     for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = colour("line");
-    plot.y_range.start = 0;
     limits(plot, chart);
     return plot;
   }
