@@ -86,6 +86,8 @@ def test_a_wait_for_a_person_is_cut_and_a_short_drill_is_not() -> None:
     times = (0.0, 10.0, 10.0 + 3600.0, 3640.0)
     made = drawn([Moment(at, "x", label="x") for at in times])
     assert [span.cut for span in made.spans] == [False, True, False]
+    twice = drawn([Moment(at, "x", label="x") for at in (0.0, 5e4, 5e4 + 100, 5e4 + 1000, 5e4 + 1050)])
+    assert [span.cut for span in twice.spans] == [True, False, True, False]
     short = drawn([Moment(at, "x", label="x") for at in (0.0, 1.0, 1.0 + LONG * 2)])
     assert not short.cut
 

@@ -1,9 +1,9 @@
 """Where the moments of a drill stand in a drawing. Pure; the template draws it as SVG.
 
 The moments stand on one line, to scale with two exceptions, which the page names: neighbours are at least `NEAREST`
-apart, and a wait that is much longer than everything else is cut. Each label stands below its moment, to the right of a
-thin line down to it. An earlier label hangs lower than the later ones that it would run into, like a staircase, so that
-no label overlaps another one and no line crosses a label.
+apart, and waits that are much longer than everything else are cut. Each label stands below its moment, to the right of
+a thin line down to it. An earlier label hangs lower than the later ones that it would run into, like a staircase, so
+that no label overlaps another one and no line crosses a label.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NEAREST: Final = 10.0
 """Least distance of two neighbours on the line."""
 LONG: Final = 4.0
 PATIENCE: Final = 120.0
-"""A wait of more than PATIENCE seconds that is longer than LONG times all others together is cut, and drawn as long as
-all of them."""
+"""A wait of more than PATIENCE seconds that is longer than LONG times all shorter ones together is cut, and drawn as
+long as those."""
 
 AXIS: Final = 14.0
 """Where the line is, from the top."""
@@ -90,7 +90,7 @@ def course(moments: Sequence[Moment], width: float = WIDTH) -> Course | None:
         return None
     labels = [f"{distance(each)} {each.label}".strip() for each in drawn]
     gaps = [max(0.0, after.at - before.at) for before, after in pairwise(drawn)]
-    shown = [_cut(gap, sum(gaps) - gap) for gap in gaps]
+    shown = _cut(gaps)
     places = _places(shown, labels, width)
     levels = _levels(places, labels)
     marks = tuple(
@@ -105,8 +105,14 @@ def _width(label: str) -> float:
     return LETTER * len(label) + GAP
 
 
-def _cut(gap: float, others: float) -> float:
-    return others if gap > PATIENCE and 0 < LONG * others < gap else gap
+def _cut(gaps: Sequence[float]) -> list[float]:
+    """The gaps as they are drawn: a long wait as long as everything that is no long wait."""
+    rest = 0.0
+    for gap in sorted(gaps):
+        if gap > PATIENCE and 0 < LONG * rest < gap:  # so is every longer one
+            return [min(each, rest) if each >= gap else each for each in gaps]
+        rest += gap
+    return list(gaps)
 
 
 def _places(gaps: Sequence[float], labels: Sequence[str], width: float) -> list[float]:
