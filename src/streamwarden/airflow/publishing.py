@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, Asset, AssetAlias, get_current_context, task
+from airflow.sdk import DAG, Asset, AssetAlias, get_current_context, get_parsing_context, task
 
 from streamwarden.airflow.notifying import report_outages
 from streamwarden.airflow.projects import START, TAG, project_of
@@ -37,8 +37,11 @@ batch, the watermark, and how many batches and rows came since the event before.
 
 
 def publishing_dags(dag_file: str) -> dict[str, DAG]:
-    """`publish_progress`, if a stream publishes its progress; otherwise none."""
+    """`publish_progress`, if a stream publishes its progress; otherwise none. Its own task need not read every stream's
+    file to find that out."""
     project = project_of(dag_file)
+    if get_parsing_context().dag_id == DAG_ID:
+        return {DAG_ID: publishing_dag(project)}
     streams = workspace(str(project)).catalog().streams
     return {DAG_ID: publishing_dag(project)} if any(each.publish.wanted for each in streams.values()) else {}
 
