@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 REDACTED: Final = "*********(redacted)"
@@ -61,7 +62,11 @@ _IN_TEXT: Final = tuple(
 )
 _remembered: set[str] = set()
 
+SHORT: Final = 2000
+"""Characters of a text whose redaction is kept for the next time."""
 
+
+@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether the value of a setting, an option or a variable of this name is a secret."""
     return _NAME.search(name) is not None and not name.lower().endswith(_HARMLESS)
@@ -86,13 +91,23 @@ def redacted(value: Any) -> Any:
 
 def redacted_text(text: str) -> str:
     """`text` without secrets."""
+    text = _without_forms(text) if len(text) > SHORT else _short_without_forms(text)
+    for value in sorted(_remembered, key=len, reverse=True):
+        text = text.replace(value, REDACTED)
+    return text
+
+
+def _without_forms(text: str) -> str:
+    """`text` without what is recognized by its name or its form."""
     lowered = text.lower()
     for words, pattern in _IN_TEXT:
         if any(word in lowered for word in words):
             text = pattern.sub(_hide, text)
-    for value in sorted(_remembered, key=len, reverse=True):
-        text = text.replace(value, REDACTED)
     return text
+
+
+_short_without_forms = lru_cache(maxsize=16384)(_without_forms)
+"""Pages and API show the same short texts of a thousand streams again and again."""
 
 
 def redacted_properties(text: str) -> str:

@@ -46,7 +46,7 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
     import_all_models()
     Base.metadata.create_all(settings.engine)
     init_auth_manager()
-    _forget(place.opened, board.board, seen_drills.matrix)
+    _forget(place.opened, place.catalogs, board.board, seen_drills.matrix)
     fill(place.opened())
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.mount(f"{base}{PAGES}", build_app())
@@ -54,7 +54,7 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
         yield TestClient(app, raise_server_exceptions=False)
     finally:
         place.opened().close()
-        _forget(place.opened, board.board, seen_drills.matrix)
+        _forget(place.opened, place.catalogs, board.board, seen_drills.matrix)
         patch.undo()
 
 

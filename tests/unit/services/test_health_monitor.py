@@ -20,7 +20,7 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.queries import Part
 from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.services.monitoring.health_monitor import HealthMonitor
+from streamwarden.services.monitoring.health_monitor import RECORDED, HealthMonitor
 from streamwarden.services.monitoring.messages import Notification
 from streamwarden.services.monitoring.notifiers import Channel
 from streamwarden.services.monitoring.probe import ProbeResult, probe
@@ -165,17 +165,22 @@ def test_a_fork_is_judged_without_a_trace(tmp_path: Path, store: Store) -> None:
     assert store.incidents.open() == ()
 
 
-def test_the_size_of_state_becomes_a_measurement_while_the_driver_lives(tmp_path: Path, store: Store) -> None:
+def test_what_only_checks_measure_is_kept_while_the_driver_lives(tmp_path: Path, store: Store) -> None:
+    """The forecast reads the size of state; the charts read all of them."""
     stream = Stream(tmp_path, store)
     stream.run(range(20))
     stream.drive(me())
     HealthMonitor(store).evaluate([stream.spec], T0)
-    (measurement,) = store.measurements.recent("orders", T0 - 1)
-    assert (measurement.name, measurement.unit) == ("state_bytes", "bytes")
-    assert measurement.value == by_check(store.verdicts.latest("orders"))["state_size"].value
+    kept = {each.name: each for each in store.measurements.recent("orders", T0 - 1)}
+    verdicts = by_check(store.verdicts.latest("orders"))
+    expected = {name: verdicts[check] for check, name in RECORDED.items() if verdicts[check].value is not None}
+    assert {"state_bytes", "backlog_seconds"} <= set(expected)
+    assert {name: (each.value, each.unit) for name, each in kept.items()} == {
+        name: (verdict.value, verdict.unit) for name, verdict in expected.items()
+    }
     stream.store.drivers.exited("orders-1", ExitRecord(kind=ExitKind.KILLED, ended_at=T0))
     HealthMonitor(store).evaluate([stream.spec], T0 + 60)
-    assert len(store.measurements.recent("orders", T0 - 1)) == 1
+    assert len(store.measurements.recent("orders", T0 - 1)) == len(kept)
 
 
 GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)

@@ -17,7 +17,7 @@ from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.retention import KEEP
 from streamwarden.airflow.web import seen, seen_drills
 from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.drills.listing import DrillVerdict, RunFilter
 from streamwarden.drills.report import document
@@ -25,7 +25,6 @@ from streamwarden.health.handling import Handling
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import EventKind
-from streamwarden.lifecycle.queries import identity
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
 from streamwarden.services.monitoring.handling import handling
@@ -184,13 +183,13 @@ def charts(
     stream: StreamDep, space: SpaceDep, since: Since = None, until: Until = None, query: QueryName = None
 ) -> JSONResponse:
     """The charts of a stream, or of one of its queries, over a range."""
-    spec = space.query(identity(stream, query)) if query else space.stream(stream)
+    spec = catalogs().spec(space, stream, query)
     now = time.time()
     end = now if until is None else min(until, now)
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    found = chart_data(space.store, spec, space.thresholds(), begin, end, kept_since=now - KEEP)
+    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end, kept_since=now - KEEP)
     return answer(Charts(since=begin, until=end, charts=found))
 
 

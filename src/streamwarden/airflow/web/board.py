@@ -19,7 +19,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web.place import opened
+from streamwarden.airflow.web.place import catalogs, opened
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.series import STATE_BYTES
@@ -100,8 +100,8 @@ class Board:
 @cache
 def board() -> Board:
     """The board of this process."""
-    space, catalogs, slow = opened(), CatalogCache(), Slow()
-    return Board(lambda: read_board(space, catalogs, slow, time.time()))
+    space, slow = opened(), Slow()
+    return Board(lambda: read_board(space, catalogs(), slow, time.time()))
 
 
 class Slow:
@@ -126,17 +126,17 @@ class Slow:
         self._round, self._read_at = last.at, now
 
 
-def read_board(space: Workspace, catalogs: CatalogCache, slow: Slow, now: float) -> Snapshot:
+def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:
     """The rows of every stream at `now`. Raises StreamwardenError."""
     began = time.monotonic()
-    catalog, last = catalogs.of(space), last_round(space.store.evaluations.all(), now)
+    catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
     names = sorted({*catalog.streams, *catalog.broken})
     slow.read(space.store, [*names, *(each.identity for each in _queries(space, names))], last, now)
     facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
         facts,
-        thresholds=catalogs.thresholds(space),
+        thresholds=files.thresholds(space),
         drills=space.store.journals.newest(),
         paused=paused_dags(PREFIX),
         trends=slow.trends,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
+from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.workspace import Workspace
 
 
@@ -21,6 +22,12 @@ def opened() -> Workspace:
 def space() -> Workspace:
     """The workspace of this server. Raises StreamwardenError if there is none."""
     return opened()
+
+
+@lru_cache(maxsize=1)
+def catalogs() -> CatalogCache:
+    """The files of this server's project, kept for all requests."""
+    return CatalogCache()
 
 
 SpaceDep = Annotated[Workspace, Depends(space)]

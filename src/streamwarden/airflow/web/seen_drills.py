@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.board import paused_dags
-from streamwarden.airflow.web.place import opened
+from streamwarden.airflow.web.place import catalogs, opened
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.listing import RunFilter
 from streamwarden.drills.resilience import Resilience
@@ -102,7 +102,7 @@ def _running(run: DrillRun, now: float) -> RunningDrill:
 
 def configured(space: Workspace, user: Any, now: float) -> list[ConfiguredDrill]:
     """The drills of the project that `user` may read, by name. Raises StreamwardenError."""
-    specs = space.drills()
+    specs = catalogs().drills(space)
     mine = readable_drills(set(specs), user)
     runnable = allowed_of({f"{DRILL}{name}" for name in mine}, user, "POST")
     paused = paused_dags(DRILL)
@@ -155,7 +155,7 @@ class Matrix:
 def matrix() -> Matrix:
     """The matrix of this process."""
     space = opened()
-    return Matrix(lambda now: resilience_of(space.store, space.drills(), None, now))
+    return Matrix(lambda now: resilience_of(space.store, catalogs().drills(space), None, now))
 
 
 def resilience_for(user: Any, stream: str | None = None) -> tuple[float, list[Resilience]]:

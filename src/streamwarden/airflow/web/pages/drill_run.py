@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from streamwarden.airflow.web.access import RunDep, allowed
 from streamwarden.airflow.web.course import course
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
 from streamwarden.drills.journal import DrillRun, JournalEntry
 from streamwarden.drills.listing import RunFilter
@@ -34,7 +34,7 @@ def run(request: Request, run: RunDep, user: GetUserDep, space: SpaceDep, part: 
     shown = {"run": run, "entries": entries, **_readable(run, entries, problems, time.time())}
     if part == "report":
         return page(request, "drill_report.html", **shown)
-    configured = run.drill in space.drills()
+    configured = run.drill in catalogs().drills(space)
     may_run = configured and allowed(f"{DRILL}{run.drill}", user, "POST")
     return page(request, "drill.html", before=_before(space, run), configured=configured, may_run=may_run, **shown)
 

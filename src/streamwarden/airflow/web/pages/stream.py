@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web import seen
 from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
 from streamwarden.config.loading import STREAMS
 from streamwarden.errors import StreamwardenError
@@ -108,18 +108,19 @@ def _declaration(space: Workspace, stream: str) -> str:
 
 def _drills(space: Workspace, stream: str) -> list[str]:
     """The names of the drills of this stream."""
-    return sorted(name for name, spec in space.drills().items() if spec.stream == stream)
+    return sorted(name for name, spec in catalogs().drills(space).items() if spec.stream == stream)
 
 
 def _audited(space: Workspace) -> set[str]:
-    return {name for name, spec in space.catalog().streams.items() if spec.audit.schedule is not None}
+    """The streams that have a DAG for their audit."""
+    return {name for name, spec in catalogs().of(space).streams.items() if spec.audit.schedule is not None}
 
 
 @router.get("/streams/{stream}/advice")
 def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """The findings of the linter, and advice from the stream's history: read when a person opens it."""
-    spec, drills, now = _spec(space, stream, query), tuple(space.drills().values()), time.time()
-    seen_facts = gathered(space.stream(stream), drills, space.store, now)
+    spec, drills, now = _spec(space, stream, query), tuple(catalogs().drills(space).values()), time.time()
+    seen_facts = gathered(_spec(space, stream, None), drills, space.store, now)
     known = gather(spec, space.store, drills, now, space.thresholds())
     return page(
         request,
@@ -147,7 +148,7 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
 
 
 def _spec(space: Workspace, stream: str, query: str | None) -> StreamSpec:
-    return space.query(identity(stream, query)) if query else space.stream(stream)
+    return catalogs().spec(space, stream, query)
 
 
 @router.get("/dags/{dag_id}")
