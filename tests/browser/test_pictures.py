@@ -1,7 +1,8 @@
 """The pictures of README.md, taken from a real Airflow: `make pictures`. No other run collects this file.
 
 1. Three streams of the catalogue read the flights of 2013. Two more never start.
-2. A user stops flight_departures and starts it again. Then its driver is killed and restarts: stream.png.
+2. A user stops flight_departures and starts it again. Then its driver is killed: fleet.png and fleet-dark.png show the
+   fleet before the restart, stream.png the run and stream-page.png the charts after it.
 3. The drill kill_driver kills the driver of a fork, and passes: drill.png and report.png.
 4. The DAG of aircraft_rotations is paused and its driver is killed, so that nothing restarts it: health.png.
 """
@@ -9,13 +10,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.replay.replay import replay
@@ -103,13 +105,31 @@ def test_a_stream_that_was_stopped_and_restarted(airflow: Airflow, space: Worksp
     wait_for("the stop", lambda: _state(airflow, dag_id, "stopped") == "deferred", timeout=LONG)
     airflow.trigger("start_stream", stream=DEPARTURES, reason="the archive has moved")
     second = _followed(airflow, space, other_than=first.driver_id)
+    page.goto(f"{airflow.url}/streamwarden/")
+    expect(_in_fleet(page, "running")).to_be_visible()
     _kill(second)
+    expect(_in_fleet(page, "down")).to_contain_text(re.compile("restarts (now|in)"))
+    _take(page, album / "fleet.png")
+    page.emulate_media(color_scheme="dark")
+    _take(page, album / "fleet-dark.png")
+    page.emulate_media(color_scheme="light")
     _followed(airflow, space, other_than=second.driver_id)
     newest = wait_for("the note of the restart", lambda: airflow.runs(dag_id)[0]["note"], timeout=LONG)
     _open_run(page, airflow, dag_id)
     expect(page.get_by_text(newest).first).to_be_visible()
     expect(page.get_by_text("Deferred").first).to_be_visible()
     _take(page, album / "stream.png")
+
+
+def test_the_page_of_a_stream(airflow: Airflow, page: Page, album: Path) -> None:
+    """What it does now, and how its numbers went while it was stopped, killed and restarted."""
+    page.goto(f"{airflow.url}/streamwarden/streams/{DEPARTURES}?range=15m")
+    charts = page.locator("#charts[data-drawn=true]")
+    expect(charts).to_be_visible()
+    fourth = charts.locator("figure").nth(3).bounding_box()
+    assert fourth is not None
+    clip = {"x": 0, "y": 0, "width": WIDTH, "height": fourth["y"] + fourth["height"] + MARGIN}
+    page.screenshot(path=album / "stream-page.png", full_page=True, clip=clip)
 
 
 def test_the_steps_of_a_drill(airflow: Airflow, page: Page, album: Path) -> None:
@@ -141,6 +161,11 @@ def test_the_health_of_all_streams(airflow: Airflow, space: Workspace, page: Pag
     for label in (ROTATIONS, "2 streams: healthy", "2 streams: not judged"):
         expect(page.get_by_text(label).first).to_be_visible()
     _take(page, album / "health.png")
+
+
+def _in_fleet(page: Page, state: str) -> Locator:
+    """The row of flight_departures in the fleet, in this state."""
+    return page.locator(f"tr[data-stream={DEPARTURES}]").filter(has=page.locator(f".state.{state}"))
 
 
 def _has_read_all(space: Workspace, stream: str) -> bool:

@@ -17,15 +17,17 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path, Query
 
 from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.drills.spec import DRILL_NAME
+from streamwarden.errors import ConfigError
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.incident import Incident
 from streamwarden.lifecycle.queries import owner
+from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import NAME_PATTERN
+from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 RunIdQuery = Annotated[str | None, Query(pattern=f"^{RUN_ID.pattern}$")]
@@ -93,6 +95,14 @@ def run_for(run_id: str, user: Any, space: Workspace) -> DrillRun:
     if run is None or not allowed(f"drill_{run.drill}", user):
         raise HTTPException(404, "there is no such drill run, or you may not read it")
     return run
+
+
+def declared(space: Workspace, stream: str, query: str | None) -> StreamSpec:
+    """A stream, or one of its queries, as its file declares it; 404 if there is none, or its file cannot be used."""
+    try:
+        return catalogs().spec(space, stream, query)
+    except ConfigError as error:
+        raise HTTPException(404, redacted_text(str(error))) from error
 
 
 StreamDep = Annotated[str, Depends(readable_stream)]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.retention import KEEP
 from streamwarden.airflow.web import seen, seen_drills
-from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep
+from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.drills.listing import DrillVerdict, RunFilter
@@ -33,7 +33,24 @@ from streamwarden.services.overview.resilience import ResilienceRow, resilience_
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
 
-router = APIRouter(prefix="/api/v1")
+
+class Refusal(BaseModel):
+    """Why a request was not answered."""
+
+    detail: str
+
+
+_REFUSALS: Final = {
+    401: "no user is logged in",
+    403: "the user may not read it",
+    404: "there is no such stream, query or run",
+    422: "a parameter has a value that it cannot have",
+    503: "the store does not answer",
+}
+router = APIRouter(
+    prefix="/api/v1",
+    responses={status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()},
+)
 
 SHORT = Query(max_length=200)
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
@@ -183,7 +200,7 @@ def charts(
     stream: StreamDep, space: SpaceDep, since: Since = None, until: Until = None, query: QueryName = None
 ) -> JSONResponse:
     """The charts of a stream, or of one of its queries, over a range."""
-    spec = catalogs().spec(space, stream, query)
+    spec = declared(space, stream, query)
     now = time.time()
     end = now if until is None else min(until, now)
     begin = end - HOUR if since is None else since

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of
+from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of, declared
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
 from streamwarden.config.loading import STREAMS
@@ -26,7 +26,6 @@ from streamwarden.services.analysis.tuning import gather
 from streamwarden.services.overview.anatomy import anatomy, facts
 from streamwarden.services.overview.rows import DOCUMENTED, StreamRow
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import StreamSpec
 from streamwarden.tuning.advisor import advise
 
 router = APIRouter()
@@ -119,8 +118,8 @@ def _audited(space: Workspace) -> set[str]:
 @router.get("/streams/{stream}/advice")
 def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """The findings of the linter, and advice from the stream's history: read when a person opens it."""
-    spec, drills, now = _spec(space, stream, query), tuple(catalogs().drills(space).values()), time.time()
-    seen_facts = gathered(_spec(space, stream, None), drills, space.store, now)
+    spec, drills, now = declared(space, stream, query), tuple(catalogs().drills(space).values()), time.time()
+    seen_facts = gathered(declared(space, stream, None), drills, space.store, now)
     known = gather(spec, space.store, drills, now, space.thresholds())
     return page(
         request,
@@ -135,7 +134,7 @@ def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryNam
 def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """What `inspect` says of the checkpoint: read when a person opens it."""
     try:
-        found, problem = anatomy(_spec(space, stream, query)), ""
+        found, problem = anatomy(declared(space, stream, query)), ""
     except StreamwardenError as error:
         found, problem = None, str(error)
     return page(
@@ -145,10 +144,6 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
         facts=facts(found, time.time()) if found else (),
         problem=problem,
     )
-
-
-def _spec(space: Workspace, stream: str, query: str | None) -> StreamSpec:
-    return catalogs().spec(space, stream, query)
 
 
 @router.get("/dags/{dag_id}")

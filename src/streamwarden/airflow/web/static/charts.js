@@ -5,7 +5,12 @@
   if (!place) return;
   const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
   const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart" };
+  const SCALES = { // unit -> [from which value, its size, its name], the largest first
+    bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
+    seconds: [[172800, 86400, "d"], [7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [0, 1e-3, "ms"]],
+  };
   const figures = new Map(); // chart -> {source of each line}
+  let sheet; // the document of all charts: models of several documents cannot share a range
   let range; // shared by all charts, so that they zoom and pan together
   let marks = [];
 
@@ -14,13 +19,10 @@
 
   function shown(value, unit) {
     if (value === null || Number.isNaN(value)) return "–";
-    if (unit === "bytes") {
-      const steps = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
-      const [size, suffix] = steps.find(([each]) => Math.abs(value) >= each) || [1, "B"];
-      return `${(value / size).toFixed(size === 1 ? 0 : 1)} ${suffix}`;
-    }
-    if (unit === "seconds") return Math.abs(value) < 1 ? `${(1000 * value).toPrecision(3)} ms` : `${value.toPrecision(4)} s`;
-    return value.toLocaleString("en", { maximumFractionDigits: 1 });
+    const scale = SCALES[unit];
+    if (!scale || !value) return value.toLocaleString("en", { maximumFractionDigits: 1 });
+    const [, size, suffix] = scale.find(([from]) => Math.abs(value) >= from);
+    return `${Number((value / size).toPrecision(3))} ${suffix}`;
   }
 
   function columns(chart, index) {
@@ -39,13 +41,14 @@
   }
 
   function tick(unit) {
-    const format = { bytes: "0.[0] b", seconds: "0.[000]", "rows/s": "0.[0]a", rows: "0.[0]a" }[unit] || "0.[0]";
-    return new Bokeh.NumeralTickFormatter({ format });
+    const formatter = new Bokeh.BasicTickFormatter();
+    formatter.doFormat = (ticks) => ticks.map((value) => shown(value, unit));
+    return formatter;
   }
 
   function figure(chart) {
     const plot = Bokeh.Plotting.figure({
-      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range,
+      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: new Bokeh.DataRange1d({ start: 0 }),
       tools: "xpan,xbox_zoom,reset", toolbar_location: null, background_fill_color: colour("back"),
       border_fill_color: colour("back"), outline_line_color: colour("line"),
     });
@@ -55,16 +58,15 @@
     }
     for (const axis of plot.yaxis) axis.formatter = tick(chart.unit);
     for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = colour("line");
-    plot.y_range.start = 0;
     limits(plot, chart);
     return plot;
   }
 
   function limits(plot, chart) {
     if (chart.warning === null || chart.critical === null) return;
-    const box = (bottom, top, name) => plot.add_layout(new Bokeh.BoxAnnotation({ bottom, top, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
-    box(chart.warning, chart.critical, "warning");
-    box(chart.critical, null, "critical");
+    const box = (name, limits) => plot.add_layout(new Bokeh.BoxAnnotation({ ...limits, fill_color: colour(name), fill_alpha: 0.12, line_color: null }));
+    box("warning", { bottom: chart.warning, top: chart.critical });
+    box("critical", { bottom: chart.critical }); // up to the edge
   }
 
   function mark(plot) {
@@ -87,7 +89,7 @@
       empty.className = "empty";
       empty.textContent = chart.hourly ? "No roll-up is kept of this number." : "Nothing was measured in this time.";
       box.append(empty);
-      return;
+      return null;
     }
     const plot = figure(chart);
     const sources = chart.lines.map((_, index) => new Bokeh.ColumnDataSource({ data: columns(chart, index) }));
@@ -103,7 +105,8 @@
     }
     mark(plot);
     figures.set(chart.name, sources);
-    Bokeh.Plotting.show(plot, box);
+    sheet.add_root(plot);
+    return box;
   }
 
   function describe(charts) {
@@ -117,12 +120,18 @@
 
   async function read() {
     const [found, events] = await Promise.all([
-      fetch(address(place.dataset.charts)).then((answer) => answer.json()),
-      fetch(address(place.dataset.events)).then((answer) => answer.json()),
+      ask(place.dataset.charts),
+      ask(place.dataset.events),
     ]);
     const only = place.dataset.only;
     if (only) found.charts = found.charts.filter((chart) => chart.name === only);
     return [found, events];
+  }
+  async function ask(path) {
+    const answer = await fetch(address(path));
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.detail || `Airflow answered ${answer.status}`);
+    return found;
   }
   function address(path) {
     const url = new URL(path, location.href);
@@ -143,16 +152,30 @@
       for (const chart of found.charts) figures.get(chart.name)?.forEach((source, index) => { source.data = columns(chart, index); });
       [range.start, range.end] = [1000 * found.since, 1000 * found.until];
     } else {
+      sheet?.clear();
       place.replaceChildren();
       figures.clear();
+      sheet = new Bokeh.Document();
       range = new Bokeh.Range1d({ start: 1000 * found.since, end: 1000 * found.until });
-      found.charts.forEach(draw);
+      const boxes = found.charts.map(draw).filter(Boolean);
+      await Bokeh.embed.add_document_standalone(sheet, place, boxes);
     }
     describe(found.charts);
     place.dataset.drawn = "true";
+    delete place.dataset.failed;
   }
 
-  const draws = (redraw) => again(redraw).catch((error) => { place.dataset.failed = error.message; });
+  // Charts that were drawn stay: the head of the page says how old it is.
+  function failed(error) {
+    place.dataset.failed = error.message;
+    if (figures.size) return;
+    const said = document.createElement("p");
+    said.className = "empty";
+    said.textContent = `The charts could not be drawn: ${error.message}`;
+    place.replaceChildren(said);
+  }
+
+  const draws = (redraw) => again(redraw).catch(failed);
   document.addEventListener("theme", () => draws(true));
   draws(true);
   setInterval(() => { if (!document.hidden && !place.matches(":hover")) draws(false); }, 10000);

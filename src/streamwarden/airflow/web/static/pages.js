@@ -55,27 +55,62 @@ function tellAge(reason) {
   note.textContent = old ? `Not updated for ${age} s${reason ? `: ${reason}` : ""}` : "";
   document.body.classList.toggle("stale", old);
 }
-async function refresh(part) {
+function address(part) {
   const url = new URL(part.dataset.url || location.href, location.href);
   url.searchParams.set("part", part.id);
+  return url.href;
+}
+async function refresh(part) {
+  const url = address(part);
   let answer;
+  let html;
   try {
     answer = await fetch(url, { headers: { Accept: "text/html" } });
+    html = await answer.text();
   } catch {
-    return tellAge("Airflow does not answer");
+    return fails(part, "Airflow does not answer");
   }
-  if (answer.status === 401) return tellAge("you are no longer logged in; reload the page");
-  if (!answer.ok) return tellAge(`Airflow answered ${answer.status}`);
-  const html = await answer.text();
-  const focused = document.activeElement && document.activeElement.id;
-  const scrolled = part.querySelector(".scroll")?.scrollLeft ?? 0;
-  part.innerHTML = html; // rendered on the server, where every text is escaped
-  const box = part.querySelector(".scroll");
-  if (box) box.scrollLeft = scrolled;
-  if (focused && part.querySelector(`#${CSS.escape(focused)}`)) document.getElementById(focused).focus();
+  if (answer.status === 401) return fails(part, "you are no longer logged in; reload the page");
+  if (!answer.ok) return fails(part, detail(html) || `Airflow answered ${answer.status}`);
+  if (url !== address(part)) return; // the person has chosen something else meanwhile
+  const focused = document.activeElement?.id;
+  const fresh = part.cloneNode(false);
+  fresh.innerHTML = html.trimStart(); // rendered on the server, where every text is escaped
+  if (part.firstChild?.data?.trim() === "") part.firstChild.remove(); // the indent of the template
+  adopt(part, fresh);
+  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
   freshAt = Date.now();
   tellAge("");
   part.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
+}
+// A part that refreshes itself shows what it had; one that a person has just opened has nothing yet.
+function fails(part, reason) {
+  if ("refresh" in part.dataset) tellAge(reason);
+  else part.textContent = `Not read: ${reason}`;
+}
+function detail(text) {
+  try { return JSON.parse(text).detail; } catch { return ""; }
+}
+// Changes only what differs: the focus, a selected text, a tooltip and what was scrolled or opened stay as they are.
+function adopt(old, fresh) {
+  const [had, has] = [[...old.childNodes], [...fresh.childNodes]];
+  has.forEach((each, at) => {
+    if (!had[at]) old.append(each);
+    else if (!alike(had[at], each)) had[at].replaceWith(each);
+    else if (each.nodeType !== Node.ELEMENT_NODE) { if (had[at].data !== each.data) had[at].data = each.data; }
+    else {
+      attributes(had[at], each);
+      adopt(had[at], each);
+    }
+  });
+  had.slice(has.length).forEach((each) => each.remove());
+}
+function alike(one, other) {
+  return one.nodeName === other.nodeName && one.id === other.id && one.dataset?.stream === other.dataset?.stream;
+}
+function attributes(old, fresh) {
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
 }
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const again = async () => {
@@ -152,11 +187,14 @@ document.addEventListener("click", (event) => {
   const yes = document.getElementById("confirm-yes");
   yes.textContent = button.textContent;
   yes.disabled = false;
+  const no = document.getElementById("confirm-no");
+  no.textContent = "Cancel";
   say("");
   yes.onclick = async (click) => {
     click.preventDefault();
     if (needsReason && !field.reportValidity()) return;
     yes.disabled = true;
+    no.textContent = "Close"; // what was asked for goes on
     const conf = JSON.parse(button.dataset.conf || "{}");
     if (wantsReason) conf.reason = field.value;
     try {
@@ -164,6 +202,7 @@ document.addEventListener("click", (event) => {
     } catch (error) {
       say(`It failed: ${error.message}`);
       yes.disabled = false;
+      no.textContent = "Cancel";
     }
     for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
   };

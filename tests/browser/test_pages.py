@@ -1,0 +1,306 @@
+"""What a person on call does with the pages, in a real browser, of a real stream in a real Airflow.
+
+1. From Airflow's navigation to the fleet, from the tab of a DAG to the stream.
+2. Somebody kills the driver: the open page says so, and what happens next.
+3. The person stops the stream, with a reason, and starts it again.
+4. Airflow is away: the page says that what it shows is old.
+5. Everything can be read in dark and in light, on a phone, and by a screen reader.
+
+One stream serves all tests; each leaves it running as it found it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
+
+from streamwarden.services.workspace import Workspace
+from support.airflow_harness import Airflow, running, wait_for
+from support.airflow_installation import COUNTED, LONG, Installation
+from support.airflow_project import Producer, add_stream, make_project
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
+
+FLEET, STREAM = "/streamwarden/", "/streamwarden/streams/counted"
+NOWHERE = "/streamwarden/streams/nothing"
+THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
+"""Theme of Airflow -> background of a page."""
+DESK, PHONE = 1280, 390
+"""Widths in pixels."""
+SEEN_WITHIN = 10.0
+"""Seconds after which a person who looks at the open page knows that a driver died; 5 on an idle machine."""
+PATIENCE = 1000 * LONG
+"""Milliseconds; see `LONG`."""
+REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", (event) =>
+    console.error(`policy: ${event.violatedDirective} of ${event.blockedURI}`));"""
+
+Open = Callable[..., Page]
+
+
+@dataclass
+class Heard:
+    """What a page complained of, and which other servers it asked."""
+
+    errors: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def listen(self, page: Page, origin: str) -> None:
+        page.add_init_script(REPORT_VIOLATIONS)
+        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda asked: self.strangers.append(asked.url) if _strange(asked.url, origin) else None)
+
+
+def _strange(url: str, origin: str) -> bool:
+    return not url.startswith((f"{origin}/", "data:", "blob:"))
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """`counted` runs and is judged each minute; `idle` was never started; the file of `torn` cannot be used."""
+    root = tmp_path_factory.mktemp("pages")
+    project = make_project(root / "project")
+    add_stream(project, "counted", initial="5s")
+    add_stream(project, "idle", description="Waits for its first input")
+    (project / "config" / "streams" / "torn.yaml").write_text("name: torn\nsource: {kind: pigeons}\n")
+    space = Workspace.open(project, root / "data", environ={})
+    producer = Producer(root / "data" / "input" / "counted")
+    producer.publish(3)
+    wanted = {COUNTED, "stop_stream", "start_stream"}
+    try:
+        with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
+            wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
+            airflow.silence()
+            airflow.pause(COUNTED, False)
+            found = Installation(airflow, space, producer)
+            found.live_driver()
+            airflow.pause("health", False)
+            yield found
+    finally:
+        space.fleet.stop("counted", requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
+        space.close()
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def visit(browser: Browser, installation: Installation, heard: Heard) -> Open:
+    """Opens a path of Airflow, in a theme and a width."""
+
+    def open_page(path: str, theme: str = "light", width: int = DESK) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+        page = context.new_page()
+        page.goto(installation.airflow.url)  # the login: none, every visitor is an administrator
+        heard.listen(page, installation.airflow.url)
+        page.goto(f"{installation.airflow.url}{path}")
+        return page
+
+    return open_page
+
+
+def _row(place: Page | FrameLocator, stream: str = "counted") -> Locator:
+    return place.locator(f'tr[data-stream="{stream}"]')
+
+
+def _streams(place: Page | FrameLocator) -> Locator:
+    return place.locator("tr[data-stream] th")
+
+
+def test_the_navigation_leads_to_the_fleet_which_shows_the_running_stream(visit: Open) -> None:
+    """Inside Airflow's own frame, with numbers that arrive without a reload."""
+    page = visit("/")
+    page.get_by_role("link", name="Streams", exact=True).click()
+    fleet = page.frame_locator("iframe")
+    row = _row(fleet)
+    expect(row.locator(".state")).to_have_text("running")
+    expect(row.locator("[data-label='rows/s in']")).to_have_text(re.compile(r"^[\d.,]+$"))
+    expect(row.locator("[data-label='state size']")).to_have_text(re.compile(r"\d (kB|MB|B)"), timeout=PATIENCE)
+    expect(_row(fleet, "torn").locator(".state")).to_have_text("broken")
+    expect(_row(fleet, "torn")).to_contain_text("pigeons")
+
+
+def test_the_fleet_is_searched_by_keyboard_and_sorted_by_a_click(visit: Open) -> None:
+    page = visit(FLEET)
+    expect(_streams(page)).to_have_text(["torn", "counted", "idle"])  # trouble first
+    _tab_to(page, page.get_by_label("Search"))
+    page.keyboard.type("idle")
+    expect(_streams(page)).to_have_text(["idle"])
+    assert page.url.endswith("?q=idle")
+    for _ in "idle":
+        page.keyboard.press("Backspace")
+    expect(_streams(page)).to_have_count(3)
+    page.locator("#sort-stream").click()
+    expect(_streams(page)).to_have_text(["counted", "idle", "torn"])
+    page.locator("#sort-stream").click()
+    expect(_streams(page)).to_have_text(["torn", "idle", "counted"])
+    expect(page.locator("th:has(#sort-stream)")).to_have_attribute("aria-sort", "descending")
+    page.get_by_label("only in trouble").check()
+    expect(_streams(page)).to_have_text(["torn"])
+
+
+def _tab_to(page: Page, wanted: Locator) -> None:
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("each => each === document.activeElement"):
+            return
+    pytest.fail("ten presses of Tab do not reach it")
+
+
+def test_a_person_can_read_and_copy_while_the_page_refreshes_itself(visit: Open) -> None:
+    """A refresh changes the numbers in place: the focus and the selected text stay where they are."""
+    page = visit(FLEET)
+    link = _row(page).get_by_role("link", name="counted", exact=True)
+    link.focus()
+    before = page.locator(".fleet").get_attribute("data-now")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('tr[data-stream=torn] .why'))")
+    chosen = page.evaluate("String(getSelection())")
+    assert "pigeons" in chosen
+    expect(page.locator(".fleet")).not_to_have_attribute("data-now", str(before))
+    assert page.evaluate("String(getSelection())") == chosen
+    expect(link).to_be_focused()
+
+
+def test_the_tab_of_the_dag_leads_to_the_stream_with_its_charts(visit: Open, heard: Heard) -> None:
+    page = visit(f"/dags/{COUNTED}")
+    page.get_by_role("link", name="Stream", exact=True).click()
+    stream = page.frame_locator("iframe")
+    expect(stream.get_by_role("heading", name="counted", exact=True)).to_be_visible()
+    expect(stream.locator(".tile")).to_have_count(10)
+    expect(stream.locator("#charts[data-drawn=true]")).to_be_visible()
+    page = visit(STREAM)
+    charts = page.locator("#charts[data-drawn=true]")
+    expect(charts).to_be_visible()
+    expect(charts.locator("canvas").first).to_be_visible()
+    chart = page.locator("#chart-rates")
+    chart.scroll_into_view_if_needed()
+    expect(chart).to_have_attribute("aria-label", re.compile(r"\d"))
+    _hover(page, chart)
+    expect(page.locator(".bk-Tooltip").filter(visible=True).first).to_contain_text("UTC")
+    for name in ("15m", "24h"):
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "true")
+        expect(charts).to_be_visible()
+    assert page.locator("[data-failed]").count() == 0
+    assert (heard.errors, heard.strangers) == ([], [])
+
+
+def _hover(page: Page, chart: Locator) -> None:
+    """Over the newest point, at the right of the chart."""
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 40, box["y"] + box["height"] / 2)
+    page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] / 2)
+
+
+def test_the_details_of_a_stream_are_read_when_a_person_opens_them(visit: Open) -> None:
+    page = visit(STREAM)
+    for name, said in (
+        ("Checkpoint", "Nothing is missing or damaged."),
+        ("Lint findings and tuning advice", "advice"),
+        ("Declaration", "name: counted"),
+    ):
+        page.get_by_text(name, exact=True).click()
+        expect(page.locator("details[open]").filter(has_text=name)).to_contain_text(said)
+
+
+def test_the_open_fleet_shows_within_seconds_that_a_driver_was_killed_and_what_becomes_of_it(
+    visit: Open, installation: Installation
+) -> None:
+    before = installation.live_driver()
+    page = visit(FLEET)
+    row = _row(page)
+    expect(row.locator(".state")).to_have_text("running")
+    page.evaluate("window.opened = 'once'")
+    assert before.process is not None
+    os.killpg(before.process.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    expect(row.locator(".state")).to_have_text("down", timeout=1000 * SEEN_WITHIN)
+    expect(row).to_contain_text("killed by signal 9", timeout=1000 * SEEN_WITHIN)
+    expect(row).to_contain_text(re.compile("restarts (now|in)"), timeout=1000 * SEEN_WITHIN)
+    shown = time.monotonic() - killed
+    _has_no_barriers(page)
+    expect(row.locator(".state")).to_have_text("running", timeout=PATIENCE)
+    expect(row).to_contain_text("1 restart after crashes in 24 h")
+    print(f"\nshown as killed after {shown:.1f} s, as running again after {time.monotonic() - killed:.1f} s")
+    assert shown < SEEN_WITHIN
+    assert page.evaluate("window.opened") == "once"
+    installation.live_driver(other_than=before.driver_id)
+
+
+def test_a_stop_asks_once_wants_a_reason_and_says_how_it_went(visit: Open, installation: Installation) -> None:
+    page = visit(STREAM)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Stop counted?")
+    dialog.get_by_role("button", name="Stop", exact=True).click()
+    assert dialog.get_by_label("Reason").evaluate("field => field.validity.valueMissing")
+    dialog.get_by_label("Reason").fill("the disk moves")
+    dialog.get_by_label("Reason").press("Enter")
+    expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=PATIENCE)
+    dialog.get_by_role("button", name="Close", exact=True).click()
+    expect(page.locator(".lead .state")).to_have_text("stopped")
+    page.get_by_role("link", name="Fleet", exact=True).click()
+    expect(_row(page)).to_contain_text(re.compile("stopped by .*: the disk moves"))
+    page.goto(f"{installation.airflow.url}{STREAM}")
+    page.get_by_role("button", name="Start", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Start counted?")
+    dialog.get_by_label("Reason").fill("the disk has moved")
+    dialog.get_by_role("button", name="Start", exact=True).click()
+    expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=PATIENCE)
+    expect(page.locator(".lead .state")).to_have_text("running", timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("path", [FLEET, STREAM])
+def test_a_page_that_cannot_be_refreshed_looks_old_and_recovers(visit: Open, path: str) -> None:
+    page = visit(path)
+    expect(page.locator("[data-refresh]").first).to_be_visible()
+    page.context.set_offline(True)
+    expect(page.locator("#stale")).to_have_text(re.compile(r"Not updated for \d+ s: Airflow does not answer"))
+    expect(page.locator("body.stale .live, body.stale .fleet").first).to_have_css("opacity", "0.55")
+    page.context.set_offline(False)
+    expect(page.locator("#stale")).to_be_hidden()
+    expect(page.locator("body")).not_to_have_class(re.compile("stale"))
+
+
+def test_the_pages_follow_the_theme_of_airflow(visit: Open) -> None:
+    """The person changes it in Airflow's menu while the fleet is open."""
+    page = visit("/plugin/streams")
+    body = page.frame_locator("iframe").locator("body")
+    expect(body).to_have_css("background-color", THEMES["light"])
+    page.evaluate("""() => {
+        localStorage.setItem("theme", "dark");
+        document.documentElement.className = document.documentElement.className.replace("light", "dark");
+    }""")
+    expect(body).to_have_css("background-color", THEMES["dark"])
+
+
+@pytest.mark.parametrize("path", [FLEET, STREAM, NOWHERE])
+def test_everybody_can_read_the_pages(visit: Open, path: str) -> None:
+    """In both themes, at a desk and on a phone: no violation that axe-core rates serious or critical, and nothing
+    that is wider than the screen."""
+    for theme, background in THEMES.items():
+        for width in (DESK, PHONE):
+            page = visit(path, theme, width)
+            expect(page.locator("body")).to_have_css("background-color", background)
+            if path == STREAM:
+                expect(page.locator("#charts[data-drawn=true]")).to_be_visible()
+            _has_no_barriers(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.context.close()
+
+
+def _has_no_barriers(page: Page) -> None:
+    found = Axe().run(page).response["violations"]
+    grave = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert not grave, [(each["id"], [node["html"] for node in each["nodes"]]) for each in grave]
