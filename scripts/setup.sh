@@ -5,7 +5,7 @@
 # repairs what was left. Needs CPython 3.11. Where it is root on Debian or Ubuntu it installs the system packages that
 # are missing; elsewhere it stops and prints the one command to run.
 #
-# --tests: also makes sure of the programs that the tests need: Chromium, Maven and PostgreSQL's server.
+# --tests: also makes sure of the programs that the tests need: Chromium, Maven, PostgreSQL's server and promtool.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -128,6 +128,31 @@ started=$SECONDS
 if ! is_done; then # not `is_done || …`: that would switch off `set -e` within
     make_environment
     say "the environment is ready after $((SECONDS - started)) s"
+fi
+
+# --- promtool --------------------------------------------------------------------------------------------------------
+# The program is taken out of Debian's package: to install the package would also start a Prometheus on this machine.
+promtool=$venv/bin/promtool
+
+download_prometheus() { (cd "$1" && apt-get download prometheus) >/dev/null 2>&1 9<&-; }
+
+fetch_promtool() {
+    local folder missing="promtool is missing." command="Install Prometheus, so that promtool is in the PATH, and run the same target again."
+    command -v apt-get >/dev/null || die "$missing" "$command"
+    say "fetching promtool (a program that the tests need)"
+    folder=$(mktemp -d)
+    if ! download_prometheus "$folder" && ! { can_install && apt-get update >/dev/null 2>&1 9<&- && download_prometheus "$folder"; }; then
+        rm -rf "$folder"
+        die "$missing apt-get cannot download the package prometheus." "$command"
+    fi
+    dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -xO ./usr/bin/promtool >"$promtool.part"
+    chmod +x "$promtool.part"
+    mv "$promtool.part" "$promtool"
+    rm -rf "$folder"
+}
+
+if [ "${1:-}" = --tests ] && [ ! -x "$promtool" ] && ! command -v promtool >/dev/null; then
+    fetch_promtool
 fi
 
 # --- Java ------------------------------------------------------------------------------------------------------------

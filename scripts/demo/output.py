@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,3 +69,11 @@ class Output:
             return
         with self.console.status(escape(text)) as status:
             yield lambda text: status.update(escape(text))
+
+
+def open_page(url: str) -> None:
+    """Show the page to a person who sits at this machine's own screen; elsewhere a browser would be nobody's."""
+    if sys.stdout.isatty() and (
+        sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        webbrowser.open(url)

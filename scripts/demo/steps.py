@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from output import DemoFailed, Output, Updates
+from output import DemoFailed, Output, Updates, open_page
 from rich.markup import escape
 from summary import summary
 
@@ -53,6 +53,11 @@ class Demo:
     installation: Installation
     output: Output
     space: Workspace
+
+    @property
+    def pages(self) -> str:
+        """The fleet page, inside Airflow."""
+        return f"{self.url}/plugin/streams"
 
     @property
     def url(self) -> str:
@@ -94,7 +99,7 @@ def run_demo(demo: Demo) -> bool:
     _check_health(demo)
     _kill_airflow(demo)
     run = _run_drill(demo)
-    demo.output.show(summary(demo.space, run, stream=STREAM, url=demo.url))
+    demo.output.show(summary(demo.space, run, stream=STREAM, url=demo.pages))
     return run.passed
 
 
@@ -142,7 +147,8 @@ def _start_airflow(demo: Demo) -> None:
         demo.installation.start()
     for dag in (STREAM_DAG, "health", DRILL_DAG):
         _wait_for(demo, f"the DAG {dag}", 240, partial(_has_dag, demo, dag), demo.installation.airflow.log_paths())
-    demo.output.line(f"Airflow is up: [bold]{demo.url}[/]")
+    demo.output.line(f"Airflow is up: [bold]{demo.pages}[/]")
+    open_page(demo.pages)
 
 
 def _has_dag(demo: Demo, dag: str, show: Updates) -> bool | None:

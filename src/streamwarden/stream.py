@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Final
 
 from streamwarden.audit_policy import AuditSpec
 from streamwarden.errors import InvalidValue
+from streamwarden.publish_policy import PublishSpec
 from streamwarden.spark_settings import SparkSpec
 from streamwarden.units import Quantity, Seconds, parse_duration
 
@@ -387,6 +388,7 @@ class StreamSpec:
     stop: StopPolicy = field(default_factory=StopPolicy)
     health: HealthSpec = field(default_factory=HealthSpec)
     audit: AuditSpec = field(default_factory=AuditSpec)
+    publish: PublishSpec = field(default_factory=PublishSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
     project: str = ""
     data: str = ""

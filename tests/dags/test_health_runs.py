@@ -1,4 +1,4 @@
-"""The health DAG runs each minute: its old runs and their logs are removed, and nothing else is."""
+"""Two DAGs run each minute: their old runs and their logs are removed, and nothing else is."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def test_runs_and_logs_that_are_older_than_a_day_are_removed(tmp_path: Path) -> 
     assert not old.exists()
     assert new.exists()
     assert other.exists()
+
+
+@pytest.mark.parametrize("dag", ["health", "publish_progress"])
+def test_an_installation_may_have_only_one_of_them(tmp_path: Path, dag: str) -> None:
+    """The DAG that publishes progress exists only where a stream publishes some."""
+    runs = {"old": datetime.fromtimestamp(NOW - 25 * HOUR, UTC).isoformat()}
+    log = log_of(tmp_path, dag, "old", NOW - 25 * HOUR)
+    with serving(AirflowApi(paused={dag: False}, runs=runs)) as api:
+        assert remove_old_runs(AirflowServer(url=api.url), tmp_path, NOW) == (1, 1)
+    assert not log.exists()
 
 
 def test_an_installation_that_refuses_is_an_error_with_the_next_step(tmp_path: Path) -> None:

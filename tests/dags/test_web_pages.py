@@ -36,11 +36,26 @@ EXAMPLES = {
     "dag_id": "stream_counted",
     "version": "0",
     "name": "pages.css",
+    "incident_id": "i-1",
+    "mute_id": "m-1",
 }
 """A value of each name in an address."""
+BODIES = {"/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"}}
+"""What a request has to say where the rights depend on it."""
 OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
 """They hold nothing of any stream: our own files, the description of the API, and the way to another page."""
-LISTS = ("/", "/drills", "/incidents", "/api/v1/streams", "/api/v1/drills", "/api/v1/incidents", "/api/v1/resilience")
+LISTS = (
+    "/metrics",
+    "/",
+    "/drills",
+    "/drills/matrix",
+    "/drills/compare",
+    "/incidents",
+    "/api/v1/streams",
+    "/api/v1/drills",
+    "/api/v1/incidents",
+    "/api/v1/resilience",
+)
 """A user without rights gets them without a single stream."""
 
 
@@ -132,7 +147,7 @@ def _address(path: str) -> str:
 
 
 def _ask(server: TestClient, method: str, path: str, **options: Any) -> Any:
-    body = {"json": {}} if method in ("POST", "PUT", "PATCH") else {}
+    body = {"json": BODIES.get(path, {})} if method in ("POST", "PUT", "PATCH") else {}
     return server.request(method, _address(path), follow_redirects=False, **body, **options)
 
 
@@ -140,7 +155,7 @@ def _ask(server: TestClient, method: str, path: str, **options: Any) -> Any:
 def test_a_stranger_gets_nothing_from_any_route(server: TestClient, method: str, path: str) -> None:
     """No token, or one that was never issued."""
     assert _ask(server, method, path).status_code == 401
-    assert _ask(server, method, path, headers={"Authorization": "Bearer e30.e30.x"}).status_code == 403
+    assert _ask(server, method, path, headers={"Authorization": "Bearer e30.e30.x"}).status_code in (401, 403)
 
 
 @pytest.mark.parametrize(("method", "path"), _routes())
@@ -279,6 +294,59 @@ def test_buttons_are_only_for_users_who_may_run_the_dag(server: TestClient) -> N
 
     assert disabled("VIEWER")
     assert not disabled("USER")
+
+
+def test_an_incident_is_acknowledged_by_a_user_who_may_change_its_stream(server: TestClient) -> None:
+    """It is recorded with the user's name, shown at once, and can be withdrawn."""
+    address = f"{PAGES}/api/v1/incidents/i-1"
+    assert server.post(f"{address}/acknowledge", json={}, headers=bearer("VIEWER")).status_code == 403
+    done = server.post(f"{address}/acknowledge", json={"reason": f"on it {EVIL}"}, headers=bearer("USER"))
+    assert done.status_code == 200, done.text
+    assert (done.json()["who"], done.json()["status"]) == ("ann (Airflow)", "CRITICAL")
+    listed = server.get(f"{PAGES}/incidents?part=list", headers=bearer("VIEWER")).text
+    assert "acknowledged by ann (Airflow)" in listed
+    assert EVIL not in listed
+    (found,) = server.get(f"{PAGES}/api/v1/incidents", headers=bearer("VIEWER")).json()
+    assert found["acknowledged_by"] == "ann (Airflow)"
+    assert server.post(f"{address}/withdraw", json={}, headers=bearer("USER")).status_code == 200
+    again = server.post(f"{address}/withdraw", json={}, headers=bearer("USER"))
+    assert again.status_code == 422
+    assert "nothing to withdraw" in again.json()["detail"]
+    shown = server.get(f"{PAGES}/incidents/i-1", headers=bearer("VIEWER")).text
+    assert shown.count("ann (Airflow)") == 2
+
+
+def test_a_stream_is_muted_and_the_mute_is_ended(server: TestClient) -> None:
+    wanted = {"hours": 2, "reason": "we move it"}
+    made = server.post(f"{PAGES}/api/v1/streams/counted/mute", json=wanted, headers=bearer("USER"))
+    assert made.status_code == 200, made.text
+    assert made.json()["until"] - made.json()["starts_at"] == pytest.approx(7200)
+    assert "we move it" in server.get(f"{PAGES}/incidents?part=list", headers=bearer("VIEWER")).text
+    end = f"{PAGES}/api/v1/mutes/{made.json()['mute_id']}/end"
+    assert server.post(end, json={"reason": "done"}, headers=bearer("VIEWER")).status_code == 403
+    assert server.post(end, json={"reason": "done"}, headers=bearer("USER")).status_code == 200
+    assert "we move it" not in server.get(f"{PAGES}/incidents?part=list", headers=bearer("VIEWER")).text
+
+
+def test_maintenance_is_planned_for_the_fleet_by_who_may_change_the_health_dag(server: TestClient) -> None:
+    wanted = BODIES["/api/v1/maintenance"]
+    assert server.post(f"{PAGES}/api/v1/maintenance", json=wanted, headers=bearer("VIEWER")).status_code == 403
+    made = server.post(f"{PAGES}/api/v1/maintenance", json=wanted, headers=bearer("USER")).json()
+    assert (made["scope"], made["planned"], made["starts_at"]) == ("the whole fleet", True, 1893456000.0)
+    wrong = server.post(f"{PAGES}/api/v1/maintenance", json={**wanted, "hours": -1}, headers=bearer("USER"))
+    assert wrong.status_code == 422
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)])
+def test_no_other_site_acts_in_the_name_of_a_person(server: TestClient, site: str, status: int) -> None:
+    """A browser that is logged in says where a request comes from."""
+    answer = server.post(
+        f"{PAGES}/api/v1/incidents/i-1/comment",
+        json={"reason": "seen"},
+        cookies={"_token": token("USER")},
+        headers={"Sec-Fetch-Site": site},
+    )
+    assert answer.status_code == status
 
 
 def test_pages_work_under_the_path_of_a_proxy(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.merging import BatchRow, from_progress, merge, to_batch
-from streamwarden.health.window import Batch
+from streamwarden.health.window import Batch, Measurement
 from streamwarden.progress import Progress, parse_progress
 from support.reports import QUERY, START, idle, operator, report
 
@@ -239,3 +239,37 @@ def test_the_store_knows_the_same_whatever_the_order(
 def test_a_report_with_a_phase_of_a_run_is_of_a_batch_that_ran(store: Store, phase: str) -> None:
     store.batches.upsert_progress(STREAM, report(0, durationMs={"triggerExecution": 5, phase: 3}))
     assert store.batches.missing(STREAM, QUERY, 0) == ()
+
+
+def test_the_newest_batch_of_each_stream_in_one_transaction(store: Store) -> None:
+    store.batches.upsert_many(STREAM, [report(number, rows=10 + number) for number in range(5)])
+    store.batches.upsert_logged(STREAM, QUERY, 5, START + 90, START + 100)
+    store.batches.upsert_progress("other", report(0))
+    found = store.batches.newest([STREAM, "other", "nobody"])
+    assert set(found) == {STREAM, "other"}
+    assert (found[STREAM].batch_id, found[STREAM].at, found[STREAM].first_at) == (5, START + 100, START)
+    assert (found[STREAM].seconds, found[STREAM].rows) == (None, None)  # its report was lost
+    assert found["other"].rows == 200
+
+
+def test_a_sample_is_spread_evenly_however_many_batches_there_are(store: Store) -> None:
+    """The newest batch of each stretch; a stretch without one is left out."""
+    store.batches.upsert_many(STREAM, [report(number) for number in range(100)])  # one every two seconds
+    store.batches.upsert_progress(STREAM, idle(100, at=START + 201))
+    store.batches.upsert_progress(STREAM, report(150, at=START + 300))
+    sample = store.batches.sampled(STREAM, START, START + 400, 20)
+    assert ids(sample) == [10, 20, 30, 40, 50, 60, 70, 80, 90, 99, 150]
+    assert store.batches.sampled(STREAM, START + 500, START + 600, 20) == ()
+
+
+def test_a_measurement_is_sampled_for_many_streams(store: Store) -> None:
+    for name in ("a", "b"):
+        store.measurements.add(
+            Measurement(stream=name, name=kind, at=START + 10 * n, value=float(n), unit="bytes", source="test")
+            for n in range(50)
+            for kind in ("state_bytes", "another")
+        )
+    found = store.measurements.sampled(["a", "b", "nobody"], "state_bytes", START, START + 400, 4)
+    assert found["a"] == ((START + 100, 10.0), (START + 200, 20.0), (START + 300, 30.0), (START + 400, 40.0))
+    assert found["b"] == found["a"]
+    assert found["nobody"] == ()

@@ -1,13 +1,16 @@
 """Drivers, stops, verdicts, incidents, journals: written once, read back the same, repeated without effect."""
 
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.tables import drivers
+from streamwarden.adapters.store.tables import drivers, journal_entries
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
-from streamwarden.errors import StoreError
+from streamwarden.drills.listing import DrillVerdict, RunFilter
+from streamwarden.drills.report import verdict_word
+from streamwarden.errors import DrillError, StoreError
 from streamwarden.health.delivery import EVERY_CHANNEL, Delivery
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator
 from streamwarden.health.incident import Incident
@@ -403,6 +406,53 @@ class TestJournals:
         assert store.journals.recent() == (third, other, self.RUN)
         assert store.journals.recent(drill="kill_driver") == (third, self.RUN)
         assert store.journals.recent(stream="flights", limit=1) == (other,)
+
+    def test_a_list_is_filtered_and_paged_and_leaves_the_facts_out(self, store: Store) -> None:
+        passed = replace(self.RUN, status=DrillStatus.COMPLETED, deviated=False, ended_at=20.0, facts={"much": "data"})
+        deviated = replace(passed, run_id="run-2", deviated=True, started_at=20)
+        undecided = replace(passed, run_id="run-3", deviated=None, started_at=30)
+        other = replace(passed, run_id="run-4", drill="other", stream="other", started_at=40)
+        for run in (passed, deviated, undecided, other):
+            store.journals.save(run)
+
+        def listed(**chosen: Any) -> tuple[list[str], int]:
+            runs, found = store.journals.listed(RunFilter(**{"drills": ["kill_driver", "other"], **chosen}))
+            assert all(not run.facts for run in runs)
+            return [run.run_id for run in runs], found
+
+        assert listed() == (["run-4", "run-3", "run-2", "run-1"], 4)
+        assert listed(offset=1, limit=2) == (["run-3", "run-2"], 4)
+        assert listed(drills=["kill_driver"], before=30.0) == (["run-2", "run-1"], 2)
+        assert listed(drills=[]) == ([], 0)
+        assert listed(stream="other") == (["run-4"], 1)
+        assert listed(verdict=DrillVerdict.PASSED) == (["run-4", "run-1"], 2)
+        assert listed(verdict=DrillVerdict.DEVIATED) == (["run-3", "run-2"], 2)
+        assert listed(verdict=DrillVerdict.RUNNING) == ([], 0)
+
+    @pytest.mark.parametrize("verdict", DrillVerdict)
+    def test_a_list_of_a_verdict_has_the_runs_that_show_it(self, store: Store, verdict: DrillVerdict) -> None:
+        """The word is made in one place and looked for in another."""
+        for status in DrillStatus:
+            for deviated in (None, True, False):
+                run = replace(self.RUN, run_id=f"{status}-{deviated}", status=status, deviated=deviated)
+                store.journals.save(run)
+        runs, _ = store.journals.listed(RunFilter(drills=["kill_driver"], verdict=verdict))
+        shown = {run.run_id for run in store.journals.recent() if verdict_word(run) == verdict}
+        assert {run.run_id for run in runs} == shown != set()
+
+    def test_the_drills_that_ran_and_the_newest_run_of_each(self, store: Store) -> None:
+        newer = replace(self.RUN, run_id="run-2", started_at=20, facts={"much": "data"})
+        other = replace(self.RUN, run_id="run-3", drill="other", stream="orders")
+        for run in (self.RUN, newer, other):
+            store.journals.save(run)
+        assert store.journals.drilled() == (("kill_driver", "flights"), ("other", "orders"))
+        assert store.journals.newest_of_drills() == {"kill_driver": replace(newer, facts={}), "other": other}
+
+    def test_a_line_of_a_step_that_this_version_does_not_know_is_named(self, store: Store) -> None:
+        line = {"run_id": "run-1", "step": "levitation", "at": 1.0, "kind": "note", "message": "up", "data": {}}
+        store._database.write(lambda connection: connection.execute(journal_entries.insert().values(line)))
+        with pytest.raises(DrillError, match="levitation"):
+            store.journals.entries("run-1")
 
 
 class TestMeasurements:

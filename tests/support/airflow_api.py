@@ -40,6 +40,9 @@ class AirflowApi:
             return (201, {"access_token": "secret"}) if allowed else (401, {})
         if token != "Bearer secret":
             return 401, {}
+        if path.startswith("/api/v2/dags?"):
+            pattern = parse_qs(path.partition("?")[2])["dag_id_pattern"][0]
+            return 200, {"dags": [{"dag_id": dag_id} for dag_id in self.paused if pattern in dag_id]}
         dag_id, _, rest = path.removeprefix("/api/v2/dags/").partition("/")
         if dag_id not in self.paused:
             return 404, {}

@@ -39,22 +39,22 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
     from airflow.models.base import Base
 
     from streamwarden.airflow.links import PAGES
-    from streamwarden.airflow.web import board, place
+    from streamwarden.airflow.web import board, place, seen_drills
     from streamwarden.airflow.web.app import build_app
 
     settings.configure_orm()
     import_all_models()
     Base.metadata.create_all(settings.engine)
     init_auth_manager()
-    _forget(place.opened, board.board)
+    _forget(place.opened, board.board, seen_drills.matrix)
     fill(place.opened())
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.mount(f"{base}{PAGES}", build_app())
     try:
-        yield TestClient(app)
+        yield TestClient(app, raise_server_exceptions=False)
     finally:
         place.opened().close()
-        _forget(place.opened, board.board)
+        _forget(place.opened, board.board, seen_drills.matrix)
         patch.undo()
 
 

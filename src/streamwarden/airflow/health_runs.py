@@ -1,6 +1,7 @@
-"""Removes old runs of the health DAG: one run a minute would be half a million rows a year.
+"""Removes old runs of the DAGs that run each minute: each would add half a million rows a year.
 
-The store keeps the history of the verdicts and the incidents, so the runs and their logs are needed for a day only.
+The store keeps the history of the verdicts and the incidents, and what was published last, so the runs and their logs
+are needed for a day only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Final
 
 from streamwarden.adapters.airflow_server import AirflowServer
 
-DAG_ID: Final = "health"
+EACH_MINUTE: Final = ("health", "publish_progress")
+"""The DAGs that run each minute. Not every installation has the second one."""
 
 KEEP: Final = 86400.0
 """Seconds for which a run and its log are kept."""
@@ -26,8 +28,10 @@ def remove_old_runs(server: AirflowServer, logs: Path, now: float) -> tuple[int,
 
     Raises AirflowError.
     """
-    deleted = server.delete_runs(DAG_ID, datetime.fromtimestamp(now - KEEP, UTC))
-    return deleted, _remove_logs(logs / f"dag_id={DAG_ID}", now - KEEP)
+    before = datetime.fromtimestamp(now - KEEP, UTC)
+    there = [dag_id for dag_id in EACH_MINUTE if server.has_dag(dag_id)]
+    deleted = sum(server.delete_runs(dag_id, before) for dag_id in there)
+    return deleted, sum(_remove_logs(logs / f"dag_id={dag_id}", now - KEEP) for dag_id in EACH_MINUTE)
 
 
 def _remove_logs(folder: Path, before: float) -> int:

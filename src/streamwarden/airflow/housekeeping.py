@@ -21,8 +21,9 @@ _DOC = """\
 
 Runs once an hour. It rolls up the progress of single batches into hourly numbers, which the growth forecast reads. It
 deletes rows past their retention, and the folders of drills that ended more than 30 days ago with those of their forks'
-drivers. It deletes the runs of the DAG `health` that are older than a day, with the account of the connection
-`streamwarden_airflow`. It never touches a stream's checkpoint or driver, and you may run it by hand at any time.
+drivers. It deletes the runs of the DAGs `health` and `publish_progress` that are older than a day, with the account of
+the connection `streamwarden_airflow`. It never touches a stream's checkpoint or driver, and you may run it by hand at
+any time.
 """
 
 
@@ -61,7 +62,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
             place = workspace(project)
             sweep(place.store, place.data, time.time())
 
-        @task(doc_md="Deletes the runs of the DAG `health` that are older than a day, and their logs.")
+        @task(doc_md="Deletes the runs of the DAGs that run each minute that are older than a day, and their logs.")
         def remove_health_runs() -> None:
             from airflow.configuration import conf
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from streamwarden.drills.expectations import Expectation, expectations_of
 from streamwarden.drills.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.parts import DrillTarget
@@ -19,8 +20,9 @@ from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState,
 from streamwarden.drills.timeline import Moment, timeline
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.drills.views import ForkRecord
-from streamwarden.lifecycle.recovery import RecoveryPrediction
+from streamwarden.lifecycle.recovery import RecoveryPrediction, Term
 from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.samples import Sample, parse_sample
 
 JOURNAL_FORMAT = 1
 
@@ -30,11 +32,58 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """One line of the report. `literal`: the value is a path, an id or data, to be shown as it is."""
+    """One line of the report.
+
+    Args:
+        literal: the value is a path, an id or data, to be shown as it is.
+        sample: it is a row of the output; the report also has it as a `Deviation`.
+    """
 
     name: str
     value: str
     literal: bool = False
+    sample: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """A row of the output that is not as it should be.
+
+    Args:
+        kind: lost, duplicated, unexpected or wrong.
+        oracles: which oracles say so.
+    """
+
+    kind: str
+    sample: Sample
+    oracles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A predicted recovery beside the measured one, seconds.
+
+    Args:
+        fault: its kind; since: from when both count.
+        predicted, measured: None if it is not known; then `missing` says why there is no prediction.
+        bound: it bounds a part of the recovery from above, and answers another question than the other formula.
+    """
+
+    fault: str
+    formula: str
+    since: str
+    predicted: float | None
+    measured: float | None
+    terms: tuple[Term, ...]
+    missing: tuple[str, ...]
+    bound: bool
+
+    @property
+    def error(self) -> float | None:
+        """0.25: the prediction was a quarter too long."""
+        if self.predicted is None or not self.measured:
+            return None
+        return self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +96,9 @@ class DrillReport:
         timeline: the course, a handful of moments.
         rows: the evidence.
         explanations: how the recovery was predicted, and what else bounds it.
+        predictions: the same as numbers.
+        deviations: every row that the journal has of those that were lost, duplicated, unexpected or wrong.
+        expectations: of the judge, in words.
         journal: path of the journal on the host of the drill; None until it is written.
         entries: every line of the journal, without stack traces.
     """
@@ -58,6 +110,9 @@ class DrillReport:
     timeline: tuple[Moment, ...]
     rows: tuple[ReportRow, ...]
     explanations: tuple[ReportRow, ...]
+    predictions: tuple[Prediction, ...]
+    deviations: tuple[Deviation, ...]
+    expectations: tuple[Expectation, ...]
     journal: str | None
     entries: tuple[JournalEntry, ...]
 
@@ -98,6 +153,9 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
         timeline=timeline(run, state),
         rows=(*_run(run), *_replay(state), *_experiment(state), *_output(state), *_end(state)),
         explanations=tuple(row for result in state.results for row in _explanations(result)),
+        predictions=tuple(each for result in state.results for each in _predictions(result)),
+        deviations=tuple(_deviations(state)),
+        expectations=expectations_of(state.judgement),
         journal=state.journal,
         entries=tuple(entry for entry in entries if entry.kind != "traceback"),
     )
@@ -118,7 +176,7 @@ def markdown(report: DrillReport) -> str:
 
 def distance(moment: Moment) -> str:
     """`+31.9 s` from the fault, `-5.0 s` before it; empty if no fault landed."""
-    return "" if moment.since is None else f"{moment.since:+.1f} s"
+    return "" if moment.since is None else f"{round(moment.since, 1) + 0.0:+.1f} s"  # never -0.0
 
 
 def _cell(text: str) -> str:
@@ -249,6 +307,21 @@ def _explanations(result: FaultResult) -> Iterator[ReportRow]:
         yield ReportRow("an upper bound of its replay", _bound(bound))
 
 
+def _predictions(result: FaultResult) -> Iterator[Prediction]:
+    recovery = result.recovery
+    for each in result.predicted:
+        yield Prediction(
+            fault=result.spec.kind.value,
+            formula=each.formula,
+            since="the launch" if recovery is not None and recovery.restarted else "the fault",
+            predicted=each.seconds,
+            measured=recovery.restart_seconds if recovery is not None else None,
+            terms=each.terms,
+            missing=each.missing,
+            bound=each is not result.predicted[-1],
+        )
+
+
 def _bound(bound: RecoveryPrediction) -> str:
     """The field's theorem, which answers another question than the prediction."""
     seconds = f"{bound.seconds:.1f} s" if bound.seconds is not None else f"unknown ({'; '.join(bound.missing)})"
@@ -319,7 +392,21 @@ def _found(counts: Reconciliation) -> str:
 
 def _samples(counts: Reconciliation, by: str = "") -> Iterator[ReportRow]:
     for kind, samples in counts.samples.items():
-        yield from (ReportRow(f"{kind}{by}, for example", sample, literal=True) for sample in samples[:_SHOWN])
+        name = f"{kind}{by}, for example"
+        yield from (ReportRow(name, sample, literal=True, sample=True) for sample in samples[:_SHOWN])
+
+
+def _deviations(state: RunState) -> Iterator[Deviation]:
+    twin = state.twin
+    own = "the twin" if twin is not None and twin.alone else "the job's own oracle"
+    judged = {own: state.reconciliation, "the twin": None if twin is None or twin.alone else twin.outcome}
+    found: dict[tuple[str, str], list[str]] = {}
+    for oracle, counts in judged.items():
+        for kind, samples in counts.samples.items() if counts is not None else ():
+            for sample in samples:
+                found.setdefault((kind, sample), []).append(oracle)
+    for (kind, sample), oracles in found.items():
+        yield Deviation(kind=kind, sample=parse_sample(sample), oracles=tuple(oracles))
 
 
 def _end(state: RunState) -> Iterator[ReportRow]:

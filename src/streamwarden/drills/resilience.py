@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -37,6 +37,7 @@ class Trial:
     """One fault of one run of a drill: the run's verdict in one word, and the recovery in seconds from the fault."""
 
     run_id: str
+    drill: str
     at: float
     verdict: str
     recovery: float | None = None
@@ -96,6 +97,16 @@ class Resilience:
             for name, errors in found.items()
         )
 
+    def of(self, drills: Collection[str]) -> Resilience | None:
+        """What is known from these drills alone; None: nothing."""
+        ours = replace(
+            self,
+            drills=tuple(name for name in self.drills if name in drills),
+            overdue=tuple(name for name in self.overdue if name in drills),
+            trials=tuple(trial for trial in self.trials if trial.drill in drills),
+        )
+        return ours if ours.drills or ours.trials else None
+
 
 def resilience(
     drills: Mapping[str, DrillSpec], runs: Iterable[DrillRun], overdue: Iterable[str] = ()
@@ -141,6 +152,7 @@ def _trial(run: DrillRun, result: FaultResult) -> Trial:
     recovery = result.recovery
     return Trial(
         run_id=run.run_id,
+        drill=run.drill,
         at=run.started_at,
         verdict=verdict_word(run),
         recovery=recovery.recovery_seconds if recovery is not None else None,

@@ -293,6 +293,11 @@ class RunState(RunProgress):
         return self.halt is not None and self.approval is not None and self.approval.declined
 
     @property
+    def step(self) -> DrillStep | None:
+        """The step whose turn it is: the first that has not ended. None: each has."""
+        return next((step for step in self.drill.steps if step not in self.steps), None)
+
+    @property
     def fault_specs(self) -> tuple[FaultSpec, ...]:
         """The faults in the order in which they strike."""
         return tuple(self.drill.sequence[each] for each in self.plan.order)

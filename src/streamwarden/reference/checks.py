@@ -83,7 +83,7 @@ def checks_page(checks: Sequence[Check] = CHECKS) -> str:
     table = ["| check | target | warning | critical |", "|---|---|---|---|"]
     for check in checks:
         warning, critical = (_limit(check, name) for name in ("warning", "critical"))
-        table.append(f"| [{check.title}](#{_anchor(check)}) | {check.target} | {warning} | {critical} |")
+        table.append(f"| [{check.title}](#{anchor(check)}) | {check.target} | {warning} | {critical} |")
     return "\n".join([_INTRODUCTION, "## All checks", "", *table, "", *(_section(check) for check in checks)])
 
 
@@ -141,5 +141,6 @@ def _rows(thresholds: Iterable[Threshold]) -> list[str]:
     return [f"| `{each.name}` | {written(each.default, each.unit)} | {each.meaning} |" for each in thresholds]
 
 
-def _anchor(check: Check) -> str:
+def anchor(check: Check) -> str:
+    """Where the check is on the page."""
     return check.title.lower().replace(" ", "-")

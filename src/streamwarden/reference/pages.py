@@ -9,6 +9,7 @@ from typing import Final
 
 from streamwarden.config.loading import THRESHOLDS
 from streamwarden.reference import (
+    alert_rules,
     causes,
     checks,
     command_line,
@@ -17,6 +18,7 @@ from streamwarden.reference import (
     faults,
     jobs,
     lint,
+    metrics,
     notifications,
     store,
     stream_file,
@@ -55,8 +57,10 @@ PAGES: Final = (
     Page("docs/reference/connections.md", "reference/connections.py", lambda _: connections.page()),
     Page("docs/reference/drill.md", "the types in drills/", lambda _: drill_file.page()),
     Page("docs/reference/lint.md", "the rules", lambda _: lint.page()),
+    Page("docs/reference/metrics.md", "services/exporting/metrics.py", lambda _: metrics.page()),
     Page("docs/reference/notifications.md", "the types in config/notifications.py", lambda _: notifications.page()),
     Page("docs/reference/store.md", "the definitions of the tables", lambda _: store.page()),
     Page("docs/reference/stream.md", "the types in stream.py", lambda _: stream_file.page()),
+    Page("packaging/prometheus/rules.yaml", "the checks", lambda _: alert_rules.rules_file()),
     Page(str(THRESHOLDS), "the checks", lambda _: checks.thresholds_file()),
 )

@@ -1,16 +1,14 @@
-"""The report of a drill is one model: Markdown, the web page and the terminal show its sentence, moments and rows."""
+"""The report of a drill is one model: Markdown and the terminal show its sentence, moments and rows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
-from streamwarden.airflow.pages import drill_page
 
 from streamwarden.cli import drilling, output
 from streamwarden.drills.report import DrillReport, build_report, clock, distance, markdown
@@ -31,20 +29,6 @@ def test_the_markdown_has_the_sentence_every_moment_and_every_row(name: str) -> 
         assert f"| {row.name} | {f'`{row.value}`' if row.literal else row.value} |" in lines
     for moment in report.timeline:
         assert f"| {clock(moment.at)} | {distance(moment)} | {moment.text} |" in lines
-
-
-@EVERY
-def test_the_page_has_the_same_and_the_journal_only_as_a_link(name: str) -> None:
-    report = report_of(name)
-    page = drill_page(report)
-    assert f"<p class='sentence'>{escape(report.sentence)}</p>" in page
-    for row in (*report.rows, *report.explanations):
-        assert f"<th>{escape(row.name)}</th><td>{escape(row.value)}</td>" in page
-    assert page.count("<td class='time'>") == 2 * len(report.timeline)
-    assert page.count("<tr><td>") == len(report.entries)
-    assert f"href='../api/drills/{report.run_id}'" in page
-    assert "<pre>" not in page
-    assert "{" not in page.partition("</style>")[2].partition("<details>")[0]
 
 
 @EVERY

@@ -10,6 +10,7 @@ import pytest
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.report import DrillReport, build_report
+from streamwarden.verification.samples import Sample
 from support.stored_journals import facts_with, stored
 
 
@@ -92,7 +93,15 @@ def test_the_timeline_counts_from_the_fault() -> None:
     assert since["The fault"] == 0
     assert since["The stream was back"] == pytest.approx(31.9, abs=0.05)
     assert since["The drill began"] == pytest.approx(-75.0, abs=0.05)
-    assert 6 <= len(moments) <= 10
+    assert since["The stream had caught up"] == pytest.approx(51.5, abs=0.05)
+    assert 6 <= len(moments) <= 12
+
+
+def test_the_end_of_the_driver_is_a_moment_unless_the_fault_ended_it_before_it_struck() -> None:
+    """A driver that was stopped so that its topic could be cut has not been ended by the fault."""
+    assert "The end of the driver was detected." in [each.text for each in report_of().timeline]
+    run, entries = stored("retention_passed")
+    assert "The end of the driver was detected." not in [each.text for each in build_report(run, entries).timeline]
 
 
 def test_a_step_that_failed_is_in_the_timeline_and_without_a_fault_there_is_no_distance() -> None:
@@ -122,7 +131,27 @@ def test_every_fault_can_be_the_subject_of_the_sentence() -> None:
 
 def test_a_report_without_any_fact_beyond_the_drill_can_be_read() -> None:
     run, _ = stored("kill_driver")
-    begun: DrillRun = replace(run, facts={"drill": run.facts["drill"]}, status=DrillStatus.RUNNING, deviated=None)
+    facts = {"drill": run.facts["drill"]}
+    begun: DrillRun = replace(run, facts=facts, status=DrillStatus.RUNNING, deviated=None, ended_at=None)
     report = build_report(begun, [])
     assert [each.text for each in report.timeline] == ["The drill began."]
     assert report.explanations == ()
+
+
+def test_a_row_that_both_oracles_name_is_listed_once_with_both() -> None:
+    lost, twice = "(a): (1)", "(b): (2); written by batch 7, which read events-0 from 3 to 9"
+    facts = facts_with("kill_driver", lost=1, duplicated=1, samples={"lost": [lost], "duplicated": [twice]})
+    outcome = {**facts["reconciliation"], "duplicated": 0, "samples": {"lost": [lost]}}
+    twin = {"first": 0, "last": 9, "seconds": 1.0, "twins": 1, "key": [], "key_from": "rows", "left_out": []}
+    report = report_of(facts={**facts, "twin": {**twin, "alone": False, "outcome": outcome}}, deviated=True)
+    assert [(each.kind, each.sample, each.oracles) for each in report.deviations] == [
+        ("lost", Sample("(a): (1)"), ("the job's own oracle", "the twin")),
+        ("duplicated", Sample("(b): (2)", 7, "events-0 from 3 to 9"), ("the job's own oracle",)),
+    ]
+
+
+def test_each_prediction_has_its_error_and_the_bound_is_marked() -> None:
+    bound, sharp = report_of().predictions
+    assert (bound.bound, sharp.bound) == (True, False)
+    assert sharp.error == pytest.approx(-0.149, abs=0.001)
+    assert sharp.since == "the launch"

@@ -54,6 +54,14 @@ def test_a_run_that_goes_on_and_one_that_cannot_be_read_say_nothing() -> None:
     assert row.verdict == NEVER
 
 
+def test_of_a_drill_that_is_hidden_nothing_is_left() -> None:
+    (row, _) = resilience({"stop": STOP, "kill": KILL}, [ran(2, deviated=True), replace(ran(1), drill="old")])[::-1]
+    assert row.of({"stop"}) is None
+    old = row.of({"old"})
+    assert old is not None
+    assert (old.drills, old.verdict, [trial.run_id for trial in old.trials]) == ((), "PASSED", ["kill-1"])
+
+
 def test_the_error_of_a_formula_is_taken_over_all_runs() -> None:
     """Predicted 12, 9 and 20 seconds where 10 were measured: +20 %, -10 % and +100 %."""
     runs = [predicted(ran(number, restart_seconds=10.0), seconds) for number, seconds in enumerate((12.0, 9.0, 20.0))]

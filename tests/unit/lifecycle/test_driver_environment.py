@@ -38,7 +38,7 @@ KEPT_BACK = {
     "AIRFLOW_CONN_WAREHOUSE": "postgresql://ann:hush@db/flights",
     "AWS_SECRET_ACCESS_KEY": "hush",
     "STREAMWARDEN_NOTIFY_URLS": "mailto://ann:hush@example.com",
-    "STREAMWARDEN_SOME_TOKEN": "hush",
+    "STREAMWARDEN_METRICS_TOKEN": "hush",
     "PYSPARK_GATEWAY_SECRET": "hush",
     "GITHUB_TOKEN": "hush",
     "ANYTHING": "else",

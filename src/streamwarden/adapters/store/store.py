@@ -21,6 +21,7 @@ from streamwarden.adapters.store.leases import SqlLeaseRepository
 from streamwarden.adapters.store.measurements import SqlMeasurementRepository
 from streamwarden.adapters.store.migrate import migrate
 from streamwarden.adapters.store.mutes import SqlMuteRepository
+from streamwarden.adapters.store.publications import SqlPublicationRepository
 from streamwarden.adapters.store.queries import SqlQueryRepository
 from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
 from streamwarden.adapters.store.rollup import roll_up
@@ -77,6 +78,7 @@ class Store:
         self.evaluations = SqlEvaluationRepository(self._database)
         self.deliveries = SqlDeliveryRepository(self._database)
         self.drill_schedules = SqlDrillScheduleRepository(self._database)
+        self.publications = SqlPublicationRepository(self._database)
 
     def __repr__(self) -> str:
         return f"Store({self.where})"

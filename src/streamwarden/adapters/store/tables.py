@@ -392,3 +392,18 @@ drill_schedules: Final = sa.Table(
     _time("since", "when this schedule was first seen not paused", nullable=False),
     comment="The drills that Airflow runs on a schedule; a paused drill has no row",
 )
+
+publications: Final = sa.Table(
+    "publications",
+    metadata,
+    _name("stream", "a stream, or STREAM/QUERY", primary_key=True),
+    sa.Column(
+        "pending", sa.Boolean, primary_key=True, comment="whether its run published it is not known until the next"
+    ),
+    _name("query_id", nullable=False),
+    _count("batch_id", "newest batch that the event covers", nullable=False),
+    _time("batch_at", "as `at` of that batch", nullable=False),
+    _time("published_at", "when the event was made", nullable=False),
+    sa.Column("run", sa.Text, nullable=False, comment="DAG run that publishes it"),
+    comment="What was published last of each stream as an asset event, and what a run is publishing",
+)

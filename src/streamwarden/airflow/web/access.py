@@ -16,20 +16,28 @@ from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path, Query
 
+from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.runs import RUN_ID
+from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
-from streamwarden.lifecycle.queries import identity
+from streamwarden.health.causes import EVERYWHERE
+from streamwarden.health.incident import Incident
+from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
+RunIdQuery = Annotated[str | None, Query(pattern=f"^{RUN_ID.pattern}$")]
+DrillName = Annotated[str | None, Query(pattern=f"^{DRILL_NAME.pattern}$")]
 StreamName = Annotated[str, Path(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
 QueryName = Annotated[str | None, Query(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
 
 Method = Literal["GET", "POST", "PUT"]
+
+_DOES: Final = {"GET": "read", "POST": "trigger", "PUT": "change"}
 
 HEALTH: Final = "health"
 """Id of the DAG that judges the streams."""
@@ -53,15 +61,36 @@ def allowed_of(dag_ids: Collection[str], user: Any, method: Method = "GET") -> f
     return frozenset(each for each in dag_ids if may(each))
 
 
+def dag_of(incident: Incident) -> str:
+    """The DAG whose rights hold for an incident; of one that concerns all streams that which judges them."""
+    return HEALTH if incident.stream == EVERYWHERE else f"{PREFIX}{owner(incident.stream)}"
+
+
 def readable_stream(stream: StreamName, user: GetUserDep) -> str:
     """The stream of the URL, for a user who may read it. A user who may not learns nothing of whether it exists."""
-    if not allowed(f"stream_{stream}", user):
-        raise HTTPException(403, f"you may not read the DAG stream_{stream}; ask an administrator of this Airflow")
+    require(f"{PREFIX}{stream}", user, "GET")
     return stream
+
+
+def changeable_stream(stream: StreamName, user: GetUserDep) -> str:
+    """The stream of the URL, for a user who may change the runs of its DAG."""
+    require(f"{PREFIX}{stream}", user, "PUT")
+    return stream
+
+
+def require(dag_id: str, user: Any, method: Method) -> None:
+    """Raises HTTPException with 403 unless `user` may do this to the runs of the DAG."""
+    if not allowed(dag_id, user, method):
+        raise HTTPException(403, f"you may not {_DOES[method]} the runs of the DAG {dag_id}")
 
 
 def readable_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
     """The run, for a user who may read its drill's DAG; 404 in every other case, so that ids cannot be probed."""
+    return run_for(run_id, user, space)
+
+
+def run_for(run_id: str, user: Any, space: Workspace) -> DrillRun:
+    """The run, for a user who may read it. Raises HTTPException: see `readable_run`."""
     run = space.store.journals.get(run_id)
     if run is None or not allowed(f"drill_{run.drill}", user):
         raise HTTPException(404, "there is no such drill run, or you may not read it")
@@ -77,4 +106,5 @@ def declared(space: Workspace, stream: str, query: str | None) -> StreamSpec:
 
 
 StreamDep = Annotated[str, Depends(readable_stream)]
+ChangedStreamDep = Annotated[str, Depends(changeable_stream)]
 RunDep = Annotated[DrillRun, Depends(readable_run)]

@@ -15,16 +15,21 @@ from pydantic import BaseModel, TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.retention import KEEP
-from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import QueryName, RunDep, StreamDep, declared
+from streamwarden.airflow.web import seen, seen_drills
+from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.drills.listing import DrillVerdict, RunFilter
 from streamwarden.drills.report import document
+from streamwarden.health.handling import Handling
+from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import EventKind
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
+from streamwarden.services.monitoring.handling import handling
 from streamwarden.services.overview.charts import ChartData, chart_data
+from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
 
@@ -98,6 +103,34 @@ class Drill(DrillResult):
 
     stream: str
     reason: str
+
+
+class IncidentModel(Model):
+    """An incident, open or resolved."""
+
+    incident_id: str
+    stream: str
+    check: str
+    status: Status
+    peak: Status
+    """the worst status that it ever had"""
+    opened_at: float
+    updated_at: float
+    resolved_at: float | None
+    reason: str
+    advice: str
+    consequence_of: str | None
+    """id of the incident that caused it; None: it alarms"""
+    acknowledged_by: str | None
+    muted_until: float | None
+
+
+class ResilienceMatrix(Model):
+    """Which faults each stream survived in its drills."""
+
+    at: float
+    """when the rows were read"""
+    rows: tuple[ResilienceRow, ...]
 
 
 def selection(
@@ -188,15 +221,19 @@ def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONRespo
 def drills(
     user: GetUserDep,
     space: SpaceDep,
-    stream: Annotated[str | None, SHORT] = None,
-    drill: Annotated[str | None, SHORT] = None,
+    stream: QueryName = None,
+    drill: DrillName = None,
+    verdict: DrillVerdict | None = None,
+    offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> JSONResponse:
-    """The newest runs of drills that the user may read, newest first."""
+    """The runs of drills that the user may read, newest first."""
+    mine = {name for name, _ in seen_drills.drilled(space, user) if drill in (None, name)}
+    chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
     return answers(
         [
             Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason)
-            for run in seen.drill_runs(space, user, stream=stream, drill=drill, limit=limit)
+            for run in seen_drills.runs_of(space, chosen).runs
         ]
     )
 
@@ -205,6 +242,37 @@ def drills(
 def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
     """The journal of a run of a drill."""
     return JSONResponse(redacted(document(run, space.store.journals.entries(run.run_id))), headers=HEADERS)
+
+
+@router.get("/incidents", response_model=list[IncidentModel])
+def incidents(
+    user: GetUserDep,
+    space: SpaceDep,
+    stream: Annotated[str, SHORT] = "",
+    past: bool = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> JSONResponse:
+    """The open incidents that the user may read; with `past` the newest, resolved ones too."""
+    now = time.time()
+    handled = handling(space.store, now, since=0.0 if past else None)
+    found = seen.incidents(space, user, stream=stream, past=past, limit=limit)
+    return answers([_incident(each, handled, now) for each in found])
+
+
+def _incident(incident: Incident, handled: Handling, now: float) -> IncidentModel:
+    acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
+    return IncidentModel(
+        **{name: getattr(incident, name) for name in IncidentModel.model_fields if hasattr(incident, name)},
+        acknowledged_by=acknowledgement.who if acknowledgement else None,
+        muted_until=mute.over_at if mute else None,
+    )
+
+
+@router.get("/resilience", response_model=ResilienceMatrix)
+def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
+    """The resilience matrix: a row for each stream and fault, of the drills that the user may read."""
+    at, rows = seen_drills.resilience_for(user, stream)
+    return answer(ResilienceMatrix(at=at, rows=tuple(resilience_row(row) for row in rows)))
 
 
 @router.get("/openapi.json")

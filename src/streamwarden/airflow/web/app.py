@@ -8,7 +8,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 
-from streamwarden.airflow.web import api, pages
+from streamwarden.airflow.web import actions, api, metrics, pages
 from streamwarden.airflow.web.rendering import HEADERS, page
 from streamwarden.errors import StreamwardenError
 from streamwarden.redaction import redacted_text
@@ -27,6 +27,8 @@ def build_app() -> FastAPI:
     is `/api/v1/openapi.json`, for users who are logged in."""
     app = FastAPI(title="Streamwarden", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(api.router)
+    app.include_router(actions.router)
+    app.include_router(metrics.router)
     app.include_router(pages.router)
 
     @app.exception_handler(StreamwardenError)

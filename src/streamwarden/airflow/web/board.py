@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -29,14 +29,21 @@ from streamwarden.services.overview.rows import StreamRow, Trend, stream_rows
 from streamwarden.services.overview.status import statuses
 
 if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.health.verdict import Verdict
+    from streamwarden.lifecycle.queries import QueryRecord
     from streamwarden.services.workspace import Workspace
 
 FRESH: Final = 1.0
 """Seconds for which rows are shown without reading new ones."""
+REST: Final = 3.0
+"""Times as long as the last reading took are the rows of a large fleet shown: so reading takes a quarter of a core at
+most, however many people look."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
-TRENDS_AGAIN: Final = 60.0
-"""Seconds for which the trends are shown without reading new ones."""
+SLOW_AGAIN: Final = 60.0
+"""Seconds after which verdicts and trends are read again without an evaluation: `streamwarden check STREAM` judges one
+stream."""
 DAY: Final = 86400.0
 TREND_POINTS: Final = 24
 
@@ -45,15 +52,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The rows as they were at `at` (Unix seconds), and when the streams were last judged.
-
-    `failure`: why no newer rows could be read; empty if they could.
-    """
+    """The rows as they were at `at` (Unix seconds), when the streams were last judged, and how many seconds it took to
+    read this."""
 
     at: float
     rows: tuple[StreamRow, ...]
     last: LastRound
-    failure: str = ""
+    took: float = 0.0
 
 
 class Board:
@@ -77,7 +82,7 @@ class Board:
                 if self._newest is newest:  # nobody else has read meanwhile
                     self._newest = self._read()
                 newest = self._newest
-        elif self._clock() - newest.at > FRESH and self._reading.acquire(blocking=False):
+        elif self._clock() - newest.at > max(FRESH, REST * newest.took) and self._reading.acquire(blocking=False):
             threading.Thread(target=self._read_behind, daemon=True, name="streamwarden-board").start()
         assert newest is not None
         return newest
@@ -95,43 +100,56 @@ class Board:
 @cache
 def board() -> Board:
     """The board of this process."""
-    space, catalogs, trends = opened(), CatalogCache(), Trends()
-    return Board(lambda: read_board(space, catalogs, trends, time.time()))
+    space, catalogs, slow = opened(), CatalogCache(), Slow()
+    return Board(lambda: read_board(space, catalogs, slow, time.time()))
 
 
-class Trends:
-    """The state sizes of the last day, read once a minute: the checks write no more often."""
+class Slow:
+    """What only an evaluation of all streams changes: it is read again after each, and once a minute in any case."""
 
     def __init__(self) -> None:
         self._read_at = 0.0
-        self._found: Mapping[str, Trend] = {}
+        self._round: float | None = None
+        self.verdicts: Sequence[Verdict] = ()
+        self.trends: Mapping[str, Trend] = {}
 
-    def of(self, space: Workspace, names: Sequence[str], now: float) -> Mapping[str, Trend]:
-        """Stream or query -> its (time, bytes). Raises StoreError."""
-        if now - self._read_at > TRENDS_AGAIN:
-            self._found = space.store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
-            self._read_at = now
-        return self._found
+    def read(self, store: Store, names: Sequence[str], last: LastRound, now: float) -> None:
+        """Read the verdicts, and the state sizes of the last day. Raises StoreError.
+
+        Args:
+            names: streams and queries.
+        """
+        if last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN:
+            return
+        self.verdicts = store.verdicts.latest()
+        self.trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
+        self._round, self._read_at = last.at, now
 
 
-def read_board(space: Workspace, catalogs: CatalogCache, trends: Trends, now: float) -> Snapshot:
+def read_board(space: Workspace, catalogs: CatalogCache, slow: Slow, now: float) -> Snapshot:
     """The rows of every stream at `now`. Raises StreamwardenError."""
-    catalog = catalogs.of(space)
-    facts = read_facts(space.store, catalog, sorted({*catalog.streams, *catalog.broken}), now)
-    found = statuses(space, facts)
+    began = time.monotonic()
+    catalog, last = catalogs.of(space), last_round(space.store.evaluations.all(), now)
+    names = sorted({*catalog.streams, *catalog.broken})
+    slow.read(space.store, [*names, *(each.identity for each in _queries(space, names))], last, now)
+    facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(
-        found,
+        statuses(space, facts),
         facts,
         thresholds=catalogs.thresholds(space),
         drills=space.store.journals.newest(),
-        paused=paused_streams(),
-        trends=trends.of(space, [each.stream for each in found], now),
+        paused=paused_dags(PREFIX),
+        trends=slow.trends,
     )
-    return Snapshot(now, rows, last_round(space.store.evaluations.all(), now))
+    return Snapshot(now, rows, last, time.monotonic() - began)
 
 
-def paused_streams() -> Mapping[str, bool]:
-    """Id of each stream's DAG -> whether it is paused, from Airflow's database."""
-    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.startswith(PREFIX, autoescape=True))
+def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
+    return (each for found in space.store.queries.of_many(names).values() for each in found)
+
+
+def paused_dags(prefix: str) -> Mapping[str, bool]:
+    """Id of each DAG that begins with `prefix` -> whether it is paused, from Airflow's database."""
+    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.startswith(prefix, autoescape=True))
     with create_session() as session:
         return {dag_id: bool(paused) for dag_id, paused in session.execute(query)}

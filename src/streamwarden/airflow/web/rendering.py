@@ -14,7 +14,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.report import clock, distance, verdict_word
 from streamwarden.lifecycle.restart import describe
 from streamwarden.redaction import redacted_text
 from streamwarden.services.overview.anatomy import replay_words
@@ -76,6 +76,8 @@ def environment() -> Environment:
         "safe_text": redacted_text,
         "spark": sparkline,
         "verdict": verdict_word,
+        "clock": clock,
+        "distance": distance,
         "exit_words": describe,
         "replay": replay_words,
     }

@@ -1,15 +1,15 @@
-"""What one user sees of the fleet, the drills and the incidents: the pages and the API both ask here."""
+"""What one user sees of the fleet: the pages and the API both ask here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of
+from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
 from streamwarden.airflow.web.board import Snapshot, board
-from streamwarden.drills.journal import DrillRun
 from streamwarden.health.evaluations import LastRound
+from streamwarden.health.incident import Incident
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.selection import Selection, Totals, select, totals
@@ -40,12 +40,23 @@ def fleet(user: Any, chosen: Selection) -> SeenFleet:
     fitting = select(mine, chosen)
     return SeenFleet(
         at=snapshot.at,
-        last=snapshot.last if allowed(HEALTH, user) else HIDDEN,
+        last=_last_round(snapshot, user),
         totals=totals(mine),
         found=len(fitting),
         rows=fitting[chosen.offset : chosen.offset + chosen.limit],
         tags=sorted({tag for row in mine for tag in row.tags}),
     )
+
+
+def everything() -> Snapshot:
+    """All rows, for a caller who needs no user. Raises StreamwardenError."""
+    return board().snapshot()
+
+
+def snapshot_for(user: Any) -> Snapshot:
+    """The snapshot as `user` may read it. Raises StreamwardenError."""
+    snapshot = board().snapshot()
+    return replace(snapshot, rows=tuple(_readable(snapshot, user)), last=_last_round(snapshot, user))
 
 
 def rows_of(stream: str) -> tuple[float, list[StreamRow]]:
@@ -59,15 +70,27 @@ def readable_streams(user: Any) -> list[str]:
     return [row.stream for row in _readable(board().snapshot(), user) if not row.is_query]
 
 
+def tags(user: Any) -> list[str]:
+    """The tags of the streams that `user` may read."""
+    return sorted({tag for row in _readable(board().snapshot(), user) for tag in row.tags})
+
+
+def _last_round(snapshot: Snapshot, user: Any) -> LastRound:
+    return snapshot.last if allowed(HEALTH, user) else HIDDEN
+
+
 def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
     ids = allowed_of({row.dag_id for row in snapshot.rows}, user)
     return [row for row in snapshot.rows if row.dag_id in ids]
 
 
-def drill_runs(
-    space: Workspace, user: Any, *, stream: str | None = None, drill: str | None = None, limit: int
-) -> list[DrillRun]:
-    """The newest runs that `user` may read, newest first. Raises StoreError."""
-    runs = space.store.journals.recent(drill=drill, stream=stream, limit=limit)
-    ids = allowed_of({f"drill_{run.drill}" for run in runs}, user)
-    return [run for run in runs if f"drill_{run.drill}" in ids]
+def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: int) -> list[Incident]:
+    """The open incidents that `user` may read, or the newest `limit` with those that are resolved. Raises StoreError.
+
+    Args:
+        stream: only those of this stream and its queries; empty: all.
+    """
+    known = space.store.incidents.recent(None, limit) if past else space.store.incidents.open()
+    fitting = [each for each in known if stream in ("", owner(each.stream))]
+    ids = allowed_of({dag_of(each) for each in fitting}, user)
+    return [each for each in fitting if dag_of(each) in ids]

@@ -304,3 +304,10 @@ def describe_exit(view: DriverView) -> dict[str, Any]:
         "host": view.record.process.host if view.record.process else None,
         "process_started_at_ticks": view.record.process.started_at if view.record.process else None,
     }
+
+
+def ended_at(proof: Proof) -> float | None:
+    """When the struck driver ended, Unix seconds, as `describe_exit` recorded it; None: it did not, or the fault does
+    not say."""
+    found = proof.evidence.get("ended_at")
+    return float(found) if isinstance(found, int | float) else None

@@ -61,8 +61,7 @@ def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
 
 def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Finding | None:
     newest = runs[0] if runs else None
-    longest = spec.waits + 2 * spec.longest_step + GRACE
-    if newest is None or newest.ended_at is not None or now - newest.started_at <= longest:
+    if newest is None or newest.ended_at is not None or now - newest.started_at <= longest_run(spec):
         return None
     lasted = format_duration(now - newest.started_at)
     return _Finding(
@@ -70,6 +69,11 @@ def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Findi
         reason=f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended",
         advice=f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}",
     )
+
+
+def longest_run(spec: DrillSpec) -> float:
+    """Seconds after which a run that has not ended hangs, or was abandoned."""
+    return spec.waits + 2 * spec.longest_step + GRACE
 
 
 def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> float | None:

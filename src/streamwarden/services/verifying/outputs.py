@@ -11,6 +11,7 @@ from streamwarden.services.verifying.matching import Pair, match, match_rows
 from streamwarden.sinks.output import Output, Part, Row
 from streamwarden.verification.columns import ColumnReport
 from streamwarden.verification.reconciliation import SAMPLES, Reconciliation
+from streamwarden.verification.samples import Sample
 from streamwarden.verification.tolerance import Tolerance
 
 InputOf = Callable[[int], str | None]
@@ -113,7 +114,10 @@ def reconcile_outputs(
         wrong=found.wrong,
         records=records,
         repeated=actual.repeated,
-        samples={kind: tuple(map(show.with_origin, pairs[:SAMPLES])) for kind, pairs in found.examples.items()},
+        samples={
+            kind: tuple(str(show.with_origin(pair)) for pair in pairs[:SAMPLES])
+            for kind, pairs in found.examples.items()
+        },
         notes=notes,
         problems=(*problems, *(column.problem for column in columns if column.problem is not None)),
         columns=tuple(columns),
@@ -152,13 +156,11 @@ class _Samples:
         part, at = self._expected.locate(pair.expected)
         return f"{text}, expected {_text(part.row(at, self._values))}"
 
-    def with_origin(self, pair: Pair) -> str:
+    def with_origin(self, pair: Pair) -> Sample:
         """The row, the batch that wrote it, and that batch's input, as far as these are known."""
         batch = None if pair.actual is None else self._batch(*self._actual.locate(pair.actual))
-        if batch is None:
-            return self(pair)
-        read = None if self._input_of is None else self._input_of(batch)
-        return f"{self(pair)}; written by batch {batch}" + ("" if read is None else f", which read {read}")
+        read = None if batch is None or self._input_of is None else self._input_of(batch)
+        return Sample(self(pair), batch, read or "")
 
     def _shown(self, part: Part, at: int) -> str:
         key = part.row(at, self._keys)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from streamwarden.airflow.web.pages import assets, drills, fleet, stream
+from streamwarden.airflow.web.pages import assets, drill_run, drills, fleet, incidents, stream
 
 router = APIRouter(include_in_schema=False)
-for each in (assets, fleet, stream, drills):
+for each in (assets, fleet, stream, incidents, drills, drill_run):  # `/drills/matrix` is no run
     router.include_router(each.router)

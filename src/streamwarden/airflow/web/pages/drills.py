@@ -1,21 +1,130 @@
-"""The pages of drills."""
+"""The pages of all drills: what runs, what is overdue, the history, the resilience matrix, two runs side by side."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+import time
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
-from streamwarden.airflow.web.access import RunDep
-from streamwarden.airflow.web.pages._old_drill import drill_page
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from streamwarden.airflow.web import seen_drills
+from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, run_for
 from streamwarden.airflow.web.place import SpaceDep
-from streamwarden.airflow.web.rendering import HEADERS
-from streamwarden.drills.report import build_report
+from streamwarden.airflow.web.rendering import page
+from streamwarden.drills.comparison import Comparison, compare
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.listing import PAGE, DrillVerdict, RunFilter
+from streamwarden.drills.resilience import faults_of
+from streamwarden.errors import DrillError
 
 router = APIRouter()
 
+CHOICE: Final = 200
+"""Newest runs that can be picked for a comparison."""
+TREND: Final = 12
+"""Newest runs whose recoveries the matrix draws."""
 
-@router.get("/drills/{run_id}")
-def run(run: RunDep, space: SpaceDep) -> HTMLResponse:
-    """The report of a drill run."""
-    report = build_report(run, space.store.journals.entries(run.run_id))
-    return HTMLResponse(drill_page(report), headers=HEADERS)
+
+@router.get("/drills")
+def drills(
+    request: Request,
+    user: GetUserDep,
+    space: SpaceDep,
+    stream: QueryName = None,
+    drill: DrillName = None,
+    verdict: DrillVerdict | None = None,
+    offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
+    part: str = "",
+) -> Response:
+    """The page, or one part of it to refresh it."""
+    now = time.time()
+    if part == "running":
+        return page(request, "drills_running.html", now=now, running=seen_drills.running(space, user, now))
+    pairs = seen_drills.drilled(space, user)
+    mine = {name for name, _ in pairs if drill in (None, name)}
+    chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset)
+    history: dict[str, Any] = {
+        "now": now,
+        "chosen": chosen,
+        "drill": drill,
+        "seen": seen_drills.runs_of(space, chosen),
+        "turn": lambda pages: _query(stream, drill, verdict, max(0, offset + pages * PAGE)),
+        "ever": bool(pairs),
+    }
+    if part == "history":
+        return page(request, "drills_history.html", **history)
+    configured = seen_drills.configured(space, user, now)
+    return page(
+        request,
+        "drills.html",
+        running=seen_drills.running(space, user, now),
+        configured=configured,
+        overdue=[each for each in configured if each.due is not None],
+        streams=sorted({each for _, each in pairs} | {each.spec.stream for each in configured}),
+        names=sorted({each for each, _ in pairs} | {each.spec.name for each in configured}),
+        verdicts=list(DrillVerdict),
+        **history,
+    )
+
+
+def _query(stream: str | None, drill: str | None, verdict: DrillVerdict | None, offset: int) -> str:
+    values = {"stream": stream, "drill": drill, "verdict": verdict, "offset": offset}
+    return urlencode({key: value for key, value in values.items() if value})
+
+
+@router.get("/drills/matrix")
+def matrix(request: Request, user: GetUserDep) -> Response:
+    """A line for each stream, a column for each fault."""
+    at, rows = seen_drills.resilience_for(user)
+    return page(
+        request,
+        "drills_matrix.html",
+        now=at,
+        faults=faults_of(rows),
+        streams=list(dict.fromkeys(row.stream for row in rows)),
+        cells={(row.stream, row.fault): row for row in rows},
+        trend=_trend,
+    )
+
+
+def _trend(recoveries: tuple[float, ...]) -> list[tuple[float, float]]:
+    """The newest recoveries, oldest first, evenly apart."""
+    return [(float(number), seconds) for number, seconds in enumerate(reversed(recoveries[:TREND]))]
+
+
+@router.get("/drills/compare")
+def side_by_side(
+    request: Request, user: GetUserDep, space: SpaceDep, a: RunIdQuery = None, b: RunIdQuery = None
+) -> Response:
+    """Two runs side by side, or a choice of runs."""
+    first, second = (None if each is None else run_for(each, user, space) for each in (a, b))
+    mine = {name for name, _ in seen_drills.drilled(space, user)}
+    choice = list(seen_drills.runs_of(space, RunFilter(drills=mine, limit=CHOICE)).runs)
+    return page(
+        request,
+        "drills_compare.html",
+        first=first,
+        second=second,
+        choice=_with(choice, first, second),
+        **_compared(first, second),
+    )
+
+
+def _with(choice: list[DrillRun], *chosen: DrillRun | None) -> list[DrillRun]:
+    """The runs that can be picked, with those that were picked, also if they are older."""
+    known = {run.run_id for run in choice}
+    return choice + [run for run in chosen if run is not None and run.run_id not in known]
+
+
+def _compared(first: DrillRun | None, second: DrillRun | None) -> dict[str, Any]:
+    found: Comparison | None = None
+    problem = ""
+    try:
+        if first is not None and second is not None:
+            found = compare(first, second)
+    except DrillError as error:
+        problem = str(error)
+    return {"found": found, "problem": problem}

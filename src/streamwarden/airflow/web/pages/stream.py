@@ -73,6 +73,7 @@ def stream(
         may=allowed_of(VERBS, user, "POST"),
         drills=[each for each in _drills(space, stream) if allowed(f"{DRILLS}{each}", user, "POST")],
         audits=stream in _audited(space) and allowed(f"audit_{stream}", user, "POST"),
+        changes=allowed(row.dag_id, user, "PUT"),
         declaration=_declaration(space, stream),
         **_of_part(space, row, part),
     )

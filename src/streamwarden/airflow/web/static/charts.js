@@ -123,6 +123,8 @@
       ask(place.dataset.charts),
       ask(place.dataset.events),
     ]);
+    const only = place.dataset.only;
+    if (only) found.charts = found.charts.filter((chart) => chart.name === only);
     return [found, events];
   }
   async function ask(path) {
@@ -133,6 +135,9 @@
   }
   function address(path) {
     const url = new URL(path, location.href);
+    const { since, until } = place.dataset;
+    if (since) url.searchParams.set("since", since);
+    if (until && path === place.dataset.charts) url.searchParams.set("until", until);
     const seconds = Number(place.dataset.range);
     if (seconds) url.searchParams.set("since", String(Date.now() / 1000 - seconds));
     return url;

@@ -32,6 +32,19 @@ document.addEventListener("click", (event) => {
   outside.remove();
 });
 
+// Airflow's frame may not print either: there the page opens in a window of its own and is printed there.
+function printPage() {
+  if (parent === window) return window.print();
+  const outside = parent.document.createElement("a");
+  outside.href = `${location.href.split("#")[0]}#print`;
+  outside.target = "_blank";
+  parent.document.body.append(outside);
+  outside.click();
+  outside.remove();
+}
+document.addEventListener("click", (event) => { if (event.target.closest("button[data-print]")) printPage(); });
+addEventListener("load", () => { if (location.hash === "#print" && parent === window) window.print(); });
+
 // Parts that refresh themselves. A part that cannot be refreshed is marked as old, with the reason.
 let freshAt = Date.now();
 const note = document.getElementById("stale");
@@ -101,6 +114,7 @@ function attributes(old, fresh) {
 }
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const again = async () => {
+    if (part.querySelector("[data-final]")) return; // what it shows does not change any more
     if (!document.hidden) await refresh(part);
     setTimeout(again, 1000 * part.dataset.refresh);
   };
@@ -163,12 +177,13 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   const { title, text, dag, url } = button.dataset;
   const wantsReason = "reason" in button.dataset;
+  const needsReason = wantsReason && button.dataset.reason !== "optional";
   document.getElementById("confirm-title").textContent = title;
   document.getElementById("confirm-text").textContent = text;
   document.getElementById("confirm-reason").hidden = !wantsReason;
   const field = dialog.querySelector("input");
   field.value = "";
-  field.required = wantsReason;
+  field.required = needsReason;
   const yes = document.getElementById("confirm-yes");
   yes.textContent = button.textContent;
   yes.disabled = false;
@@ -177,7 +192,7 @@ document.addEventListener("click", (event) => {
   say("");
   yes.onclick = async (click) => {
     click.preventDefault();
-    if (wantsReason && !field.reportValidity()) return;
+    if (needsReason && !field.reportValidity()) return;
     yes.disabled = true;
     no.textContent = "Close"; // what was asked for goes on
     const conf = JSON.parse(button.dataset.conf || "{}");
@@ -192,4 +207,20 @@ document.addEventListener("click", (event) => {
     for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
   };
   dialog.showModal();
+});
+
+// A form that is sent as JSON; empty fields are left out.
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-post]");
+  if (!form) return;
+  event.preventDefault();
+  const said = form.querySelector(".said");
+  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+  try {
+    await call(`${prefix}${form.dataset.post}`, "POST", values);
+    said.textContent = "Done.";
+  } catch (error) {
+    said.textContent = `It failed: ${error.message}`;
+  }
+  for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
 });

@@ -1,0 +1,81 @@
+"""The page of one run of a drill: the verdict, the course, the evidence; and the states of a run without a verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from streamwarden.airflow.web.access import RunDep, allowed
+from streamwarden.airflow.web.course import course
+from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.rendering import page
+from streamwarden.drills.journal import DrillRun, JournalEntry
+from streamwarden.drills.listing import RunFilter
+from streamwarden.drills.report import build_report
+from streamwarden.drills.state import RunState
+from streamwarden.drills.timeline import Moment
+from streamwarden.errors import DrillError
+from streamwarden.health.causes import DRILL
+from streamwarden.services.monitoring.drill_incidents import longest_run
+from streamwarden.services.workspace import Workspace
+
+router = APIRouter()
+
+
+@router.get("/drills/{run_id}")
+def run(request: Request, run: RunDep, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
+    """The page, or the report alone to refresh it while the run goes on."""
+    entries, problems = _entries(space, run)
+    shown = {"run": run, "entries": entries, **_readable(run, entries, problems, time.time())}
+    if part == "report":
+        return page(request, "drill_report.html", **shown)
+    configured = run.drill in space.drills()
+    may_run = configured and allowed(f"{DRILL}{run.drill}", user, "POST")
+    return page(request, "drill.html", before=_before(space, run), configured=configured, may_run=may_run, **shown)
+
+
+def _entries(space: Workspace, run: DrillRun) -> tuple[Sequence[JournalEntry], list[str]]:
+    try:
+        return space.store.journals.entries(run.run_id), []
+    except DrillError as error:
+        return (), [str(error)]
+
+
+def _readable(run: DrillRun, entries: Sequence[JournalEntry], problems: list[str], now: float) -> dict[str, Any]:
+    """What the run's facts say at `now`. Another version may have written them so that this one cannot read them."""
+    lasted = (now if run.ended_at is None else run.ended_at) - run.started_at
+    try:
+        state, report = RunState.of(run), build_report(run, entries)
+    except DrillError as error:
+        return {
+            "state": None,
+            "report": None,
+            "course": None,
+            "late": False,
+            "problems": [*problems, str(error)],
+            "lasted": lasted,
+        }
+    return {
+        "state": state,
+        "report": report,
+        "course": course([*report.timeline, *_so_far(run, now)]),
+        "late": run.ended_at is None and lasted > longest_run(state.drill),
+        "problems": problems,
+        "lasted": lasted,
+    }
+
+
+def _so_far(run: DrillRun, now: float) -> list[Moment]:
+    """The end of the line while the run goes on."""
+    return [] if run.ended_at is not None else [Moment(now, "The drill is still running.", label="now")]
+
+
+def _before(space: Workspace, run: DrillRun) -> DrillRun | None:
+    """The run of the same drill before this one."""
+    runs, _ = space.store.journals.listed(RunFilter(drills=[run.drill], before=run.started_at, limit=1))
+    return next(iter(runs), None)

@@ -1,0 +1,1 @@
+"""What other systems get to know of the streams: metrics for Prometheus."""

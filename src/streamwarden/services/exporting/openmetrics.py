@@ -1,0 +1,134 @@
+"""The rows of streams as metric families of prometheus_client. A value that is not known is left out: it is never 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    StateSetMetricFamily,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from streamwarden.lifecycle.queries import SEPARATOR
+from streamwarden.services.exporting.metrics import (
+    CHECK_STATUS,
+    FAILURES,
+    LABELS,
+    METRICS,
+    ROUND_AGE,
+    ROWS_AGE,
+    STATE_SETS,
+    STREAM_INFO,
+    Metric,
+    Single,
+    StateSet,
+)
+from streamwarden.services.overview.rows import StreamRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scrape:
+    """What one scrape shows. Times are Unix seconds.
+
+    Args:
+        now: when it is answered.
+        rows: the streams that the scraper may see.
+        read_at: when the rows were read; None if they could not be read.
+        judged_at: when all streams were judged last; None: never, or the scraper may not know.
+    """
+
+    now: float
+    rows: Sequence[StreamRow] = ()
+    read_at: float | None = None
+    judged_at: float | None = None
+
+
+def exposition(scrape: Scrape, accept: str) -> tuple[bytes, str]:
+    """The text of a scrape and its content type: OpenMetrics if the Accept header asks for it, as Prometheus does."""
+    registry = CollectorRegistry()
+    registry.register(ScrapeCollector(scrape))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class ScrapeCollector(Collector):
+    """Makes the families of one scrape."""
+
+    def __init__(self, scrape: Scrape) -> None:
+        self._scrape = scrape
+
+    def describe(self) -> Iterator[Family]:
+        """The registry would otherwise collect everything once to learn the names."""
+        return iter(())
+
+    def collect(self) -> Iterator[Family]:
+        """Families without a sample are left out."""
+        found = (*self._of_streams(), *self._singles())
+        return (family for family in found if family.samples)
+
+    def _of_streams(self) -> Iterator[Family]:
+        rows, now = self._scrape.rows, self._scrape.now
+        yield _infos(rows)
+        yield from (_states(each, rows) for each in STATE_SETS)
+        yield from (_numbers(each, rows, now) for each in METRICS)
+        yield _check_statuses(rows)
+
+    def _singles(self) -> Iterator[Family]:
+        scrape = self._scrape
+        yield _single(ROUND_AGE, None if scrape.judged_at is None else scrape.now - scrape.judged_at)
+        yield _single(ROWS_AGE, None if scrape.read_at is None else scrape.now - scrape.read_at)
+        yield _single(FAILURES, float(scrape.read_at is None))
+
+
+def _labels(row: StreamRow) -> tuple[str, str]:
+    stream, _, query = row.stream.partition(SEPARATOR)
+    return stream, query
+
+
+def _numbers(metric: Metric, rows: Sequence[StreamRow], now: float) -> Family:
+    kind = CounterMetricFamily if metric.counter else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=LABELS, unit=metric.unit)
+    for row in rows:
+        value = metric.value(row, now) if metric.of_queries or not row.is_query else None
+        if value is not None and math.isfinite(value):
+            family.add_metric(_labels(row), value)
+    return family
+
+
+def _states(states: StateSet, rows: Sequence[StreamRow]) -> Family:
+    family = StateSetMetricFamily(states.name, states.help, labels=LABELS)
+    for row in rows:
+        word = states.word(row) if states.of_queries or not row.is_query else None
+        if word is not None:
+            family.add_metric(_labels(row), {each: each == word for each in states.words})
+    return family
+
+
+def _check_statuses(rows: Sequence[StreamRow]) -> Family:
+    family = GaugeMetricFamily(CHECK_STATUS.name, CHECK_STATUS.help, labels=(*LABELS, "check"))
+    for row in rows:
+        for each in row.metrics.values():
+            family.add_metric((*_labels(row), each.check), each.status.rank)
+    return family
+
+
+def _infos(rows: Sequence[StreamRow]) -> Family:
+    family = InfoMetricFamily(STREAM_INFO.name.removesuffix("_info"), STREAM_INFO.help, labels=LABELS)
+    for row in rows:
+        family.add_metric(_labels(row), {"dag_id": row.dag_id, "owner": row.owner})
+    return family
+
+
+def _single(declared: Single, value: float | None) -> Family:
+    family = GaugeMetricFamily(declared.name, declared.help, labels=(), unit=declared.unit)
+    if value is not None:
+        family.add_metric((), max(0.0, value))
+    return family

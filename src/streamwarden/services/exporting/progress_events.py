@@ -1,0 +1,65 @@
+"""Which asset events about the progress of streams are due now. The task that publishes them asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from streamwarden.lifecycle.publishing import Ending, ProgressEvent, Publication, event, is_due
+from streamwarden.lifecycle.queries import Part, stream_parts
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.stream import StreamSpec
+
+Endings = Callable[[Sequence[str]], Mapping[str, Ending]]
+"""How runs of the publishing task ended, by their ids."""
+
+
+def due_events(
+    store: Store, specs: Iterable[StreamSpec], *, run: str, endings: Endings, now: float
+) -> tuple[ProgressEvent, ...]:
+    """The events that are due, each written down as pending until a later call learns how `run` ended.
+
+    A stream whose last event may still be on its way, because another run has not ended, waits for the next call.
+    Raises StoreError.
+    """
+    waiting = _close(store, run, endings)
+    last = {each.stream: each for each in store.publications.all() if not each.pending}
+    due = []
+    for name, spec in _parts(store, specs, now):
+        new = store.publications.new_batches(name, last.get(name))
+        if name not in waiting and new is not None and is_due(spec.publish, last.get(name), new, now):
+            due.append(event(name, last.get(name), new, now, run))
+    store.publications.propose([each.publication for each in due])
+    return tuple(due)
+
+
+def _close(store: Store, run: str, endings: Endings) -> frozenset[str]:
+    """Settle or withdraw what is pending; returns the streams of which neither is possible yet.
+
+    What is pending of this very run was proposed by a try of it that did not succeed.
+    """
+    pending = [each for each in store.publications.all() if each.pending]
+    others = sorted({each.run for each in pending} - {run})
+    ended = dict(endings(others)) if others else {}
+    ended[run] = Ending.LOST
+    store.publications.settle(_with(pending, ended, Ending.PUBLISHED))
+    store.publications.withdraw(_with(pending, ended, Ending.LOST))
+    return frozenset(_with(pending, ended, Ending.OPEN))
+
+
+def _with(pending: Iterable[Publication], ended: Mapping[str, Ending], ending: Ending) -> list[str]:
+    return [each.stream for each in pending if ended[each.run] is ending]
+
+
+def _parts(store: Store, specs: Iterable[StreamSpec], now: float) -> list[tuple[str, StreamSpec]]:
+    """Every stream that publishes, or each of its queries if it has several."""
+    wanted = {spec.name: spec for spec in specs if spec.publish.wanted}
+    records = store.queries.of_many(tuple(wanted))
+    return [
+        (part.spec.name, spec)
+        for name, spec in wanted.items()
+        for part in stream_parts(spec, records[name], now)
+        if part.part is not Part.DRIVER
+    ]

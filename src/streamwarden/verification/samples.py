@@ -1,0 +1,34 @@
+"""A row of an output as the text that a journal keeps: the row, the batch that wrote it, and what that batch read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_ORIGIN: Final = re.compile(r"(?P<row>.*); written by batch (?P<batch>[0-9]+)(?:, which read (?P<read>.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Args:
+    batch: that wrote the row; None: it was not written, or the sink does not say.
+    read: the input of that batch; empty: it is not known.
+    """
+
+    row: str
+    batch: int | None = None
+    read: str = ""
+
+    def __str__(self) -> str:
+        if self.batch is None:
+            return self.row
+        return f"{self.row}; written by batch {self.batch}" + (f", which read {self.read}" if self.read else "")
+
+
+def parse_sample(text: str) -> Sample:
+    """The parts of a sample. The inverse of `str`."""
+    match = _ORIGIN.fullmatch(text)
+    if match is None:
+        return Sample(text)
+    return Sample(match["row"], int(match["batch"]), match["read"] or "")
