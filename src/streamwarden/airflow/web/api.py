@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
@@ -42,15 +42,16 @@ class Refusal(BaseModel):
 
 _REFUSALS: Final = {
     401: "no user is logged in",
-    403: "the user may not read it",
-    404: "there is no such stream, query or run",
+    403: "the user may not read or do it",
+    404: "there is no such stream, query, run or incident",
     422: "a parameter has a value that it cannot have",
     503: "the store does not answer",
 }
-router = APIRouter(
-    prefix="/api/v1",
-    responses={status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()},
-)
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()
+}
+"""What each operation may answer instead, for the OpenAPI document."""
+router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
