@@ -188,18 +188,18 @@ def test_the_tab_of_the_dag_leads_to_the_stream_with_its_charts(visit: Open, hea
     chart = page.locator("#chart-rates")
     expect(chart).to_have_attribute("aria-label", re.compile(r"\d"))
     chart.scroll_into_view_if_needed()
-    _hover(page, chart)
-    expect(page.get_by_text("UTC:").filter(visible=True).first).to_be_visible()
+    wait_for("a tooltip", lambda: _tooltip(page, chart), timeout=LONG)
     assert page.locator("[data-failed]").count() == 0
     assert (heard.errors, heard.strangers) == ([], [])
 
 
-def _hover(page: Page, chart: Locator) -> None:
-    """Over what was measured last, at the right of the chart."""
+def _tooltip(page: Page, chart: Locator) -> bool:
+    """Whether one is shown to a mouse that moves over what was measured last, at the right of the chart."""
     box = chart.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] - 40, box["y"] + box["height"] / 2)
-    page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] / 2)
+    for right in (25, 20):
+        page.mouse.move(box["x"] + box["width"] - right, box["y"] + box["height"] / 2)
+    return page.get_by_text("UTC:").filter(visible=True).count() > 0
 
 
 def test_the_details_of_a_stream_are_read_when_a_person_opens_them(visit: Open) -> None:
