@@ -181,27 +181,25 @@ def test_the_tab_of_the_dag_leads_to_the_stream_with_its_charts(visit: Open, hea
     expect(stream.locator("#charts[data-drawn=true]")).to_be_visible()
     page = visit(STREAM)
     charts = page.locator("#charts[data-drawn=true]")
-    expect(charts).to_be_visible()
-    expect(charts.locator("canvas").first).to_be_visible()
-    chart = page.locator("#chart-rates")
-    chart.scroll_into_view_if_needed()
-    expect(chart).to_have_attribute("aria-label", re.compile(r"\d"))
-    _hover(page, chart)
-    expect(page.locator(".bk-Tooltip").filter(visible=True).first).to_contain_text("UTC")
-    for name in ("15m", "24h"):
+    for name in ("24h", "15m"):
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "true")
-        expect(charts).to_be_visible()
+        expect(charts.locator("canvas").first).to_be_visible()
+    chart = page.locator("#chart-rates")
+    expect(chart).to_have_attribute("aria-label", re.compile(r"\d"))
+    chart.scroll_into_view_if_needed()
+    wait_for("a tooltip", lambda: _tooltip(page, chart), timeout=LONG)
     assert page.locator("[data-failed]").count() == 0
     assert (heard.errors, heard.strangers) == ([], [])
 
 
-def _hover(page: Page, chart: Locator) -> None:
-    """Over the newest point, at the right of the chart."""
+def _tooltip(page: Page, chart: Locator) -> bool:
+    """Whether one is shown to a mouse that moves over what was measured last, at the right of the chart."""
     box = chart.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] - 40, box["y"] + box["height"] / 2)
-    page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] / 2)
+    for right in (25, 20):
+        page.mouse.move(box["x"] + box["width"] - right, box["y"] + box["height"] / 2)
+    return page.get_by_text("UTC:").filter(visible=True).count() > 0
 
 
 def test_the_details_of_a_stream_are_read_when_a_person_opens_them(visit: Open) -> None:
@@ -226,9 +224,8 @@ def test_the_open_fleet_shows_within_seconds_that_a_driver_was_killed_and_what_b
     assert before.process is not None
     os.killpg(before.process.pid, signal.SIGKILL)
     killed = time.monotonic()
-    expect(row.locator(".state")).to_have_text("down", timeout=1000 * SEEN_WITHIN)
-    expect(row).to_contain_text("killed by signal 9", timeout=1000 * SEEN_WITHIN)
-    expect(row).to_contain_text(re.compile("restarts (now|in)"), timeout=1000 * SEEN_WITHIN)
+    said = re.compile("killed by signal 9.*(restarts now|restarts in|restarted)", re.DOTALL)
+    expect(row).to_contain_text(said, timeout=1000 * SEEN_WITHIN)
     shown = time.monotonic() - killed
     _has_no_barriers(page)
     expect(row.locator(".state")).to_have_text("running", timeout=PATIENCE)

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web.access import HEALTH, ChangedStreamDep, dag_of, require
-from streamwarden.airflow.web.api import REFUSED, answer
+from streamwarden.airflow.web.api import answer
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.errors import ConfigError
 from streamwarden.health.actions import ActionKind, IncidentAction
@@ -37,7 +37,7 @@ def from_here(request: Request) -> None:
         raise HTTPException(403, "this request comes from another site")
 
 
-router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)], responses=REFUSED)
+router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
 Id = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]
 Text = Annotated[str, Field(max_length=500)]

@@ -42,19 +42,16 @@ class Refusal(BaseModel):
 
 _REFUSALS: Final = {
     401: "no user is logged in",
-    403: "the user may not read or change it",
-    404: "there is no such stream, query or run",
+    403: "the user may not read or do it",
+    404: "there is no such stream, query, run or incident",
     422: "a parameter has a value that it cannot have",
     503: "the store does not answer",
 }
-REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()
 }
-"""For the OpenAPI document: how each operation refuses."""
-router = APIRouter(
-    prefix="/api/v1",
-    responses=REFUSED,
-)
+"""What each operation may answer instead, for the OpenAPI document."""
+router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]

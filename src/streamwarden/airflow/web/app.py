@@ -26,8 +26,8 @@ def build_app() -> FastAPI:
     """The app, without the documentation pages that FastAPI would serve without authentication: the OpenAPI document
     is `/api/v1/openapi.json`, for users who are logged in."""
     app = FastAPI(title="Streamwarden", version="1", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(api.router)
-    app.include_router(actions.router)
+    app.include_router(api.router, responses=api.REFUSALS)
+    app.include_router(actions.router, responses=api.REFUSALS)
     app.include_router(metrics.router)
     app.include_router(pages.router)
 

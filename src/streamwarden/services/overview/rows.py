@@ -17,6 +17,7 @@ from streamwarden.health.current import current_health
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.follow_up import FollowUp, Next, follow_up
 from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
+from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.stop import Desired
 from streamwarden.services.overview.order import rank
 from streamwarden.services.overview.status import State, StreamStatus
@@ -134,6 +135,10 @@ class StreamRow(Model):
     open_incidents: int
     restarts: int
     """launches after a crash in the last 24 hours"""
+    last_crash: str = ""
+    """how the driver ended whose crash a restart cured last, in those 24 hours"""
+    restarted_at: float | None = None
+    """when its driver was launched again"""
     in_trouble: bool
     trouble: int
     """place in the order of trouble; 0 is the worst"""
@@ -226,6 +231,8 @@ def _row(
         last_drill=None if run is None else drill_result(run),
         open_incidents=status.incidents,
         restarts=status.restarts,
+        last_crash=describe(status.cured.exit) if status.cured else "",
+        restarted_at=status.cured.restarted_at if status.cured else None,
         in_trouble=status.in_trouble,
         trouble=rank(status),
         state_trend=trends.get(name, ()),
