@@ -30,6 +30,7 @@ from support.airflow_project import Producer, add_stream, make_project
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 FLEET, STREAM = "/streamwarden/", "/streamwarden/streams/counted"
+DRILLS, INCIDENTS = "/streamwarden/drills", "/streamwarden/incidents"
 NOWHERE = "/streamwarden/streams/nothing"
 THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
 """Theme of Airflow -> background of a page."""
@@ -282,7 +283,7 @@ def test_the_pages_follow_the_theme_of_airflow(visit: Open) -> None:
     expect(body).to_have_css("background-color", THEMES["dark"])
 
 
-@pytest.mark.parametrize("path", [FLEET, STREAM, NOWHERE])
+@pytest.mark.parametrize("path", [FLEET, STREAM, DRILLS, INCIDENTS, NOWHERE])
 def test_everybody_can_read_the_pages(visit: Open, path: str) -> None:
     """In both themes, at a desk and on a phone: no violation that axe-core rates serious or critical, and nothing
     that is wider than the screen."""
