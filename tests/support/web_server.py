@@ -29,6 +29,7 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "ann:viewer",
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{root / 'airflow.db'}",
         "STREAMWARDEN_PROJECT": str(project),
         "STREAMWARDEN_DATA": str(root / "data"),
     }.items():
@@ -42,7 +43,7 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
     from streamwarden.airflow.web import board, place, seen_drills
     from streamwarden.airflow.web.app import build_app
 
-    settings.configure_orm()
+    _connect_airflow()
     import_all_models()
     Base.metadata.create_all(settings.engine)
     init_auth_manager()
@@ -56,6 +57,15 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
         place.opened().close()
         _forget(place.opened, place.catalogs, board.board, seen_drills.matrix)
         patch.undo()
+        _connect_airflow()
+
+
+def _connect_airflow() -> None:
+    """Use the database that Airflow's settings name now."""
+    from airflow import settings
+
+    settings.configure_vars()
+    settings.configure_orm()
 
 
 def _forget(*kept: Callable[[], object]) -> None:
