@@ -20,7 +20,7 @@ help: ## show this list
 setup: ## make .venv from the lock and make sure of Java
 	@scripts/setup.sh
 
-setup-tests: ## the same, and the programs that the tests need (Chromium, Maven, PostgreSQL's server, promtool)
+setup-tests: ## the same, and the programs that the tests need (Chromium, Maven, PostgreSQL's server, promtool, nginx)
 	@scripts/setup.sh --tests
 
 demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=0: stop by itself; status 0 only if passed)

@@ -5,7 +5,8 @@
 # repairs what was left. Needs CPython 3.11. Where it is root on Debian or Ubuntu it installs the system packages that
 # are missing; elsewhere it stops and prints the one command to run.
 #
-# --tests: also makes sure of the programs that the tests need: Chromium, Maven, PostgreSQL's server and promtool.
+# --tests: also makes sure of the programs that the tests need: Chromium, Maven, PostgreSQL's server,
+# promtool and nginx.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -130,29 +131,29 @@ if ! is_done; then # not `is_done || …`: that would switch off `set -e` within
     say "the environment is ready after $((SECONDS - started)) s"
 fi
 
-# --- promtool --------------------------------------------------------------------------------------------------------
-# The program is taken out of Debian's package: to install the package would also start a Prometheus on this machine.
-promtool=$venv/bin/promtool
+# --- programs that come without their service ------------------------------------------------------------------------
+# They are taken out of Debian's packages: to install these would also start a Prometheus or an nginx on this machine.
+download() { (cd "$2" && apt-get download "$1") >/dev/null 2>&1 9<&-; }
 
-download_prometheus() { (cd "$1" && apt-get download prometheus) >/dev/null 2>&1 9<&-; }
-
-fetch_promtool() {
-    local folder missing="promtool is missing." command="Install Prometheus, so that promtool is in the PATH, and run the same target again."
+fetch() { # program, Debian's package, path in the package
+    local folder missing="$1 is missing." command="Install $2, so that $1 is in the PATH, and run the same target again."
+    if [ -x "$venv/bin/$1" ] || command -v "$1" >/dev/null; then return; fi
     command -v apt-get >/dev/null || die "$missing" "$command"
-    say "fetching promtool (a program that the tests need)"
+    say "fetching $1 (a program that the tests need)"
     folder=$(mktemp -d)
-    if ! download_prometheus "$folder" && ! { can_install && apt-get update >/dev/null 2>&1 9<&- && download_prometheus "$folder"; }; then
+    if ! download "$2" "$folder" && ! { can_install && apt-get update >/dev/null 2>&1 9<&- && download "$2" "$folder"; }; then
         rm -rf "$folder"
-        die "$missing apt-get cannot download the package prometheus." "$command"
+        die "$missing apt-get cannot download the package $2." "$command"
     fi
-    dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -xO ./usr/bin/promtool >"$promtool.part"
-    chmod +x "$promtool.part"
-    mv "$promtool.part" "$promtool"
+    dpkg-deb --fsys-tarfile "$folder"/*.deb | tar -xO "./$3" >"$venv/bin/$1.part"
+    chmod +x "$venv/bin/$1.part"
+    mv "$venv/bin/$1.part" "$venv/bin/$1"
     rm -rf "$folder"
 }
 
-if [ "${1:-}" = --tests ] && [ ! -x "$promtool" ] && ! command -v promtool >/dev/null; then
-    fetch_promtool
+if [ "${1:-}" = --tests ]; then
+    fetch promtool prometheus usr/bin/promtool
+    fetch nginx nginx usr/sbin/nginx
 fi
 
 # --- Java ------------------------------------------------------------------------------------------------------------
