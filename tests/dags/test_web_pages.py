@@ -6,9 +6,11 @@ nobody has said what its address looks like.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.lifecycle.restarter import Supervisor, supervised
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
@@ -111,7 +115,7 @@ def _fill(space: Workspace) -> None:
     )
 
 
-def _driver(space: Workspace, number: int, at: float, exit: ExitRecord) -> DriverRecord:
+def _driver(space: Workspace, number: int, at: float, exit: ExitRecord | None) -> DriverRecord:
     return DriverRecord(
         driver_id=f"counted-{number}",
         stream="counted",
@@ -326,6 +330,22 @@ def test_a_stream_is_muted_and_the_mute_is_ended(server: TestClient) -> None:
     assert server.post(end, json={"reason": "done"}, headers=bearer("VIEWER")).status_code == 403
     assert server.post(end, json={"reason": "done"}, headers=bearer("USER")).status_code == 200
     assert "we move it" not in server.get(f"{PAGES}/incidents?part=list", headers=bearer("VIEWER")).text
+
+
+@pytest.mark.parametrize(
+    ("url", "linked"), [("http://10.0.0.7:40404", True), ("javascript:alert('x')", False)], ids=["a UI", "no address"]
+)
+def test_a_living_driver_that_serves_sparks_ui_is_linked_to_it(tmp_path: Path, url: str, linked: bool) -> None:
+    def fill(space: Workspace) -> None:
+        _fill(space)
+        alive = replace(_driver(space, 3, time.time(), None), process=process_identity(os.getpid()))
+        space.store.drivers.launched(alive)
+        space.store.drivers.event(DriverEvent(driver_id="counted-3", at=1.0, kind=UI_SERVED, detail={"url": url}))
+
+    with served(tmp_path, fill) as client:
+        text = client.get(f"{PAGES}/streams/counted?part=happened", headers=bearer("VIEWER")).text
+    assert (f'<a href="{url}"' in text) is linked
+    assert ("Spark’s UI" in text) is linked
 
 
 def test_maintenance_is_planned_for_the_fleet_by_who_may_change_the_health_dag(server: TestClient) -> None:

@@ -16,9 +16,16 @@ from streamwarden.lifecycle.supervisor import GAVE_UP
 
 STOP_REQUESTED: Final = "stop_requested"
 REATTACHED: Final = "reattached"
-"""Kinds of driver events."""
+UI_SERVED: Final = "ui_served"
+"""Kinds of driver events; the last has the `url` of Spark's UI."""
 
 _UNRECORDED: Final = "the driver vanished without a recorded exit"
+
+
+def ui_address(events: Iterable[DriverEvent]) -> str | None:
+    """Where the driver serves Spark's UI, on the host that it runs on; None if it serves none."""
+    found = [each.detail.get("url", "") for each in events if each.kind == UI_SERVED]
+    return found[-1] if found and found[-1].startswith(("http://", "https://")) else None
 
 
 class EventKind(StrEnum):

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from streamwarden.errors import ProcessError
 from streamwarden.health.executors import ACTIVE, BYTES, CORES, FAILED_TASKS, LIMIT, LOST
 from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.spark.executor_metrics import SparkExecutor, addresses, executor_limit, read_executors
 
 EVERY: Final = 10.0
@@ -45,14 +46,17 @@ class ExecutorWatch:
         self._lost: set[str] = set()
 
     def opened(self, session: Any) -> None:
-        """A session was opened: watch its application, unless it runs in the driver's own process or has no UI."""
+        """A session was opened: record its UI's address, and watch its application, unless it runs in the driver's own
+        process or has no UI."""
         if self._started:
             return
         try:
             context = session.sparkContext
+            url, application = context.uiWebUrl, context.applicationId
+            if url is not None:
+                self._sink.event(UI_SERVED, url=url)
             if context.master.startswith("local"):
                 return
-            url, application = context.uiWebUrl, context.applicationId
             limit = executor_limit(dict(context.getConf().getAll()))
         except Exception as error:  # whatever it is, the job must get its session
             _say(f"the executors are not watched: {type(error).__name__}: {error}")

@@ -16,6 +16,7 @@ import pytest
 from streamwarden.errors import ProcessError
 from streamwarden.health.executors import BYTES, LIMIT, LOST, latest_snapshot
 from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.spark.executor_metrics import (
     SparkExecutor,
     addresses,
@@ -189,7 +190,8 @@ def test_a_watch_keeps_measurements_and_tells_each_loss_once(monkeypatch: pytest
     assert look is not None
     assert (look.active, look.lost) == (1, 1)
     assert {limit for _, limit in look.memory.values()} == {984 * MIB}
-    assert [kind for kind, _ in kept.events] == [EXECUTOR_LOST], "read several times, told once"
+    assert kept.events[0] == (UI_SERVED, {"url": url})
+    assert [kind for kind, _ in kept.events[1:]] == [EXECUTOR_LOST], "read several times, told once"
     assert {each.value for each in kept.measurements if each.name == LOST} == {1.0}
 
 

@@ -17,6 +17,7 @@ from streamwarden.airflow.web.rendering import page
 from streamwarden.config.loading import STREAMS
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.consequences import grouped
+from streamwarden.lifecycle.events import ui_address
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.lint.linter import lint
 from streamwarden.redaction import redacted_text
@@ -89,11 +90,14 @@ def _of_part(space: Workspace, row: StreamRow, part: str) -> dict[str, Any]:
     stream = owner(row.stream)
     events = history(space.store, stream, time.time() - RANGES["7d"])
     incidents = space.store.incidents.recent(row.stream, PAST)
+    drivers = space.store.drivers.history(stream, time.time() - RANGES["7d"])[::-1][:PAST]
+    lives = drivers and drivers[0].exit is None
     return {
         "events": events[-EVENTS:][::-1],
         "incidents": grouped(incidents),
         "runs": space.store.journals.recent(stream=stream, limit=PAST),
-        "drivers": space.store.drivers.history(stream, time.time() - RANGES["7d"])[::-1][:PAST],
+        "drivers": drivers,
+        "ui": ui_address(space.store.drivers.events(drivers[0].driver_id)) if lives else None,
     }
 
 
