@@ -24,14 +24,15 @@ the mute, because it could not be sent before."""
 
 
 def notifiable(repository: IncidentRepository, now: float, handling: Handling = UNHANDLED) -> tuple[IncidentGroup, ...]:
-    """The root incidents that a message may be about: the open ones, and those resolved within the last day.
+    """The incidents that a message may be about: the open roots, and what was resolved within the last day. The latter
+    may be a consequence: if it was sent before its cause was known, its end is due, too.
 
     Incidents of streams that should be stopped are left out while they are open. What is muted is left out, also among
     the consequences. Raises StoreError.
     """
     # The resolved ones are read first, so that an incident that is resolved meanwhile is not missed.
     found = repository.ended(resolved_since(handling.mutes, now))
-    ended = {each.incident_id: each for each in found if each.is_root and _is_news(each, handling.mutes, now)}
+    ended = {each.incident_id: each for each in found if _is_news(each, handling.mutes, now)}
     current = [each for each in grouped(repository.alarming()) if each.root.is_root]
     groups = (
         *(IncidentGroup(each) for each in ended.values()),

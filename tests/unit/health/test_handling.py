@@ -240,6 +240,22 @@ class Recorded:
         self.incidents = [each for each in self.incidents if each.incident_id != incident.incident_id] + [incident]
 
 
+class TestConsequenceThatWasSent:
+    """Slow batches were sent; then it turned out that the driver was dying, and both ended."""
+
+    SLOW = replace(DOWN, incident_id="i2", check="batch_duration", consequence_of="i1")
+
+    def test_nothing_is_sent_of_it_while_it_is_listed_under_its_cause(self) -> None:
+        (group,) = notifiable(Recorded([DOWN, sent(self.SLOW, 10, WARNING)]), HOUR)
+        assert group.root == DOWN
+
+    @pytest.mark.parametrize(("told", "expected"), [(True, 1), (False, 0)])
+    def test_its_end_is_sent_to_who_heard_of_it(self, told: bool, expected: int) -> None:
+        slow = sent(self.SLOW, 10, WARNING) if told else self.SLOW
+        groups = notifiable(Recorded([replace(slow, resolved_at=HOUR, status=OK)]), HOUR)
+        assert len(due(groups, HOUR, HOUR)) == expected
+
+
 class TestEndOfALongMute:
     """It was sent, muted for a week, and resolved on the first day: its end is news when the mute is over."""
 
