@@ -72,7 +72,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         stream.whole = audit(stream.spec)
         stream.publish(8)
         made.await_batches(stream.spec, 20)
-        stream.newest = audit(stream.spec, last=5)
+        stream.newest = audit(stream.spec, last=5, share=0.5)
         assert driver_runs(made, driver)
         yield stream
 

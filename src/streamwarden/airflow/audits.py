@@ -82,7 +82,7 @@ def run_audit(stream: str, project: str) -> None:
     space = workspace(project)
     spec = space.stream(stream)
     with published(spec.connections):
-        found = audit(spec, last=spec.audit.batches)
+        found = audit(spec, last=spec.audit.batches, share=spec.audit.share)
     print(f"{found.sentence}; evidence: {record(found, space.data, space.store, time.time())}")
     if found.outcome is Outcome.UNBALANCED:
         raise AirflowFailException(found.sentence)

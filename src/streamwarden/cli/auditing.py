@@ -34,6 +34,15 @@ def audit(
     batches: Annotated[
         int | None, typer.Option(min=1, help="Audit at most this many batches.", show_default="all that are kept")
     ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=1,
+            help="The part of the time in which the reading runs; 1 is the fastest, and slows the stream.",
+            show_default="audit.share of the stream's file",
+        ),
+    ] = None,
     settle: Annotated[
         str | None,
         typer.Option(metavar="REASON", help="Resolve the open incident of earlier audits instead of auditing."),
@@ -42,10 +51,10 @@ def audit(
 ) -> int:
     """Balance the books of a stream while it runs: input = output + state + dropped as late, to the row.
 
-    Reads the input, the output and the state of the committed batches in a process with low priority. It changes
-    nothing of the stream. Books that do not balance are an incident of the stream: an audit that covers the same
-    batches and balances resolves it, or `--settle`. Exit code 1 if the books do not balance, 4 if they cannot be
-    balanced.
+    Reads the input, the output and the state of the committed batches in a process of the lowest priority, which is
+    paused most of the time, so that the stream is not slowed (`--share`). It changes nothing of the stream. Books that
+    do not balance are an incident of the stream: an audit that covers the same batches and balances resolves it, or
+    `--settle`. Exit code 1 if the books do not balance, 4 if they cannot be balanced.
     """
     from streamwarden.services.auditing.auditing import audit as run
     from streamwarden.services.auditing.records import record
@@ -61,7 +70,8 @@ def audit(
             else f"{text(stream)} has no open incident of an audit"
         )
         return Exit.OK
-    found = run(space.query(stream), last=batches)
+    spec = space.query(stream)
+    found = run(spec, last=batches, share=share or spec.audit.share)
     evidence = record(found, space.data, space.store, time.time())
     if json:
         as_json({**found.to_dict(), "evidence": str(evidence)})

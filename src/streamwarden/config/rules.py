@@ -142,6 +142,7 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
         (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
         (("audit", "batches"), spec.audit.batches, (spec.audit.batches or 1) >= 1, "at least 1, or null"),
+        (("audit", "share"), spec.audit.share, 0 < spec.audit.share <= 1, "above 0 and at most 1"),
         (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
         (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),
         (("restart", "budget"), restart.budget.per, restart.budget.per > 0, "a positive span, such as 5 per hour"),

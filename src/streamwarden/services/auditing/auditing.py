@@ -37,7 +37,7 @@ _NAMED: Final = 20
 """Groups that do not balance and that the result names; all are counted."""
 
 _ATTEMPTS: Final = 3
-"""Spark purges the oldest batches of a running stream. A later attempt begins with newer ones."""
+"""Spark purges the oldest batches of a running stream. A later attempt begins with newer ones, and is not paused."""
 
 _CONF: Final = {
     "spark.log.level": "ERROR",
@@ -45,11 +45,12 @@ _CONF: Final = {
 }
 
 
-def audit(spec: StreamSpec, *, last: int | None = None, timeout: float = TIMEOUT) -> Audit:
+def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, timeout: float = TIMEOUT) -> Audit:
     """Balance the books of the stream's committed batches. The stream may run meanwhile, or be stopped.
 
     Args:
         last: audit at most so many batches.
+        share: the part of the time in which the reading runs; see `AuditSpec`.
         timeout: seconds after which the reading is ended.
 
     Raises:
@@ -61,7 +62,7 @@ def audit(spec: StreamSpec, *, last: int | None = None, timeout: float = TIMEOUT
         return Audit(stream=spec.name, range=None, impossible=reason)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _attempt(spec, last, timeout)
+            return _attempt(spec, last, share if attempt == 1 else 1.0, timeout)
         except _Purged as purged:
             if attempt == _ATTEMPTS:
                 raise VerificationError(
@@ -93,11 +94,11 @@ class Request:
     marks: Mapping[int, int]
 
 
-def _attempt(spec: StreamSpec, last: int | None, timeout: float) -> Audit:
+def _attempt(spec: StreamSpec, last: int | None, share: float, timeout: float) -> Audit:
     made = requested(spec, last)
     if isinstance(made, Audit):
         return made
-    return judged(spec, made, _run(spec, made, timeout))
+    return judged(spec, made, _run(spec, made, share, timeout))
 
 
 def requested(spec: StreamSpec, last: int | None = None) -> Request | Audit:
@@ -144,14 +145,14 @@ def _still_kept(spec: StreamSpec, audited: Range) -> bool:
     return max(audited.after, 0) in offsets
 
 
-def _run(spec: StreamSpec, request: Request, timeout: float) -> dict[str, Any]:
+def _run(spec: StreamSpec, request: Request, share: float, timeout: float) -> dict[str, Any]:
     """The result of the program. Raises _Purged, VerificationError, ProcessError."""
     with tempfile.TemporaryDirectory(prefix="streamwarden-audit-") as scratch:
         folder = Path(scratch)
         (folder / "request.json").write_text(json.dumps(request.document), encoding="utf-8")
         try:
             status = run_program(
-                "audit", _reader(spec), folder, reads=spec, variable=VARIABLE, within=timeout, gently=True
+                "audit", _reader(spec), folder, reads=spec, variable=VARIABLE, within=timeout, share=share
             )
         except subprocess.TimeoutExpired as error:
             raise _failed(spec, f"the reading took longer than {timeout:.0f} s") from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -30,6 +32,9 @@ CHEAPLY: Final = QUICK[0]
 
 _LOWEST: Final = 19
 """The lowest priority of a process."""
+
+_SLICE: Final = 0.05
+"""Seconds for which a program runs before it is stopped for a while: a small part of a batch."""
 
 PROGRAMS = Path(__file__).parents[2] / "spark"
 
@@ -90,7 +95,7 @@ def run_program(
     reads: StreamSpec,
     variable: str,
     within: Seconds,
-    gently: bool = False,
+    share: float | None = None,
 ) -> int:
     """Run `spark/NAME.py FOLDER` like a driver of the stream, without a store, and return its status. Its output goes
     to `NAME.log` in the folder, and its secrets are removed when it has ended.
@@ -99,7 +104,7 @@ def run_program(
         spec: see `program_command`; folder: a private folder that exists.
         reads: the stream whose places the program reads, with the connections that it needs for them.
         variable: a variable of the environment that gets the name of the folder, so that the processes can be found.
-        gently: it takes the processor only when nothing else wants it.
+        share: above 0; it has the lowest priority, and runs only for this part of the time; None: like any process.
         within: seconds after which the program is killed, with its group; then subprocess.TimeoutExpired is raised.
 
     Raises:
@@ -115,7 +120,7 @@ def run_program(
         command = program_command(name, spec, folder, Path(environment["JAVA_HOME"]))
         with open(folder / f"{name}.log", "wb", opener=disk.private_file) as output:
             process = subprocess.Popen(
-                command,
+                [*ending_with_us(), *command],
                 env=environment,
                 cwd=data,
                 stdin=subprocess.DEVNULL,
@@ -124,15 +129,39 @@ def run_program(
                 start_new_session=True,
             )
             try:
-                if gently:
-                    _yield_processor(process.pid)
-                return process.wait(timeout=within)
+                return process.wait(timeout=within) if share is None else wait_gently(process, share, within)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)  # no one has waited for it, so the number is still its own
                 process.wait()
                 raise
     finally:
         files.tidy(folder)
+
+
+def ending_with_us() -> tuple[str, ...]:
+    """What is put before a command, so that the kernel kills it when this process dies, whatever kills it."""
+    setpriv = shutil.which("setpriv")
+    return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")
+
+
+def wait_gently(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:
+    """Wait for a process that leads a session, as `Popen.wait` does; meanwhile it has the lowest priority, and it and
+    its group are stopped for 1 - `share` of the time.
+
+    A priority alone does not keep it from slowing others: the cores of a host share its memory and its caches.
+    """
+    _yield_processor(process.pid)
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            return process.wait(timeout=_SLICE)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise
+        if share < 1:
+            os.killpg(process.pid, signal.SIGSTOP)  # it has not been waited for, so the number is still its own
+            time.sleep(_SLICE / share - _SLICE)
+            os.killpg(process.pid, signal.SIGCONT)
 
 
 def _yield_processor(pid: int) -> None:
