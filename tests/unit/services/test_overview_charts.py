@@ -9,10 +9,11 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.hours import HOUR
+from streamwarden.health.checks import CHECKS
 from streamwarden.health.series import BACKLOG_SECONDS
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.window import Measurement
-from streamwarden.services.overview.charts import CHARTS, POINTS, ChartData, chart_data
+from streamwarden.services.overview.charts import CHARTS, POINTS, ChartData, chart_data, chart_for
 from streamwarden.stream import HealthSpec, StreamSpec
 from support.reports import START, report
 
@@ -83,3 +84,16 @@ def test_an_old_range_shows_the_means_of_hours_and_says_so(store: Store) -> None
     assert line.at == (START + HOUR / 2,)
     assert line.values[0] == pytest.approx(report(0).duration_ms / 1000)
     assert found["checkpoint_duration"].lines == ()
+
+
+@pytest.mark.parametrize(
+    ("check", "chart"),
+    [("state_size", "state_size"), ("state_growth", "state_size"), ("driver_down", "rates"), ("drill_kill", "rates")],
+)
+def test_each_problem_has_a_chart_that_shows_it(check: str, chart: str) -> None:
+    assert chart_for(check) == chart
+
+
+def test_the_charts_of_problems_exist() -> None:
+    names = {chart.name for chart in CHARTS}
+    assert {chart_for(check.name) for check in CHECKS} <= names

@@ -212,6 +212,22 @@ CHARTS: Final = (
 )
 
 
+_SHOWS: Final = {
+    **{chart.check: chart.name for chart in CHARTS if chart.check},
+    "batch_longer_than_trigger": "batch_time",
+    "topic_lag": "backlog",
+    "watermark_stalled": "watermark_lag",
+    "late_rows": "watermark_lag",
+    "state_growth": "state_size",
+    "replay_debt": "checkpoint_duration",
+}
+
+
+def chart_for(check: str) -> str:
+    """Name of the chart that shows a problem best; of one without numbers, the rows that the stream processed."""
+    return _SHOWS.get(check, "rates")
+
+
 def chart_data(
     store: Store, spec: StreamSpec, thresholds: Thresholds, since: float, until: float, *, kept_since: float
 ) -> tuple[ChartData, ...]:

@@ -24,7 +24,7 @@ from streamwarden.health.mutes import Mute
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.monitoring.handling import find, handling
 from streamwarden.services.monitoring.muting import current_mutes
-from streamwarden.services.overview.charts import CHARTS
+from streamwarden.services.overview.charts import chart_for
 
 router = APIRouter()
 
@@ -32,7 +32,6 @@ PAST: Final = 200
 """Newest incidents that are read."""
 AROUND: Final = 1800.0
 """Seconds before and after an incident was opened that its chart shows."""
-_CHARTED: Final = {chart.check: chart.name for chart in CHARTS if chart.check}
 
 
 @router.get("/incidents")
@@ -83,7 +82,7 @@ def incident(incident_id: Id, request: Request, user: GetUserDep, space: SpaceDe
         actions=space.store.incident_actions.of(found.incident_id),
         handling=handling(space.store, now, since=0.0),
         evidence=dict(verdict.evidence) if verdict is not None and found.resolved_at is None else {},
-        chart=_CHARTED.get(found.check, ""),
+        chart="" if found.stream == EVERYWHERE else chart_for(found.check),
         since=found.opened_at - AROUND,
         until=min(now, (found.resolved_at or found.opened_at) + AROUND),
         now=now,
