@@ -177,7 +177,7 @@ def _killed(signum: int, process: ProcessExit, stop: StopRequest | None, cut_bat
         )
         next_step = "nothing is lost: the interrupted batch runs again at the next start"
     else:
-        message = f"signal {signum} ended the driver"
+        message = "no stop was requested" if stop is None else "a requested stop was waiting for the end of the batch"
         next_step = (
             "check the system's journal for the out-of-memory killer, or find out what sent the signal"
             if signum == 9

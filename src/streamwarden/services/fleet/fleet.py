@@ -13,6 +13,7 @@ from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Liveness
+from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.stop import Desired, StopRequest
 from streamwarden.services.fleet.cluster_submissions import ClusterSubmissions
 from streamwarden.services.fleet.desired import set_desired
@@ -133,7 +134,7 @@ class Fleet:
             if time.monotonic() > deadline:
                 raise ProcessError(
                     f"driver {driver_id} did not get there within {timeout:.0f} s"
-                    + (f"; it ended: {seen.exit.message}" if seen.exit else ""),
+                    + (f"; it ended: {describe(seen.exit)}" if seen.exit else ""),
                     where=seen.record.folder,
                     next_step=f"read {self.log_path(driver_id)}",
                 )

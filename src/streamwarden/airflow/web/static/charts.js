@@ -9,7 +9,8 @@
     bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
     seconds: [[172800, 86400, "d"], [7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [0, 1e-3, "ms"]],
   };
-  const figures = new Map(); // chart -> {source of each line}
+  const REACH = 3; // a limit is drawn if it is at most so many times the highest value: otherwise the line would be flat
+  const figures = new Map(); // chart -> {the source of each line, the range of values}
   let sheet; // the document of all charts: models of several documents cannot share a range
   let range; // shared by all charts, so that they zoom and pan together
   let marks = [];
@@ -46,9 +47,15 @@
     return formatter;
   }
 
-  function figure(chart) {
+  function top(chart) {
+    const highest = Math.max(0, ...chart.lines.flatMap((_, index) => columns(chart, index).y.filter(Number.isFinite)));
+    const near = [chart.warning, chart.critical].filter((limit) => limit !== null && limit <= REACH * highest);
+    return 1.1 * Math.max(highest, ...near) || 1;
+  }
+
+  function figure(chart, values) {
     const plot = Bokeh.Plotting.figure({
-      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: new Bokeh.DataRange1d({ start: 0 }),
+      height: 190, sizing_mode: "stretch_width", x_axis_type: "datetime", x_range: range, y_range: values,
       tools: "xpan,xbox_zoom,reset", toolbar_location: null, background_fill_color: colour("back"),
       border_fill_color: colour("back"), outline_line_color: colour("line"),
     });
@@ -82,6 +89,12 @@
     box.id = `chart-${chart.name}`;
     const caption = document.createElement("figcaption");
     caption.textContent = `${chart.title}${chart.hourly ? ", means of hours" : ""}`;
+    if (chart.warning !== null && chart.critical !== null) {
+      const said = document.createElement("span");
+      said.className = "dim";
+      said.textContent = ` warning from ${shown(chart.warning, chart.unit)}, critical above ${shown(chart.critical, chart.unit)}`;
+      caption.append(said);
+    }
     box.append(caption);
     place.append(box);
     if (!chart.lines.some((line) => line.at.length)) {
@@ -91,7 +104,8 @@
       box.append(empty);
       return null;
     }
-    const plot = figure(chart);
+    const values = new Bokeh.Range1d({ start: 0, end: top(chart) });
+    const plot = figure(chart, values);
     const sources = chart.lines.map((_, index) => new Bokeh.ColumnDataSource({ data: columns(chart, index) }));
     chart.lines.forEach((line, index) => {
       const [source, ink] = [sources[index], COLOURS[theme()][index]];
@@ -104,7 +118,7 @@
       Object.assign(plot.legend, { background_fill_alpha: 0.7, background_fill_color: colour("back"), label_text_color: colour("text"), location: "top_left", orientation: "horizontal", label_text_font_size: "11px", padding: 2, border_line_color: null });
     }
     mark(plot);
-    figures.set(chart.name, sources);
+    figures.set(chart.name, { sources, values });
     sheet.add_root(plot);
     return box;
   }
@@ -149,7 +163,11 @@
       figures.has(chart.name) === chart.lines.some((line) => line.at.length));
     marks = events;
     if (same && figures.size) {
-      for (const chart of found.charts) figures.get(chart.name)?.forEach((source, index) => { source.data = columns(chart, index); });
+      for (const chart of found.charts.filter(({ name }) => figures.has(name))) {
+        const { sources, values } = figures.get(chart.name);
+        sources.forEach((source, index) => { source.data = columns(chart, index); });
+        values.end = top(chart);
+      }
       [range.start, range.end] = [1000 * found.since, 1000 * found.until];
     } else {
       sheet?.clear();
