@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeVar
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
@@ -30,7 +30,7 @@ from streamwarden.services.analysis.history import history
 from streamwarden.services.monitoring.handling import handling
 from streamwarden.services.overview.charts import ChartData, chart_data
 from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
-from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, drill_result
+from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, Text, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
 
 
@@ -63,7 +63,7 @@ class StreamList(Model):
 
     at: float
     """when the rows were read"""
-    last_evaluation: str
+    last_evaluation: Text
     """when the streams were judged last, and by what; empty if the user may not read the DAG `health`"""
     totals: Totals
     found: int
@@ -167,16 +167,21 @@ def answer(content: T) -> JSONResponse:
     return JSONResponse(redacted(content.model_dump(mode="json")), headers=HEADERS)
 
 
+def clean(content: T) -> Response:
+    """The model as JSON: its texts were redacted when it was made (`Text`)."""
+    return Response(content.model_dump_json(), media_type="application/json", headers=HEADERS)
+
+
 def answers(found: Sequence[T]) -> JSONResponse:
     """Several models as a JSON list."""
     return JSONResponse(redacted([each.model_dump(mode="json") for each in found]), headers=HEADERS)
 
 
 @router.get("/streams", response_model=StreamList)
-def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) -> JSONResponse:
+def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) -> Response:
     """Every stream and query that the user may read."""
     found = seen.fleet(user, chosen)
-    return answer(
+    return clean(
         StreamList(
             at=found.at,
             last_evaluation=found.last.text,
@@ -188,18 +193,18 @@ def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) 
 
 
 @router.get("/streams/{stream}", response_model=StreamDetail)
-def stream(stream: StreamDep) -> JSONResponse:
+def stream(stream: StreamDep) -> Response:
     """One stream with its queries."""
     at, rows = seen.rows_of(stream)
     if not rows:
         raise HTTPException(404, f"there is no stream {stream}")
-    return answer(StreamDetail(at=at, rows=tuple(rows)))
+    return clean(StreamDetail(at=at, rows=tuple(rows)))
 
 
 @router.get("/streams/{stream}/charts", response_model=Charts)
 def charts(
     stream: StreamDep, space: SpaceDep, since: Since = None, until: Until = None, query: QueryName = None
-) -> JSONResponse:
+) -> Response:
     """The charts of a stream, or of one of its queries, over a range."""
     spec = declared(space, stream, query)
     now = time.time()
@@ -208,7 +213,7 @@ def charts(
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
     found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end, kept_since=now - KEEP)
-    return answer(Charts(since=begin, until=end, charts=found))
+    return clean(Charts(since=begin, until=end, charts=found))
 
 
 @router.get("/streams/{stream}/events", response_model=list[Event])

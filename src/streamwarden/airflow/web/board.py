@@ -25,7 +25,7 @@ from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.series import STATE_BYTES
 from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.overview.facts import read_facts
-from streamwarden.services.overview.rows import StreamRow, Trend, stream_rows
+from streamwarden.services.overview.rows import MadeMetrics, StreamRow, Trend, stream_rows
 from streamwarden.services.overview.status import statuses
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Slow:
         self._round: float | None = None
         self.verdicts: Sequence[Verdict] = ()
         self.trends: Mapping[str, Trend] = {}
+        self.metrics: MadeMetrics = {}
 
     def read(self, store: Store, names: Sequence[str], last: LastRound, now: float) -> None:
         """Read the verdicts, and the state sizes of the last day. Raises StoreError.
@@ -121,7 +122,7 @@ class Slow:
         """
         if last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN:
             return
-        self.verdicts = store.verdicts.latest()
+        self.verdicts, self.metrics = store.verdicts.latest(), {}
         self.trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
         self._round, self._read_at = last.at, now
 
@@ -140,6 +141,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
         drills=space.store.journals.newest(),
         paused=paused_dags(PREFIX),
         trends=slow.trends,
+        made=slow.metrics,
     )
     return Snapshot(now, rows, last, time.monotonic() - began)
 

@@ -6,9 +6,9 @@ The models are the API's: a field that is renamed or removed needs a new version
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from streamwarden.drills.report import verdict_word
 from streamwarden.health.check import ValueUnit
@@ -19,12 +19,14 @@ from streamwarden.lifecycle.follow_up import FollowUp, Next, follow_up
 from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
 from streamwarden.lifecycle.restart import describe
 from streamwarden.lifecycle.stop import Desired
+from streamwarden.redaction import redacted_text
 from streamwarden.services.overview.order import rank
 from streamwarden.services.overview.status import State, StreamStatus
 from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from streamwarden.drills.journal import DrillRun
+    from streamwarden.health.check import Check
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.health.verdict import Verdict
     from streamwarden.services.overview.facts import FleetFacts
@@ -33,7 +35,11 @@ if TYPE_CHECKING:
 DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
 """The checks with the five documented thresholds."""
 
+Text = Annotated[str, AfterValidator(redacted_text)]
+"""What a person or a foreign system wrote: it is redacted when the model is made, once for all who ask."""
+
 _CHECKS: Final = {check.name: check for check in CHECKS}
+_UNITS: Final = frozenset(ValueUnit)
 Trend = tuple[tuple[float, float], ...]
 
 _GROWING: Final = "growth_span_s"
@@ -59,16 +65,21 @@ class Metric(Model):
     """`value` for a person"""
     limits: str
     """the two thresholds in force"""
-    reason: str
-    advice: str
+    reason: Text
+    advice: Text
     at: float
     """when the check judged the stream"""
+
+
+MadeMetrics = dict[int, tuple["Verdict", Mapping[str, float], Metric]]
+"""Identity of a verdict -> the verdict, the thresholds, and the metric that was made of them. Verdicts are read again
+once a minute, rows once a second."""
 
 
 class Forecast(Model):
     """How long the state lasts."""
 
-    sentence: str
+    sentence: Text
     seconds: float | None
     """until `state_size.critical` at the present growth; None: it does not grow clearly, or that is not known"""
 
@@ -88,8 +99,8 @@ class AfterExit(Model):
     """What becomes of a stream that is down."""
 
     next: Next
-    reason: str
-    next_step: str
+    reason: Text
+    next_step: Text
     at: float | None
     """when its driver is launched again"""
     attempt: int
@@ -100,18 +111,18 @@ class StreamRow(Model):
 
     stream: str
     dag_id: str
-    owner: str
-    tags: tuple[str, ...]
-    description: str
+    owner: Text
+    tags: tuple[Text, ...]
+    description: Text
     state: State
     since: float | None
     """when its query, or else its driver, started"""
-    sentence: str
+    sentence: Text
     """the state in words: who stopped it, why it ended"""
     after_exit: AfterExit | None
     """None unless it is down"""
     health: Status
-    health_reason: str
+    health_reason: Text
     health_checks: tuple[str, ...]
     """the checks with that status, at most three"""
     judged_at: float | None
@@ -135,7 +146,7 @@ class StreamRow(Model):
     open_incidents: int
     restarts: int
     """launches after a crash in the last 24 hours"""
-    last_crash: str = ""
+    last_crash: Text = ""
     """how the driver ended whose crash a restart cured last, in those 24 hours"""
     restarted_at: float | None = None
     """when its driver was launched again"""
@@ -164,6 +175,7 @@ def stream_rows(
     drills: Mapping[str, DrillRun],
     paused: Mapping[str, bool],
     trends: Mapping[str, Trend],
+    made: MadeMetrics | None = None,
 ) -> tuple[StreamRow, ...]:
     """One row for each status, in the same order.
 
@@ -171,9 +183,12 @@ def stream_rows(
         drills: stream -> its newest drill.
         paused: id of a DAG -> whether it is paused, as far as that is known.
         trends: stream or query -> its state size over time, see `StreamRow.state_trend`.
+        made: the metrics of earlier calls, of which those of the same verdicts are taken again.
     """
-    specs = _specs(facts)
-    return tuple(_row(each, facts, specs.get(each.stream), thresholds, drills, paused, trends) for each in statuses)
+    specs, made = _specs(facts), {} if made is None else made
+    return tuple(
+        _row(each, facts, specs.get(each.stream), thresholds, drills, paused, trends, made) for each in statuses
+    )
 
 
 def _specs(facts: FleetFacts) -> dict[str, StreamSpec]:
@@ -195,13 +210,14 @@ def _row(
     drills: Mapping[str, DrillRun],
     paused: Mapping[str, bool],
     trends: Mapping[str, Trend],
+    made: MadeMetrics,
 ) -> StreamRow:
     name, stream = status.stream, owner(status.stream)
     newest, flow = facts.newest.get(name), facts.flows.get(name)
     limits = thresholds if spec is None else thresholds.with_overrides(spec.health.thresholds)
     stopped = stream in facts.wanted and facts.wanted[stream].desired is Desired.STOPPED
     health = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
-    metrics = {each.check: _metric(each, limits) for each in health.verdicts}
+    metrics = {each.check: metric(each, limits, made) for each in health.verdicts}
     run = drills.get(stream)
     dag_id = f"stream_{stream}"
     return StreamRow(
@@ -267,9 +283,18 @@ def _model(found: FollowUp) -> AfterExit:
     )
 
 
-def _metric(verdict: Verdict, thresholds: Thresholds) -> Metric:
+def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metric:
+    """The verdict with the thresholds in force; the same one as before if neither has changed."""
     check = _CHECKS.get(verdict.check)
-    known = verdict.unit in set(ValueUnit) and verdict.value is not None
+    limits = thresholds.of(check.name) if check else {}
+    known = made.get(id(verdict))
+    if known is None or known[0] is not verdict or known[1] != limits:
+        known = made[id(verdict)] = verdict, limits, _made(verdict, check, limits)
+    return known[2]
+
+
+def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) -> Metric:
+    known = verdict.unit in _UNITS and verdict.value is not None
     return Metric(
         check=verdict.check,
         title=check.title if check else verdict.check,
@@ -277,7 +302,7 @@ def _metric(verdict: Verdict, thresholds: Thresholds) -> Metric:
         value=verdict.value,
         unit=verdict.unit,
         shown=ValueUnit(verdict.unit).show(verdict.value) if known and verdict.value is not None else "",
-        limits=check.limits_text(thresholds.of(check.name)) if check else "",
+        limits=check.limits_text(limits) if check else "",
         reason=verdict.reason,
         advice=verdict.advice,
         at=verdict.at,

@@ -1,0 +1,58 @@
+"""The rows of the fleet: their texts hold no secret, and what has not changed is not made again."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from pydantic import BaseModel
+
+from streamwarden.health.thresholds import DEFAULTS
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.redaction import REDACTED
+from streamwarden.services.overview.charts import ChartData
+from streamwarden.services.overview.rows import AfterExit, Forecast, MadeMetrics, Metric, StreamRow, Text, metric
+
+OURS = {
+    *("stream", "dag_id", "check", "title", "unit", "shown", "limits", "run_id", "drill", "verdict", "name"),
+    *("health_checks", "metrics"),
+}
+"""Fields whose texts the platform writes, or checks: names, numbers for a person, and words of its own."""
+VERDICT = Verdict(stream="orders", check="state_size", status=Status.OK, at=1.0, value=1e6, unit="bytes", reason="fine")
+
+
+def texts(model: type[BaseModel]) -> Iterator[tuple[str, object]]:
+    """(field, type) of each text of the model."""
+    for name, kind in typing.get_type_hints(model, include_extras=True).items():
+        if name in model.model_fields:
+            yield from ((name, found) for found in _kinds(kind))
+
+
+def _kinds(kind: object) -> Iterator[object]:
+    if kind is str or kind == Text:
+        yield kind
+    for each in typing.get_args(kind) if kind != Text else ():
+        yield from _kinds(each)
+
+
+@pytest.mark.parametrize("model", [StreamRow, Metric, Forecast, AfterExit, ChartData])
+def test_every_text_that_somebody_else_wrote_is_redacted_when_the_model_is_made(model: type[BaseModel]) -> None:
+    """The answers are not redacted again: a new field has to be a `Text`, or ours."""
+    assert [name for name, kind in texts(model) if kind is str and name not in OURS] == []
+
+
+def test_a_secret_in_a_reason_is_gone() -> None:
+    made = metric(replace(VERDICT, reason="cannot log in with password=hush-hush-1"), DEFAULTS, {})
+    assert "hush" not in made.model_dump_json()
+    assert REDACTED in made.reason
+
+
+def test_a_metric_is_made_again_only_for_another_verdict_or_other_thresholds() -> None:
+    made: MadeMetrics = {}
+    first = metric(VERDICT, DEFAULTS, made)
+    assert metric(VERDICT, DEFAULTS, made) is first
+    tighter = DEFAULTS.with_overrides({"state_size": {"critical": 2e6, "warning": 1e6}})
+    assert metric(VERDICT, tighter, made).limits != first.limits
+    assert metric(replace(VERDICT, value=2e6), DEFAULTS, made).value == 2e6
