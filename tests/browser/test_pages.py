@@ -128,6 +128,10 @@ def test_the_navigation_leads_to_the_fleet_which_shows_the_running_stream(visit:
     expect(row.locator(".state")).to_have_text("running")
     expect(row.locator("[data-label='rows/s in']")).to_have_text(re.compile(r"^[\d.,]+$"))
     expect(row.locator("[data-label='state size']")).to_have_text(re.compile(r"\d (kB|MB|B)"), timeout=PATIENCE)
+    for wanted in ("backlog", "forecast", "last drill"):  # with the state size, what a person on call looks for first
+        expect(row.locator(f"[data-label='{wanted}']")).not_to_be_empty()
+    whole = fleet.get_by_role("region", name="Streams").evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert whole, "the table is wider than Airflow's frame at 1280 pixels"
     expect(_row(fleet, "torn").locator(".state")).to_have_text("broken")
     expect(_row(fleet, "torn")).to_contain_text("pigeons")
 
