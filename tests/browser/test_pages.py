@@ -4,7 +4,8 @@
 2. Somebody kills the driver: the open page says so, and what happens next.
 3. The person stops the stream, with a reason, and starts it again.
 4. Airflow is away: the page says that what it shows is old.
-5. Everything can be read in dark and in light, on a phone, and by a screen reader.
+5. An incident is acknowledged beside its chart; a drill is started, and its verdict is read.
+6. Everything can be read in dark and in light, on a phone, and by a screen reader.
 
 One stream serves all tests; each leaves it running as it found it.
 """
@@ -22,6 +23,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
+from streamwarden.health.incident import Incident
+from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.verdict import Status
 from streamwarden.services.workspace import Workspace
 from support.airflow_harness import Airflow, running, wait_for
 from support.airflow_installation import COUNTED, LONG, Installation
@@ -32,6 +36,15 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 FLEET, STREAM = "/streamwarden/", "/streamwarden/streams/counted"
 DRILLS, INCIDENTS = "/streamwarden/drills", "/streamwarden/incidents"
 NOWHERE = "/streamwarden/streams/nothing"
+KILL_IDLE = "drill_kill_idle"
+DRILL = """
+name: kill_idle
+description: A crash of the stream that was never started
+stream: idle
+fault: {kind: kill_driver}
+steady_state: {min_batches: 2}
+verification: {min_records: 100}
+"""
 THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
 """Theme of Airflow -> background of a page."""
 DESK, PHONE = 1280, 390
@@ -75,12 +88,15 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     space = Workspace.open(project, root / "data", environ={})
     producer = Producer(root / "data" / "input" / "counted")
     producer.publish(3)
-    wanted = {COUNTED, "stop_stream", "start_stream"}
+    (project / "config" / "drills" / "kill_idle.yaml").write_text(DRILL)
+    Producer(root / "data" / "input" / "idle").publish(12)
+    wanted = {COUNTED, KILL_IDLE, "stop_stream", "start_stream"}
     try:
         with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
             airflow.silence()
-            airflow.pause(COUNTED, False)
+            for dag_id in (COUNTED, KILL_IDLE):
+                airflow.pause(dag_id, False)
             found = Installation(airflow, space, producer)
             found.live_driver()
             airflow.pause("health", False)
@@ -261,6 +277,46 @@ def test_a_stop_asks_once_wants_a_reason_and_says_how_it_went(visit: Open, insta
     dialog.get_by_role("button", name="Start", exact=True).click()
     expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=PATIENCE)
     expect(page.locator(".lead .state")).to_have_text("running", timeout=PATIENCE)
+
+
+def test_an_incident_is_acknowledged_beside_its_chart(visit: Open, installation: Installation) -> None:
+    now, incidents = time.time(), installation.space.store.incidents
+    full = Incident(
+        incident_id="full",
+        stream="counted",
+        check="state_size",
+        status=Status.WARNING,
+        opened_at=now,
+        updated_at=now,
+        reason="the state grows",
+    )
+    incidents.save(full)
+    page = visit(INCIDENTS)
+    page.get_by_role("link", name="state_size", exact=True).click()
+    expect(page.locator("#charts[data-drawn=true] #chart-state_size")).to_be_visible()
+    page.get_by_role("button", name="Acknowledge", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Acknowledge this incident?")
+    dialog.get_by_label("Reason").fill("a larger disk is ordered")
+    dialog.get_by_role("button", name="Acknowledge", exact=True).click()
+    expect(dialog.get_by_role("status")).to_have_text("Done.")
+    dialog.get_by_role("button", name="Close", exact=True).click()
+    expect(page.get_by_text(re.compile("acknowledged by .*: a larger disk is ordered"))).to_be_visible()
+    incidents.save(resolve(full, "the scenario is over", time.time()))
+
+
+def test_a_drill_is_started_and_its_verdict_is_read(visit: Open, installation: Installation) -> None:
+    page = visit(DRILLS)
+    page.get_by_text(re.compile("Run a drill:")).click()
+    page.get_by_role("button", name="Run", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Run the drill kill_idle?")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=PATIENCE)
+    dialog.get_by_role("button", name="Close", exact=True).click()
+    page.locator("#history").get_by_role("link", name="kill_idle").first.click()
+    expect(page.get_by_text("PASSED", exact=True)).to_be_visible()
+    for heading in ("Course", "Recovery: predicted and measured", "What the judge expected"):
+        expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    _has_no_barriers(page)
 
 
 @pytest.mark.parametrize("path", [FLEET, STREAM])

@@ -4,7 +4,8 @@
   const place = document.getElementById("charts");
   if (!place) return;
   const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
-  const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart" };
+  const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart", incident: "critical" };
+  const DASHES = { incident: [1, 3] }; // dotted; everything else is dashed
   const SCALES = { // unit -> [from which value, its size, its name], the largest first
     bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
     seconds: [[172800, 86400, "d"], [7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [0, 1e-3, "ms"]],
@@ -79,7 +80,7 @@
   function mark(plot) {
     for (const event of marks) {
       if (!(event.kind in MARKS)) continue;
-      plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(MARKS[event.kind]), line_dash: [4, 3], line_width: 1.5 }));
+      plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(MARKS[event.kind]), line_dash: DASHES[event.kind] || [4, 3], line_width: 1.5 }));
     }
   }
 
@@ -133,13 +134,15 @@
   }
 
   async function read() {
-    const [found, events] = await Promise.all([
+    const [found, events, incidents] = await Promise.all([
       ask(place.dataset.charts),
       ask(place.dataset.events),
+      ask(place.dataset.incidents),
     ]);
+    const opened = incidents.map((each) => ({ kind: "incident", at: each.opened_at }));
     const only = place.dataset.only;
     if (only) found.charts = found.charts.filter((chart) => chart.name === only);
-    return [found, events];
+    return [found, [...events, ...opened]];
   }
   async function ask(path) {
     const answer = await fetch(address(path));
