@@ -41,10 +41,13 @@ DRILL = """
 name: kill_idle
 description: A crash of the stream that was never started
 stream: idle
+fork: {batches: 10}
 fault: {kind: kill_driver}
 steady_state: {min_batches: 2}
 verification: {min_records: 100}
 """
+INPUT = 160
+"""Files of the drill's stream, a second of event time each: its windows close after a minute."""
 THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
 """Theme of Airflow -> background of a page."""
 DESK, PHONE = 1280, 390
@@ -89,7 +92,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     producer = Producer(root / "data" / "input" / "counted")
     producer.publish(3)
     (project / "config" / "drills" / "kill_idle.yaml").write_text(DRILL)
-    Producer(root / "data" / "input" / "idle").publish(12)
+    Producer(root / "data" / "input" / "idle").publish(INPUT)
     wanted = {COUNTED, KILL_IDLE, "stop_stream", "start_stream"}
     try:
         with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
