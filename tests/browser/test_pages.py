@@ -313,7 +313,7 @@ def test_a_drill_is_started_and_its_verdict_is_read(visit: Open, installation: I
     page.get_by_role("button", name="Run", exact=True).click()
     dialog = page.get_by_role("dialog", name="Run the drill kill_idle?")
     dialog.get_by_role("button", name="Run", exact=True).click()
-    expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=PATIENCE)
+    expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=2 * PATIENCE)
     dialog.get_by_role("button", name="Close", exact=True).click()
     page.locator("#history").get_by_role("link", name="kill_idle").first.click()
     expect(page.get_by_text("PASSED", exact=True)).to_be_visible()

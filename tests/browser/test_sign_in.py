@@ -1,7 +1,8 @@
 """A company's Airflow: users with passwords and roles (the FAB auth manager), behind a TLS proxy, under a path.
 
 1. Nobody sees a page without logging in.
-2. A viewer logs in and finds the fleet and a stream. What a viewer may not do is not offered.
+2. A viewer, whom the documented command has shown the navigation entry, logs in and finds the fleet and a stream. What a viewer may
+   not do is not offered.
 3. An operator mutes the stream and starts it. The mute and the run of the DAG have the operator's name.
 """
 
@@ -47,6 +48,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for name, role in ROLES.items():
             person = f"-u {name} -r {role} -f {name} -l Test -e {name}@example.org -p {PASSWORD}"
             airflow.cli("users", "create", *person.split(), timeout=LONG)
+        airflow.cli("roles", "add-perms", "Viewer", "-r", "Plugins", "-a", "can_read", timeout=LONG)
         airflow.commands["api-server"].append("--proxy-headers")
         airflow.start("api-server")
         airflow.start("dag-processor")
@@ -91,7 +93,9 @@ def test_nobody_sees_a_page_without_logging_in(browser: Browser, site: str) -> N
 
 
 def test_a_viewer_finds_the_stream_and_can_change_nothing(log_in: Callable[[str], Page], site: str) -> None:
-    page = log_in("vera")
+    home = log_in("vera")
+    expect(home.get_by_role("link", name="Streams", exact=True)).to_be_visible()
+    page = home.context.new_page()
     errors: list[str] = []
     strangers: list[str] = []
     page.on("console", lambda said: errors.append(f"{said.text} {said.location}") if said.type == "error" else None)
