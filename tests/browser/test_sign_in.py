@@ -1,8 +1,8 @@
 """A company's Airflow: users with passwords and roles (the FAB auth manager), behind a TLS proxy, under a path.
 
 1. Nobody sees a page without logging in.
-2. A viewer, whom the documented command has shown the navigation entry, logs in and finds the fleet and a stream. What a viewer may
-   not do is not offered.
+2. A viewer, to whom the documented command gave the navigation entry, logs in and finds the fleet and a stream. What
+   a viewer may not do is not offered.
 3. An operator mutes the stream and starts it. The mute and the run of the DAG have the operator's name.
 """
 
