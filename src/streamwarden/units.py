@@ -43,6 +43,15 @@ def parse_duration(text: object) -> float:
     return _parse(text, _SECONDS, "a duration such as 30s, 2 seconds, 10m, 1h, 250 ms", most=_LONGEST)
 
 
+def parse_signed_duration(text: object) -> float:
+    """Seconds in `text`, which may begin with a minus sign. Raises InvalidValue for anything else."""
+    if isinstance(text, int | float) and text < 0:
+        return -parse_duration(-text)
+    if isinstance(text, str) and text.strip().startswith("-"):
+        return -parse_duration(text.strip().removeprefix("-"))
+    return parse_duration(text)
+
+
 def parse_size(text: object) -> int:
     """Bytes in `text`. Raises InvalidValue for anything else, for a negative number and for more than 10^18 bytes."""
     return int(_parse(text, _BYTES, "a size such as 512 MB, 5 GB (10^9 bytes) or 5 GiB (2^30 bytes)", most=_LARGEST))
@@ -78,6 +87,9 @@ class Quantity:
 
 Seconds = Annotated[float, Quantity("duration", parse_duration)]
 """A duration. YAML accepts a number of seconds or text such as `30s`, `2 seconds`, `10m`, `1h`, `250 ms`."""
+
+SignedSeconds = Annotated[float, Quantity("signed duration", parse_signed_duration)]
+"""A duration, forth or, with a minus sign, back."""
 
 Bytes = Annotated[int, Quantity("size", parse_size)]
 """A size. YAML accepts a number of bytes or text such as `5 GB` (10^9) or `5 GiB` (2^30)."""

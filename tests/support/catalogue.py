@@ -31,6 +31,7 @@ DRILLS: Final = (
     "changelog_flipped",
     "changelog_lost",
     "changelog_truncated",
+    "clock_step",
     "commit_lost",
     "commit_truncated",
     "controlled_restart",

@@ -33,7 +33,7 @@ from streamwarden.drills.parts import (
 from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import BatchFact, Copies, DriverView, ForkView, Judgement
+from streamwarden.drills.views import BatchFact, Copies, DriverView, ForkView, Judgement, PlanTimes
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -45,6 +45,7 @@ from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_damage import SimulatedFiles
 from support.drill_inputs import SimulatedInputs
 from support.drill_topics import SimulatedTopic
+from support.simulated_clock import SimulatedClock
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_journals import Journals
 from support.simulated_service import SimulatedService
@@ -161,7 +162,9 @@ class World:
         self.in_database: set[int] = set()
         self.blocked = False
         self.copies: Copies | None = None
+        self.clock_steps: tuple[float, ...] = ()
         self.table = SimulatedTable(self)
+        self.clock = SimulatedClock(self)
         self.forks_made = 0
         self.cleared = 0
         self.documents: dict[str, Mapping[str, Any]] = {}
@@ -193,6 +196,7 @@ class World:
             source=self.input,
             executors=self.cluster,
             services=self.service,
+            driver_clock=self.clock,
             health=self,
             verifier=self,
             judge=self,
@@ -451,6 +455,9 @@ class World:
     def commit_time(self, fork: ForkView, batch: int) -> float | None:
         return self.committed.get(batch)
 
+    def plan_times(self, fork: ForkView, batch: int) -> PlanTimes | None:
+        return self.clock.plan_times(self.planned[batch]) if batch in self.planned else None
+
     def is_planned(self, fork: ForkView, batch: int) -> bool:
         return batch in self.planned
 
@@ -528,16 +535,27 @@ class World:
         ] + [*self.input.verdicts(fork), *self.files.verdicts(fork)]
 
     def reconcile(
-        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+        self,
+        fork: ForkView,
+        *,
+        lost: Sequence[TopicRange] = (),
+        copies: Copies | None = None,
+        clock_steps: Sequence[float] = (),
     ) -> Reconciliation:
         self._maybe_die("reconcile")
-        self.copies = copies
+        self.copies, self.clock_steps = copies, tuple(clock_steps)
         if self.verifier_error is not None:
             raise self.verifier_error
         return self.input.reconciled(self.reconciliation, lost)
 
     def compare_with_twin(
-        self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: float
+        self,
+        run_id: str,
+        fork: ForkView,
+        verification: VerificationSpec,
+        *,
+        within: float,
+        clock_steps: Sequence[float] = (),
     ) -> TwinReport:
         self._maybe_die("twin")
         assert self.twin is not None

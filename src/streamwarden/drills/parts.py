@@ -11,13 +11,16 @@ from typing import Final, Literal
 from streamwarden.errors import InvalidValue
 from streamwarden.redaction import redacted
 from streamwarden.stream import ForeachBatch
-from streamwarden.units import Seconds
+from streamwarden.units import Seconds, SignedSeconds
 
 FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^/*?\[\]{}]+)+")
 """Where a fork may be in an object store: never a whole bucket."""
 
 STANDARD_RECORDS: Final = 100_000
 """A standard drill is judged over at least this many keyed records."""
+
+SHORTEST_STEP: Final = 60.0
+"""Seconds. A step has to be longer than what lies between the planning of a batch and the writing of its plan."""
 
 DOCUMENTED_CHECKS: Final = (
     "state_size",
@@ -47,6 +50,7 @@ class FaultKind(StrEnum):
     INPUT_OUT_OF_ORDER = "input_out_of_order"
     SINK_FAILING = "sink_failing"
     SINK_LOCKED = "sink_locked"
+    CLOCK_STEP = "clock_step"
 
 
 class KillMoment(StrEnum):
@@ -160,12 +164,17 @@ class FaultSpec:
     oracle tells; only the kind `input_doubled` has it"""
     lasts: Seconds | None = None
     """how long a batch has to wait for the locked table; only the kind `sink_locked` has it; null: 10 s"""
+    by: SignedSeconds | None = None
+    """how far the clock steps, a minute at least, such as `1h` or, back, `-1h`; only the kind `clock_step` has it;
+    null: 1 h"""
 
     def __post_init__(self) -> None:
         require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
         require(self.within > 0, "within", self.within, "a positive duration")
         if self.lasts is not None:
             require(0 < self.lasts < self.within, "lasts", self.lasts, "a positive duration, shorter than `within`")
+        if self.by is not None:
+            require(abs(self.by) >= SHORTEST_STEP, "by", self.by, "a minute at least, forth or back")
         if self.outage is not None:
             require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
 
@@ -177,6 +186,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "damage": f"one of {', '.join(FileDamage)}",
     "deduplicates": "true or false",
     "lasts": "a duration",
+    "by": "a duration, forth or back",
 }
 """The keys of a fault's section that only some kinds of faults take -> what they may be."""
 

@@ -24,6 +24,7 @@ from streamwarden.drills.views import (
     ForkView,
     HarmedFile,
     Judgement,
+    PlanTimes,
     ServiceStatus,
     Standing,
 )
@@ -126,6 +127,9 @@ class CheckpointReader(Protocol):
 
     def position(self, fork: ForkView) -> LogPosition: ...
     def commit_time(self, fork: ForkView, batch: int) -> float | None: ...
+    def plan_times(self, fork: ForkView, batch: int) -> PlanTimes | None:
+        """When the batch was planned, by two clocks; None: its plan is not there, or it cannot be read yet."""
+
     def is_planned(self, fork: ForkView, batch: int) -> bool: ...
     def is_committed(self, fork: ForkView, batch: int) -> bool: ...
     def unplanned(self, fork: ForkView) -> int:
@@ -247,6 +251,22 @@ class SinkProbe(Protocol):
         """The newest batch that has arrived; None if none has."""
 
 
+class DriverClock(Protocol):
+    """The clock that the drivers of a run's fork see. Only the time of day steps; waits and timers go on."""
+
+    def require(self) -> None:
+        """Raises DrillAborted if no clock of a driver can be stepped on this host."""
+
+    def provide(self, run_id: str) -> None:
+        """Give the drivers that are started from now on this clock, which shows the host's time until it steps."""
+
+    def step(self, run_id: str, by: Seconds) -> None:
+        """Let it differ from the host's clock by that many seconds. The drivers notice within a second."""
+
+    def reset(self, run_id: str) -> bool:
+        """Let it show the host's time again; False: it does. May run again."""
+
+
 class Executors(Protocol):
     """The executors of the fork's drivers on this host."""
 
@@ -276,22 +296,35 @@ class Verifier(Protocol):
     """Oracles, reader of the output, reconciliation. Each method raises VerificationError if no verdict is possible."""
 
     def reconcile(
-        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+        self,
+        fork: ForkView,
+        *,
+        lost: Sequence[TopicRange] = (),
+        copies: Copies | None = None,
+        clock_steps: Sequence[Seconds] = (),
     ) -> Reconciliation:
         """Compare the output with what the job's own oracle expects.
 
         Args:
             lost: records that the fault removed from the fork's topic; no others may be missing.
             copies: files of the input that a fault added; None: it added none.
+            clock_steps: how far faults let the driver's clock be off for a while.
         """
 
     def compare_with_twin(
-        self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: Seconds
+        self,
+        run_id: str,
+        fork: ForkView,
+        verification: VerificationSpec,
+        *,
+        within: Seconds,
+        clock_steps: Sequence[Seconds] = (),
     ) -> TwinReport:
         """Execute the fork's batches again in a twin, and compare the two outputs.
 
         Args:
             within: how long each twin may take.
+            clock_steps: see `reconcile`.
         """
 
 
@@ -336,6 +369,7 @@ class Ports:
     source: SourceTopic
     executors: Executors
     services: ServiceControl
+    driver_clock: DriverClock
     health: Health
     verifier: Verifier
     judge: Judge

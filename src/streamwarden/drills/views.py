@@ -119,6 +119,24 @@ class BatchFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTimes:
+    """When a batch was planned, in Unix seconds.
+
+    Args:
+        driver: by the driver's clock, as Spark writes it into the plan: the batch's processing time.
+        storage: by the clock of the storage that the plan was written to.
+    """
+
+    driver: float
+    storage: float
+
+    @property
+    def difference(self) -> float:
+        """Seconds by which the driver's clock was ahead."""
+        return self.driver - self.storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverView:
     """A driver as observed now. `exit` is None until its supervisor process has recorded the driver's end."""
 

@@ -8,6 +8,7 @@ come from the launcher, which reads the logs before it launches a driver.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ class Start:
         planned, committed: newest batch in `offsets/` and in `commits/`.
         sink: newest batch in the manifest of the sink's folder; None too for a sink that has no manifest.
         ended: when the driver's end was recorded, Unix seconds; None: it was not.
+        clock_steps: how far a drill let the clock of the driver be off for a while, each in seconds.
         logs_known: False: a driver was launched `at` this time, and what it began with is unknown, because the logs
             could not be read then or an earlier version of the launcher did not record them.
     """
@@ -38,6 +40,7 @@ class Start:
     committed: int | None
     sink: int | None = None
     ended: float | None = None
+    clock_steps: tuple[float, ...] = ()
     logs_known: bool = True
 
     @property
@@ -58,8 +61,9 @@ class Start:
         return unplanned_entries(self.planned, self.sink)
 
     def lived(self, at: float) -> bool:
-        """Whether the driver may have run at this time (Unix seconds), if clocks differ by up to `SLACK`."""
-        return self.at - SLACK <= at and (self.ended is None or at <= self.ended + SLACK)
+        """Whether the driver may have run when its clock showed `at` (Unix seconds), if clocks differ by `SLACK`."""
+        last = math.inf if self.ended is None else self.ended + SLACK
+        return any(self.at - SLACK <= at - step <= last for step in (0.0, *self.clock_steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.units import GB, format_duration, format_size, parse_duration, parse_size
+from streamwarden.units import (
+    GB,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_signed_duration,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +48,17 @@ def test_sizes_are_decimal_unless_they_say_binary(text: str | float, count: int)
 def test_what_is_no_duration_is_refused_with_what_is_allowed(text: str | float) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 30s"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1h", 3600), ("-1h", -3600), (" -30 s", -30), (-7.5, -7.5), (0, 0)])
+def test_a_signed_duration_may_go_back(text: str | float, seconds: float) -> None:
+    assert parse_signed_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["--1h", "-", "-soon", True, float("nan"), float("-inf")])
+def test_what_is_no_signed_duration_is_refused(text: str | float) -> None:
+    with pytest.raises(ValueError, match="is not a duration such as 30s"):
+        parse_signed_duration(text)
 
 
 @pytest.mark.parametrize("text", ["", "big", "5 GHz", "-5 GB", False, -1])

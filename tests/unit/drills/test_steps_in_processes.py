@@ -15,7 +15,7 @@ STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 """How the reason of a stop ends that is the strike itself, or its beginning."""
 
 
-UNTOUCHED = (FaultKind.SERVICE_OUTAGE, FaultKind.SINK_LOCKED)
+UNTOUCHED = (FaultKind.SERVICE_OUTAGE, FaultKind.SINK_LOCKED, FaultKind.CLOCK_STEP)
 """Faults that send the driver no signal."""
 
 STRUCK_ONCE = [kind for kind in FaultKind if FAULTS[kind].feed is Feed.ORIGIN and kind is not FaultKind.INPUT_GONE]

@@ -96,6 +96,14 @@ def test_a_batch_cannot_be_planned_before_its_driver_started_or_after_it_ended()
     assert invented_times([], {0: 0}) == []
 
 
+def test_a_batch_may_claim_a_time_at_which_a_drill_had_put_the_clock() -> None:
+    life = replace(start(None, None, at=1000), ended=2000.0)
+    claimed = {0: 1_500_000, 1: 5_500_000}
+    assert len(invented_times([life], claimed)) == 1
+    assert invented_times([replace(life, clock_steps=(4000.0,))], claimed) == []
+    assert len(invented_times([replace(life, clock_steps=(-4000.0, 3000.0))], claimed)) == 1
+
+
 UNKNOWN = Start(at=3000.0, planned=None, committed=None, ended=4000.0, logs_known=False)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, LiveUse, Proof, RefusalFault
 from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
+from streamwarden.drills.faults.clock_step import ClockStep
 from streamwarden.drills.faults.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.freeze_driver import FreezeDriver
 from streamwarden.drills.faults.input_changed import InputDoubled, InputLate, InputOutOfOrder
@@ -41,6 +42,7 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.INPUT_OUT_OF_ORDER: InputOutOfOrder(),
     FaultKind.SINK_FAILING: SinkFailing(),
     FaultKind.SINK_LOCKED: SinkLocked(),
+    FaultKind.CLOCK_STEP: ClockStep(),
 }
 
 __all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "LiveUse", "Proof", "RefusalFault"]

@@ -13,6 +13,7 @@ from streamwarden.drills.ports import (
     CheckpointFiles,
     CheckpointReader,
     Clock,
+    DriverClock,
     DriverControl,
     Executors,
     InputFiles,
@@ -89,6 +90,7 @@ class FaultContext:
     source: SourceTopic
     executors: Executors
     services: ServiceControl
+    driver_clock: DriverClock
     clock: Clock
     seed: int
     marked_at: float | None
@@ -134,6 +136,7 @@ class Proof:
             missing.
         records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
         copies: files of the fork's own input that are copies of others, which the stream is to read again.
+        clock_step: seconds by which the clock of the driver was off for a while; None: it was not.
     """
 
     landed: bool
@@ -147,6 +150,7 @@ class Proof:
     lost: tuple[TopicRange, ...] = ()
     records: int | None = None
     copies: tuple[str, ...] = ()
+    clock_step: float | None = None
 
 
 class Fault(Protocol):
@@ -158,6 +162,7 @@ class Fault(Protocol):
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
         needs, takes: the options of the fault's section (see `parts.OPTIONS`) that this kind must have, and may have.
             No other kind allows them.
+        steps_clock: the fork's drivers need a clock that can be stepped, from their start on.
         live: whether it may hit a live stream: by default it may not.
         description: for the page docs/faults.md; variants: those of its options that differ, by how a drill's file
             spells them.
@@ -168,6 +173,7 @@ class Fault(Protocol):
     feed: ClassVar[Feed] = Feed.ORIGIN
     needs: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[str, ...]] = ()
+    steps_clock: ClassVar[bool] = False
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes or removes data that only a fork may lose")
     description: ClassVar[Description]
     variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}

@@ -111,6 +111,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         source=context.ports.source,
         executors=context.ports.executors,
         services=context.ports.services,
+        driver_clock=context.ports.driver_clock,
         clock=context.ports.clock,
         seed=context.recorder.state.plan.seed,
         marked_at=announced.moment,

@@ -87,7 +87,12 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
             where=f"drill {spec.name}, stream {spec.stream}",
             next_step="write an oracle for the job, or leave out `deduplicates`",
         )
+    steps_clock = any(context.faults(each).steps_clock for each in spec.sequence)
+    if steps_clock:
+        context.ports.driver_clock.require()
     fork = forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed, oracles)
+    if steps_clock:
+        context.ports.driver_clock.provide(context.recorder.run.run_id)
     context.recorder.put(fork=fork)
     start = "from the beginning" if fork.batch is None else f"after batch {fork.batch}"
     context.recorder.note(

@@ -9,6 +9,7 @@ from streamwarden.drills.state import RunState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.drills.views import Copies, ForkView
+from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 
 
@@ -44,7 +45,9 @@ def verification(context: StepContext) -> StepResult:
 def _compare_with_oracle(context: StepContext, fork: ForkView) -> Reconciliation:
     recorder = context.recorder
     state = recorder.state
-    outcome = context.ports.verifier.reconcile(fork, lost=state.landed.lost, copies=_copies(state))
+    outcome = context.ports.verifier.reconcile(
+        fork, lost=state.landed.lost, copies=_copies(state), clock_steps=_clock_steps(state)
+    )
     recorder.put(reconciliation=outcome)
     recorder.note(DrillStep.VERIFICATION, "reconciled", _counts(outcome), **outcome.to_dict())
     return outcome
@@ -57,10 +60,20 @@ def _copies(state: RunState) -> Copies | None:
     return Copies(files=tuple(sorted(files)), deduplicated=deduplicated) if files else None
 
 
+def _clock_steps(state: RunState) -> tuple[Seconds, ...]:
+    """How far the clock of the driver was off, for each fault that let it step."""
+    proofs = [result.landed for result in state.results if result.landed is not None]
+    return tuple(proof.clock_step for proof in proofs if proof.clock_step is not None)
+
+
 def _compare_with_twin(context: StepContext, fork: ForkView) -> TwinReport:
     recorder = context.recorder
     twin = context.ports.verifier.compare_with_twin(
-        recorder.run.run_id, fork, recorder.spec.verification, within=recorder.spec.recovery.deadline
+        recorder.run.run_id,
+        fork,
+        recorder.spec.verification,
+        within=recorder.spec.recovery.deadline,
+        clock_steps=_clock_steps(recorder.state),
     )
     recorder.put(twin=twin)
     parts = (describe_run(twin), _counts(twin.outcome), describe_key(twin), describe_left_out(twin))

@@ -15,13 +15,15 @@ from streamwarden.checkpoint.logs import (
     LogPosition,
     committed_times,
     log_position,
+    offsets,
     planned_times,
     unreadable,
     written_at,
 )
 from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
 from streamwarden.checkpoint.traces import BatchTraces, read_traces
-from streamwarden.drills.views import BatchFact, ForkView
+from streamwarden.drills.views import BatchFact, ForkView, PlanTimes
+from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.services.forks.scripts import fork_queries, unplanned
@@ -48,6 +50,15 @@ class ForkCheckpoint:
     def commit_time(self, fork: ForkView, batch: int) -> float | None:
         """When `commits/batch` was written, Unix seconds."""
         return _written_at(fork, COMMITS, batch)
+
+    def plan_times(self, fork: ForkView, batch: int) -> PlanTimes | None:
+        """The time in `offsets/batch`, and the one of that file."""
+        storage = _written_at(fork, OFFSETS, batch)
+        try:
+            driver = offsets(_checkpoint(fork), batch).timestamp_ms / 1000
+        except CheckpointError:
+            return None
+        return None if storage is None else PlanTimes(driver=driver, storage=storage)
 
     def is_planned(self, fork: ForkView, batch: int) -> bool:
         """Whether `offsets/batch` is there; Spark publishes it whole, by a rename."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.services.drilling.driver_clock import ForkClock
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -20,13 +21,15 @@ _ASK_AGAIN: Final = 1.0
 class ForkDrivers:
     """Implements `drills.ports.DriverControl`. A fork's stream name belongs to one run, and so do its drivers."""
 
-    def __init__(self, fleet: Fleet, store: Store) -> None:
+    def __init__(self, fleet: Fleet, store: Store, clock: ForkClock) -> None:
         self._fleet = fleet
         self._store = store
+        self._clock = clock
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
         """Start the fork's driver. Raises what Fleet.start raises."""
-        return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}").record
+        env = self._clock.environment(run_id)
+        return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env).record
 
     def latest(self, fork: ForkView) -> DriverRecord | None:
         """The fork's newest driver, running or not."""
@@ -64,7 +67,8 @@ class ForkDrivers:
         """Start a driver as another host does, as soon as the lease of this one has expired."""
         with self._fleet.elsewhere(driver_id) as fleet:
             while time.time() < deadline:
-                started = fleet.start(fork.spec, launched_by=f"drill:{run_id}")
+                env = self._clock.environment(run_id)
+                started = fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env)
                 if started.record.driver_id != driver_id:
                     return started.record
                 time.sleep(_ASK_AGAIN)

@@ -14,6 +14,7 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.checkpoint_files import ForkCheckpointFiles
+from streamwarden.services.drilling.driver_clock import ForkClock
 from streamwarden.services.drilling.drivers import ForkDrivers
 from streamwarden.services.drilling.executors import ForkExecutors
 from streamwarden.services.drilling.forks import DrillForks
@@ -52,10 +53,11 @@ def build_engine(
         paused: whether the DAG of a stream is paused; None: unknown. Only a drill on a live stream asks.
     """
     archive, specs = DrillArchive(data), StoredSpecs(stream)
+    driver_clock = ForkClock(archive)
     ports = Ports(
         forks=DrillForks(archive, stream),
         live=LiveStreams(store, fleet, data, stream, paused),
-        drivers=ForkDrivers(fleet, store),
+        drivers=ForkDrivers(fleet, store, driver_clock),
         checkpoint=ForkCheckpoint(store),
         files=ForkCheckpointFiles(),
         inputs=ForkInputs(),
@@ -63,6 +65,7 @@ def build_engine(
         source=ForkSource(),
         executors=ForkExecutors(),
         services=ForkServices(project, store),
+        driver_clock=driver_clock,
         health=ForkHealth(health_monitor),
         verifier=ForkVerifier(store, stream, archive),
         judge=ExpectationsJudge(),

@@ -57,7 +57,12 @@ class ForkVerifier:
         self._archive = archive
 
     def reconcile(
-        self, fork: ForkView, *, lost: Sequence[TopicRange] = (), copies: Copies | None = None
+        self,
+        fork: ForkView,
+        *,
+        lost: Sequence[TopicRange] = (),
+        copies: Copies | None = None,
+        clock_steps: Sequence[Seconds] = (),
     ) -> Reconciliation:
         """Raises VerificationError if no verdict is possible."""
         spec = fork.spec
@@ -67,7 +72,7 @@ class ForkVerifier:
             first=_first_judged(fork),
             lost=lost,
             copied=fork.copied,
-            starts=self._starts(fork),
+            starts=self._starts(fork, clock_steps),
             bounded_from=own if fork.bounded else None,
             owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, StoredSource) else 0,
             copies={file.rpartition("/")[2] for file in copies.files} if copies is not None else (),
@@ -76,7 +81,13 @@ class ForkVerifier:
         return replace(outcome, problems=(*outcome.problems, *kept, *_of_output(outcome.notes, fork)))
 
     def compare_with_twin(
-        self, run_id: str, fork: ForkView, verification: VerificationSpec, *, within: Seconds
+        self,
+        run_id: str,
+        fork: ForkView,
+        verification: VerificationSpec,
+        *,
+        within: Seconds,
+        clock_steps: Sequence[Seconds] = (),
     ) -> TwinReport:
         """Raises VerificationError if no verdict is possible."""
         home = self._archive.folder(run_id) / TWIN
@@ -86,15 +97,16 @@ class ForkVerifier:
             fork=fork,
             home=home,
             verification=verification,
-            starts=self._starts(fork),
+            starts=self._starts(fork, clock_steps),
             first=_first_judged(fork),
             within=within,
         )
         return witness.report(lambda output: _of_output(output.notes, fork))
 
-    def _starts(self, fork: ForkView) -> tuple[Start, ...]:
+    def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds]) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""
-        own = starts_of(self._store, fork.stream, fork.checkpoint)
+        found = starts_of(self._store, fork.stream, fork.checkpoint)
+        own = tuple(replace(start, clock_steps=tuple(clock_steps)) for start in found)
         if fork.batch is None or not own:
             return own
         with contextlib.suppress(ConfigError):  # the stream's file may be gone by now

@@ -1,0 +1,74 @@
+"""The clock that drivers of a drill are given, with the real library and real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streamwarden.errors import DrillAborted
+from streamwarden.services.drilling import driver_clock
+from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.driver_clock import ForkClock
+
+RUN = "kill_driver-20260101T000000Z-0123456789"
+STEPPED = """
+import pathlib, sys, time
+file, wall, calm = pathlib.Path(sys.argv[1]), time.time(), time.monotonic()
+print("ready", flush=True)
+while abs(time.time() - wall - (time.monotonic() - calm)) < 60:
+    time.sleep(0.05)
+print(round(time.time() - wall - (time.monotonic() - calm)), abs(file.stat().st_mtime - wall) < 60)
+"""
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> ForkClock:
+    return ForkClock(DrillArchive(tmp_path))
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_a_process_that_runs_sees_the_step_and_waits_on(clock: ForkClock, by: float, tmp_path: Path) -> None:
+    """Only the time of day steps: a sleep lasts as long as it should, and files keep the host's time."""
+    clock.require()
+    clock.provide(RUN)
+    program = subprocess.Popen(
+        [sys.executable, "-c", STEPPED, str(tmp_path)],
+        env={**os.environ, **clock.environment(RUN)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    began = time.monotonic()
+    clock.step(RUN, by)
+    told = program.stdout.readline()
+    assert (program.wait(30), told.split()) == (0, [f"{by:.0f}", "True"])
+    assert time.monotonic() - began < 20
+    assert clock.reset(RUN)
+    assert not clock.reset(RUN), "it is right"
+
+
+def test_a_run_without_a_clock_of_its_own_changes_nothing(clock: ForkClock) -> None:
+    assert clock.environment(RUN) == {}
+    assert not clock.reset(RUN)
+
+
+def test_without_the_library_the_drill_is_refused(clock: ForkClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_clock, "_PACKAGE", "no_such_package")
+    with pytest.raises(DrillAborted, match="no_such_package is not installed") as refusal:
+        clock.require()
+    assert "streamwarden[clock]" in str(refusal.value)
+
+
+def test_a_library_without_effect_is_refused(clock: ForkClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a processor that it was not built for: the loader says so and goes on without it."""
+    other = tmp_path / "libfaketime.so.1"
+    other.write_bytes(b"for another processor")
+    monkeypatch.setattr(driver_clock, "_library", lambda: other)
+    with pytest.raises(DrillAborted, match="has no effect: its clock is 0 s ahead"):
+        clock.require()
