@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streamwarden.services.fleet.program import ending_with_us, wait_gently
+from streamwarden.services.fleet.program import ending_with_us, wait_gently, wait_in_time
 from support.airflow_harness import wait_for
 
 BUSY = "while True: pass"
@@ -44,6 +44,13 @@ def test_a_program_is_paused_for_the_rest_of_the_time(share: float, least: float
 def test_a_program_that_is_paused_most_of_the_time_still_ends_with_its_status() -> None:
     counting = [sys.executable, "-c", "import sys; sum(range(1_000_000)); sys.exit(7)"]
     assert wait_gently(subprocess.Popen(counting, start_new_session=True), 0.2, within=60) == 7
+
+
+def test_a_program_that_would_not_end_in_time_goes_on_without_pauses() -> None:
+    """Half a second of work would take fifty seconds."""
+    working = "import sys, time\nwhile time.process_time() < 0.5: pass\nsys.exit(7)"
+    process = subprocess.Popen([sys.executable, "-c", working], start_new_session=True)
+    assert wait_in_time(process, 0.01, within=20) == 7
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["runs", "paused"])

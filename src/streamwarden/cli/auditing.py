@@ -71,7 +71,10 @@ def audit(
         )
         return Exit.OK
     spec = space.query(stream)
-    found = run(spec, last=batches, share=share or spec.audit.share)
+    share = share or spec.audit.share
+    if share < 1 and not json:
+        say(f"[dim]reads for {share:.0%} of the time, so that the stream is not slowed; --share 1 hurries[/]")
+    found = run(spec, last=batches, share=share)
     evidence = record(found, space.data, space.store, time.time())
     if json:
         as_json({**found.to_dict(), "evidence": str(evidence)})

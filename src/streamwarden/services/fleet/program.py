@@ -104,7 +104,7 @@ def run_program(
         spec: see `program_command`; folder: a private folder that exists.
         reads: the stream whose places the program reads, with the connections that it needs for them.
         variable: a variable of the environment that gets the name of the folder, so that the processes can be found.
-        share: above 0; it has the lowest priority, and runs only for this part of the time; None: like any process.
+        share: above 0; see `wait_in_time`; None: like any process.
         within: seconds after which the program is killed, with its group; then subprocess.TimeoutExpired is raised.
 
     Raises:
@@ -129,7 +129,7 @@ def run_program(
                 start_new_session=True,
             )
             try:
-                return process.wait(timeout=within) if share is None else wait_gently(process, share, within)
+                return process.wait(timeout=within) if share is None else wait_in_time(process, share, within)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)  # no one has waited for it, so the number is still its own
                 process.wait()
@@ -142,6 +142,17 @@ def ending_with_us() -> tuple[str, ...]:
     """What is put before a command, so that the kernel kills it when this process dies, whatever kills it."""
     setpriv = shutil.which("setpriv")
     return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")
+
+
+def wait_in_time(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:
+    """`wait_gently` for half of the time; a process that needs more goes on without pauses, so that it may still end.
+
+    Raises TimeoutExpired.
+    """
+    try:
+        return wait_gently(process, share, within / 2)
+    except subprocess.TimeoutExpired:
+        return wait_gently(process, 1.0, within / 2)
 
 
 def wait_gently(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:
