@@ -26,9 +26,9 @@ from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.output import Output
-from streamwarden.sources.base import FinishedRun, StoredSource
+from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.stream import StreamSpec
-from streamwarden.units import Seconds
+from streamwarden.units import Seconds, format_count
 from streamwarden.verification.batches import some
 from streamwarden.verification.contradictions import contradictions
 from streamwarden.verification.starts import Start, restarts, stale_entries
@@ -143,7 +143,7 @@ class Witness:
         """What the job's own oracle would find in the run's facts: input that was never read, or read in another order,
         and facts that contradict the launcher's record."""
         spec, position = self.fork.spec, log_position(self._checkpoint)
-        assert isinstance(spec.source, StoredSource)  # no other stream can be forked
+        assert isinstance(spec.source, Source)  # no other stream can be forked
         with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
             run = FinishedRun(
                 checkpoint=self._checkpoint,
@@ -160,7 +160,7 @@ class Witness:
             *stale_entries(self.starts, newest=newest, planned=position.planned),
             *contradictions(replace(read_facts(spec), starts=tuple(self.starts))),
             *given.problems,
-            *([f"{unread:,} {self.fork.what}s of the input were never read"] if unread else []),
+            *([f"never read: {format_count(unread, self.fork.what)} of the input"] if unread else []),
         ]
 
 
