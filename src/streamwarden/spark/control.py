@@ -179,7 +179,10 @@ class Control:
             self._end(self.ending)
 
     def _has_planned_its_last(self) -> bool:
-        """Whether the batch that the query ends with is planned: the next boundary is the end of it."""
+        """Whether the batch that the query ends with is planned: the next boundary is its end.
+
+        If that batch begins and ends between two turns, the query ends with the batch after it.
+        """
         if self._spec.last_batch is None:
             return False
         checkpoint = open_path(self._spec.checkpoint, self._spec.storage.connection)
