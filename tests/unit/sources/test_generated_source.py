@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec
 from streamwarden.drills.views import ForkView
@@ -20,7 +21,7 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.spec import BATCHES
 from streamwarden.services.forks.stored import StoredSpecs
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.sources.base import Source
+from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.sources.rate import RateSource
 from streamwarden.stream import StreamSpec, TriggerSpec
 
@@ -105,6 +106,21 @@ def test_only_what_is_planned_is_subtracted_so_that_a_restarted_driver_goes_on_t
     assert (unplanned(spec), spec.last_batch) == (1, 7)
     plan(spec.checkpoint, 6, 7)
     assert unplanned(spec) == 0
+
+
+def test_a_run_that_ended_before_its_last_batch_has_not_read_its_input(stream: StreamSpec, tmp_path: Path) -> None:
+    """Its own offsets are all that an oracle knows of its input, and they say nothing of the batches after them."""
+    spec = fork(stream, into=tmp_path / "fork", rewind=2, batches=4).spec
+    plan(spec.checkpoint, 4, 5, 6)
+    assert problems(spec, committed=6) == ("batches never run: the newest committed batch is 6, and the last one is 7",)
+    plan(spec.checkpoint, 7)
+    assert problems(spec, committed=7) == ()
+    assert problems(stream, committed=5) == (), "a stream has no end"
+
+
+def problems(spec: StreamSpec, committed: int) -> tuple[str, ...]:
+    assert isinstance(spec.source, Source)
+    return spec.source.read_back(spec, FinishedRun(checkpoint=open_path(spec.checkpoint), committed=committed)).problems
 
 
 @pytest.mark.parametrize(("batch", "last"), [(None, False), (0, False), (6, False), (7, True), (8, True)])

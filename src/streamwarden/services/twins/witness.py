@@ -26,7 +26,7 @@ from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.output import Output
-from streamwarden.sources.base import FinishedRun, Source
+from streamwarden.sources.base import FinishedRun, Source, StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds, format_count
 from streamwarden.verification.batches import some
@@ -153,8 +153,9 @@ class Witness:
                 owed=spec.source.owed(self.fork.ranges),
             )
             given = spec.source.read_back(spec, run)
-        # A topic may have got records since the fork was made: which of them it owes is in its ranges.
-        unread = 0 if spec.source.OFFSETS else spec.source.unplanned(spec)
+        # Of other sources `read_back` has said it: the input of a fork may grow, or be made, after the fork has ended.
+        stored = isinstance(spec.source, StoredSource) and not spec.source.OFFSETS
+        unread = spec.source.unplanned(spec) if stored else 0
         newest = output.manifest.newest if output.manifest else None
         return [
             *stale_entries(self.starts, newest=newest, planned=position.planned),
