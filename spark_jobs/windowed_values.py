@@ -19,8 +19,8 @@ which seconds were in which batch; the state is versioned by batch; the parquet 
 batch once, for readers that honour it (`_spark_metadata`). After a stop, the first batch makes up for the seconds that
 were missed: after a night that is a long batch.
 
-No row is late or malformed: the source makes them in order. A fork cannot redirect it, so drills of this stream run on
-the stream itself.
+No row is late or malformed: the source makes them in order. It has no end, so a drill's fork ends after a number of
+batches (`fork.batches`).
 """
 
 from __future__ import annotations

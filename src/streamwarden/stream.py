@@ -358,7 +358,8 @@ class StreamSpec:
     """One stream: `config/streams/NAME.yaml`, validated. The text below a field is its entry in the reference page.
 
     A file cannot set `project`, the folder that holds `config/`, `data`, the data folder, `file`, the YAML file of
-    this spec, and `fork`, which only the fork of a script has.
+    this spec, `fork`, which only the fork of a script has, and `last_batch`, which only the fork of a source without an
+    end has: its query ends when this batch is committed.
     """
 
     name: str
@@ -394,6 +395,16 @@ class StreamSpec:
     data: str = ""
     file: str = ""
     fork: ScriptFork | None = None
+    last_batch: int | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether its query comes to an end by itself."""
+        return self.trigger.available_now or self.last_batch is not None
+
+    def is_last(self, batch: int | None) -> bool:
+        """Whether the query ends with this batch, or should have ended before it; False for None, which is none."""
+        return self.last_batch is not None and batch is not None and batch >= self.last_batch
 
     @property
     def checkpoints(self) -> tuple[str, ...]:

@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.checkpoint.filesystem import join
 from streamwarden.config.loading import load_stream
-from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.forks.spec import forked_spec
 from streamwarden.spark_settings import SparkSpec
 from streamwarden.stream import Backend, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
@@ -77,8 +73,3 @@ def test_a_dropped_a_doubled_and_an_altered_window_are_named(runs: Survivors, tm
         altered=lambda rows: [{**rows[0], "total": rows[0]["total"] + 1}, *rows[1:]],
     )
     assert found == {"altered": (0, 0, 0, 1)}
-
-
-def test_a_fork_says_why_it_cannot_be_made(runs: Survivors, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="of the kind rate, which a fork cannot redirect"):
-        forked_spec(runs.specs[Backend.HDFS], Places.under(join(str(tmp_path), "fork")))

@@ -45,6 +45,7 @@ DRILLS: Final = (
     "kill_after_offsets",
     "kill_after_state",
     "kill_driver",
+    "kill_windowed_values",
     "metadata_lost",
     "offsets_truncated",
     "sink_failing",

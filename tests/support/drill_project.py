@@ -29,6 +29,7 @@ sink: {sink}
 checkpoint: checkpoints/flights
 state: {state}
 spark: {spark}
+{more}
 """
 
 LOCAL = json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK})
@@ -64,6 +65,8 @@ def drill_project(
     outage: str = "null",
     oracle: str = "job",
     state: str = "{shuffle_partitions: 2}",
+    more: str = "",
+    model: str = "flight_departures",
     options: Mapping[str, str] | None = None,
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
@@ -71,8 +74,10 @@ def drill_project(
     Args:
         inputs: folder of replayed flights.
         fault: the one fault of the drill; faults: or the lines of its file that name several.
-        job: one of spark_jobs/, judged by its oracle, or of tests/drills/jobs/, judged by that of flight_departures.
-        source, sink, spark, state: the stream's, as YAML; outage, options: the fault's.
+        job: one of spark_jobs/, judged by its oracle, or of tests/drills/jobs/, judged by that of `model`.
+        source, sink, spark, state: the stream's, as YAML; more: further lines of the stream's file.
+        outage, options: the fault's.
+        model: the job of spark_jobs/ that the tests' own job imports.
         oracle: of the verification; a twin adds some 20 s to a drill.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
     """
@@ -80,9 +85,9 @@ def drill_project(
     (jobs / "oracles").mkdir(parents=True)
     catalogue = REPOSITORY / "spark_jobs"
     own = (catalogue / f"{job}.py").is_file()
-    shutil.copy(catalogue / "flight_departures.py", jobs)  # jobs of the tests import it
+    shutil.copy(catalogue / f"{model}.py", jobs)
     shutil.copy((catalogue if own else JOBS) / f"{job}.py", jobs)
-    shutil.copy(catalogue / "oracles" / f"{job if own else 'flight_departures'}.py", jobs / "oracles" / f"{job}.py")
+    shutil.copy(catalogue / "oracles" / f"{job if own else model}.py", jobs / "oracles" / f"{job}.py")
     if fault is not None:
         given = "".join(f", {key}: {value}" for key, value in (options or {}).items())
         faults = FAULT.format(fault=fault.value, attempts=attempts, outage=outage, options=given)
@@ -90,7 +95,7 @@ def drill_project(
         (
             "streams",
             "flights",
-            STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark, state=state),
+            STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark, state=state, more=more),
         ),
         (
             "drills",

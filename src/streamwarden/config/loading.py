@@ -39,7 +39,7 @@ _OTHER_EXTENSIONS: Final = (".yml", ".json")
 _SET_HERE: Final = ("project", "data", "file")
 """Fields of a spec that say where it came from. A file cannot set them."""
 
-_SET_BY_FORKS: Final = ("fork",)
+_SET_BY_FORKS: Final = ("fork", "last_batch")
 """Fields of a stream's spec that only its fork has."""
 
 

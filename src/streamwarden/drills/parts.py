@@ -200,7 +200,7 @@ class ForkSpec:
     empty checkpoint and reads the whole input"""
     batches: int | None = None
     """about how many batches the fork's input is cut into, which bounds how long a drill on a long input takes; null:
-    as the stream cuts it"""
+    as the stream cuts it. The fork of a source without an end (`rate`) ends after this many batches; null: 20"""
     at: str | None = None
     """`s3a://` folder in the stream's object store, where the fork keeps what the stream keeps there, except the input;
     null: the whole fork is on this host"""

@@ -14,6 +14,7 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdent
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.lifecycle.restarter import Restarter
 from streamwarden.stream import StreamSpec
+from streamwarden.units import format_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,8 @@ class ForkRecord:
     Args:
         stream: the fork's own name; origin: the stream that it was made from.
         batch: last batch of the origin that the fork starts after; None: it starts from nothing.
-        unseen: files, or records of a topic, in the fork's bounded input that it has yet to read; None: a script does
-            not show what it reads.
+        unseen: files, or records of a topic, in the fork's bounded input that it has yet to read; if its source has no
+            end, batches that it has yet to run. None: a script does not show what it reads.
         what: what is counted, as one of them is called.
         batches_left: batches that these make; None if the source does not say.
         input_digest: SHA-256 over the whole input's list: file names and sizes, or a topic's ranges.
@@ -57,7 +58,9 @@ class ForkRecord:
     @property
     def work(self) -> str:
         """What the fork has yet to read, in words."""
-        return "the input that its script names" if self.unseen is None else f"{self.unseen:,} input {self.what}s"
+        if self.unseen is None:
+            return "the input that its script names"
+        return format_count(self.unseen, f"input {self.what}")
 
     @property
     def own_topic(self) -> str:

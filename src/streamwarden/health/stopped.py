@@ -42,7 +42,7 @@ def is_stopped(window: Window) -> bool:
     end = window.drivers[-1].exit if window.drivers else None
     if window.wanted_stopped or end is None:
         return window.wanted_stopped
-    return end.kind is ExitKind.STOPPED or (end.kind is ExitKind.COMPLETED and window.spec.trigger.available_now)
+    return end.kind is ExitKind.STOPPED or (end.kind is ExitKind.COMPLETED and window.spec.ends)
 
 
 def is_interrupted(window: Window) -> bool:

@@ -10,7 +10,7 @@ from streamwarden.config.kinds import SIDES
 from streamwarden.reference.fields import Key, keys, table
 from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
 
-_SET_BY_THE_LOADER: Final = ("project", "data", "file", "fork")
+_SET_BY_THE_LOADER: Final = ("project", "data", "file", "fork", "last_batch")
 
 _HEAD: Final = """\
 # A stream's file

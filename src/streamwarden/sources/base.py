@@ -5,7 +5,8 @@ A kind of source is a frozen dataclass whose fields are the keys of its YAML blo
 1. Write a module with a subclass of one of these, by what Spark can do with the input a second time:
    `StoredSource`: the input stays where it is, so that a fork and a verification read it again (files);
    `CopyableSource`: a stored log of records with offsets, of which a fork can have a copy (a topic);
-   `GeneratedSource`: Spark makes the rows, and nothing is stored (the rate source).
+   `GeneratedSource`: Spark makes the rows, and nothing is stored (the rate source). It has no end: a fork ends after
+   a number of batches.
    The abstract methods are the list of what is to be answered: the class cannot be created while one is missing.
 2. Add one line to `sources.KINDS`. The schema of the YAML, the rules, forks, probes, verification and the catalogue of
    jobs derive from the class.
@@ -17,14 +18,17 @@ A kind that needs more than one module is a package: the module that declares it
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.logs import log_position
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag, WaitingInput
@@ -142,30 +146,20 @@ class Source(SourceSpec, ABC):
         """The source with its paths resolved by `locate`."""
         return self
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSource(Source, ABC):
-    """A source whose input stays where it is: it can be counted, forked and read again."""
+    # Forked.
 
     @abstractmethod
-    def read(self, spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
-        """The rows of the input as a streaming frame. Raises ConfigError."""
-
-    @abstractmethod
-    def waiting(self, spec: StreamSpec, checkpoint: Location) -> WaitingInput | None:
-        """The input that no batch of the query has planned; None if that cannot be computed.
-
-        Raises SourceUnresponsive if the source does not answer in time; SourceError, ConfigError, CheckpointError,
-        OSError.
-        """
-
-    @abstractmethod
-    def forked(self, places: Places, feed: Feed) -> StoredSource:
+    def forked(self, places: Places, feed: Feed) -> Source:
         """The source as a fork reads it."""
 
-    @abstractmethod
-    def limited_to(self, most: int) -> StoredSource:
-        """The source whose batches read at most `most` files or records."""
+    def bounded(self, forked: StreamSpec, after: int | None, batches: int) -> StreamSpec:
+        """The spec of a fork, so that the fork has an end. By default the end is that of the input that is there.
+
+        Args:
+            after: the committed batch that the fork starts after; None: it starts from nothing.
+            batches: how many batches the fork of a source without an end runs.
+        """
+        return forked
 
     @abstractmethod
     def batches(self, unseen: int) -> int | None:
@@ -188,14 +182,6 @@ class StoredSource(Source, ABC):
         Raises SourceError, CheckpointError, ConfigError.
         """
 
-    def require_planned(self, spec: StreamSpec) -> None:
-        """Check, before the query starts, what Spark would not notice: that the input of a batch that is planned and
-        not committed is still there. By default Spark notices it.
-
-        Raises InputGone if it is not.
-        """
-        return
-
     def owed(self, ranges: Sequence[TopicRange]) -> int:
         """Of the records that a fork had to read, those that the source still keeps.
 
@@ -207,6 +193,38 @@ class StoredSource(Source, ABC):
         """Remove what this source, which is a fork's, has outside of the fork's folders. Returns its name, None if
         there is nothing. Raises CheckpointError."""
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSource(Source, ABC):
+    """A source whose input stays where it is: it can be counted and read again."""
+
+    @abstractmethod
+    def read(self, spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
+        """The rows of the input as a streaming frame. Raises ConfigError."""
+
+    @abstractmethod
+    def waiting(self, spec: StreamSpec, checkpoint: Location) -> WaitingInput | None:
+        """The input that no batch of the query has planned; None if that cannot be computed.
+
+        Raises SourceUnresponsive if the source does not answer in time; SourceError, ConfigError, CheckpointError,
+        OSError.
+        """
+
+    @abstractmethod
+    def forked(self, places: Places, feed: Feed) -> StoredSource: ...
+
+    @abstractmethod
+    def limited_to(self, most: int) -> StoredSource:
+        """The source whose batches read at most `most` files or records."""
+
+    def require_planned(self, spec: StreamSpec) -> None:
+        """Check, before the query starts, what Spark would not notice: that the input of a batch that is planned and
+        not committed is still there. By default Spark notices it.
+
+        Raises InputGone if it is not.
+        """
+        return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,11 +256,42 @@ class CopyableSource(StoredSource, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedSource(Source, ABC):
-    """A source whose rows Spark makes: there is no input that could wait or be forked."""
+    """A source whose rows Spark makes by the clock: no input waits, and it never comes to an end.
+
+    The checkpoint alone says which rows a batch has. So a fork reads the same source as its origin, and ends with a
+    last batch.
+    """
 
     @abstractmethod
     def generate(self, spark: SparkSession) -> DataFrame:
         """The rows as a streaming frame, with the columns that the source gives them."""
+
+    def forked(self, places: Places, feed: Feed) -> GeneratedSource:
+        return self
+
+    def bounded(self, forked: StreamSpec, after: int | None, batches: int) -> StreamSpec:
+        return replace(forked, last_batch=_number(after) + batches)
+
+    def batches(self, unseen: int) -> int:
+        """What is counted is batches already."""
+        return unseen
+
+    def take_input(self, spec: StreamSpec, forked: StreamSpec, checkpoint: str | None, feed: Feed) -> BoundedInput:
+        """The batches of the bound that the fork's checkpoint does not have yet."""
+        count = self.unplanned(forked)
+        text = f"{self.kind}\t{sorted(self.options.items())}\t{count} batches up to {forked.last_batch}"
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return BoundedInput(what="batch", total=count, unseen=count, longest_queue=count, digest=digest)
+
+    def unplanned(self, forked: StreamSpec) -> int:
+        """Batches up to the fork's last one that it has not planned. Raises CheckpointError."""
+        position = log_position(open_path(forked.checkpoint, forked.storage.connection))
+        return max(0, _number(forked.last_batch) - _number(position.planned))
+
+
+def _number(batch: int | None) -> int:
+    """The batch as a number that the next one exceeds by one; of a query without a batch, -1."""
+    return -1 if batch is None else batch
 
 
 def positive(key: str, value: int | None) -> Iterator[Problem]:

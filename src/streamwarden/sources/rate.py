@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,10 @@ class RateSource(GeneratedSource):
         return spark.readStream.format("rate").options(**self.options).load()
 
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
-        """When the source began, and where each batch ended: the rows follow from that."""
+        """When the source began, and where each batch ended: the rows follow from that.
+
+        A run that ended before its last batch has read less than it had to, which its own offsets do not show.
+        """
         try:
             ends = rate_ends(run.checkpoint)
             began = rate_began(run.checkpoint)
@@ -50,8 +53,13 @@ class RateSource(GeneratedSource):
             ends=ends,
             rows_per_second=int(self._rows_per_second),
         )
-        return RunInput(inputs=run.inputs or (), rate=facts)
+        return RunInput(inputs=run.inputs or (), rate=facts, problems=tuple(_never_run(spec, run.committed)))
 
     @property
     def _rows_per_second(self) -> str:
         return self.options.get("rowsPerSecond", "1")
+
+
+def _never_run(spec: StreamSpec, committed: int | None) -> Iterator[str]:
+    if spec.last_batch is not None and not spec.is_last(committed):
+        yield f"batches never run: the newest committed batch is {committed}, and the last one is {spec.last_batch}"

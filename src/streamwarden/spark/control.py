@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters import processes
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.logs import log_position
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
@@ -150,6 +152,8 @@ class Control:
                 self._turn_away()
             elif self._is_abandoned():
                 self._finish()
+            elif self._has_planned_its_last():
+                self._all_at_boundary(self._give_up)  # the job's thread sees its query end, as one without more input
             else:
                 self._measure()
         elif time.monotonic() > self._ended_at + END_GRACE:
@@ -173,6 +177,16 @@ class Control:
             self._finish()
         if self._all_at_boundary(self._give_up) and not self._give_up():
             self._end(self.ending)
+
+    def _has_planned_its_last(self) -> bool:
+        """Whether the batch that the query ends with is planned: the next boundary is its end.
+
+        If that batch begins and ends between two turns, the query ends with the batch after it.
+        """
+        if self._spec.last_batch is None:
+            return False
+        checkpoint = open_path(self._spec.checkpoint, self._spec.storage.connection)
+        return self._spec.is_last(log_position(checkpoint).planned)
 
     def _is_abandoned(self) -> bool:
         """Whether a query failed, no query runs any more, and the script continues without a new one.

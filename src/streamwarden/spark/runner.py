@@ -171,12 +171,20 @@ class Runner:
         require_provider(spark, self._spec)
         if isinstance(self._spec.source, StoredSource):
             self._spec.source.require_planned(self._spec)
+        if self._has_committed_its_last():
+            return  # the driver before this one was killed between its last batch and its end
         built = build(spark, self._spec)
         writer = batch_writer(self._spec, self._token, lambda: self._control.ending is not None)
         query = start_query(built, self._spec, writer)
         self._built = True
         self._quarantines.start(spark)
         query.awaitTermination()
+
+    def _has_committed_its_last(self) -> bool:
+        if self._spec.last_batch is None:
+            return False
+        checkpoint = open_path(self._spec.checkpoint, self._spec.storage.connection)
+        return self._spec.is_last(log_position(checkpoint).committed)
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
@@ -262,8 +270,7 @@ class Runner:
         return ExitRecord(
             kind=ExitKind.COMPLETED,
             ended_at=now,
-            message="the query ended by itself"
-            + (": all its input is processed" if self._spec.trigger.available_now else ""),
+            message="the query ended by itself" + (": all its input is processed" if self._spec.ends else ""),
             cut_batch=cut,
         )
 

@@ -7,7 +7,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,11 @@ def test_a_kind_answers_every_question_and_says_whether_its_input_is_stored(kind
 
 def test_a_kind_without_an_answer_cannot_be_created() -> None:
     """Negative control: the base classes list what a kind must answer."""
-    questions: dict[Any, set[str]] = {Source: {"read_back", "problems", "describe"}}
-    questions[StoredSource] = questions[Source] | {
-        "read", "waiting", "forked", "limited_to", "batches", "take_input", "unplanned"
-    }  # fmt: skip
-    questions[GeneratedSource] = questions[Source] | {"generate"}
+    declared = {"read_back", "problems", "describe"}
+    forks = {"forked", "batches", "take_input", "unplanned"}
+    questions: dict[Any, set[str]] = {Source: declared | forks}
+    questions[StoredSource] = questions[Source] | {"read", "waiting", "limited_to"}
+    questions[GeneratedSource] = declared | {"generate"}
     for base, expected in questions.items():
         assert base.__abstractmethods__ == expected
         with pytest.raises(TypeError, match="abstract"):
@@ -90,15 +90,18 @@ def test_a_kind_describes_itself_for_the_catalogue(kind: type[Source]) -> None:
 
 
 @pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.kind)
-def test_a_stored_source_is_forked_and_any_other_is_refused(kind: type[Source]) -> None:
-    if not issubclass(kind, StoredSource):
-        with pytest.raises(CheckpointError, match=f"the kind {example(kind).kind}, which a fork cannot redirect"):
-            forked_spec(stream(kind), PLACES)
-        return
+def test_a_source_is_forked_and_what_is_stored_can_be_cut(kind: type[Source]) -> None:
     forked = forked_spec(stream(kind), PLACES)
     assert type(forked.source) is kind
-    assert forked.source.limited_to(7).limit == 7
-    assert forked.source.limited_to(7).batches(15) == 3
+    if isinstance(forked.source, StoredSource):
+        assert forked.source.limited_to(7).limit == 7
+        assert forked.source.limited_to(7).batches(15) == 3
+
+
+def test_a_job_that_brings_its_own_source_cannot_be_forked(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("def build(spark, spec): ...\n")
+    with pytest.raises(CheckpointError, match="the kind script, which a fork cannot redirect"):
+        forked_spec(replace(stream(SourceSpec), job=str(tmp_path / "job.py")), PLACES)
 
 
 @pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.kind)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,10 @@ class Link:
         self.terminated[run] = QueryTerminated(query, run, error, None)
 
 
-def control_of(pair: tuple[Query, ...], folder: Path, link: Link | None = None) -> Control:
-    spec = StreamSpec(name="pair", job="/j.py", checkpoint="/cp")
+PAIR = StreamSpec(name="pair", job="/j.py", checkpoint="/cp")
+
+
+def control_of(pair: tuple[Query, ...], folder: Path, link: Link | None = None, spec: StreamSpec = PAIR) -> Control:
     others: Any = link
     sessions: Any = Queries(*pair)
     jvm = ProcessIdentity("h", 1, 1)
@@ -174,3 +177,42 @@ def test_a_driver_with_a_query_that_runs_or_ended_well_goes_on(tmp_path: Path, m
     for link in (other_runs, again, well):
         assert not control_of((), tmp_path, link)._is_abandoned()
     assert control_of((), tmp_path, failed())._is_abandoned()
+
+
+def has(checkpoint: Path, log: str, batch: int) -> None:
+    (checkpoint / log).mkdir(parents=True, exist_ok=True)
+    (checkpoint / log / str(batch)).write_text("v1\n{}")
+
+
+@pytest.mark.parametrize("committed", [2, 3], ids=["as it was planned", "by the driver before"])
+def test_a_query_is_stopped_at_the_boundary_of_its_last_batch_and_the_driver_completes(
+    pair: tuple[Query, Query], tmp_path: Path, committed: int
+) -> None:
+    """A driver that was killed in the last batch, or after it, has an end that is planned when the next one starts."""
+    checkpoint, query = tmp_path / "cp", pair[0]
+    control = control_of((query,), tmp_path, Link(), replace(PAIR, checkpoint=str(checkpoint), last_batch=3))
+    control._measure_at = math.inf
+    has(checkpoint, "offsets", 2)
+    control._turn()
+    assert not query.asked.is_set(), "the last batch is not planned"
+    has(checkpoint, "offsets", 3)
+    has(checkpoint, "commits", committed)
+    query.boundary.set()
+    control._turn()
+    assert not query.active
+    assert control.ending is None, "it was not made to end: the driver has come to its end"
+
+
+def test_a_driver_that_is_fenced_in_its_last_batch_waits_for_no_boundary(
+    pair: tuple[Query, Query], tmp_path: Path
+) -> None:
+    checkpoint, query = tmp_path / "cp", pair[0]
+    link = Link()
+    control = control_of((query,), tmp_path, link, replace(PAIR, checkpoint=str(checkpoint), last_batch=3))
+    has(checkpoint, "offsets", 3)
+    turn = threading.Thread(target=control._turn, daemon=True)
+    turn.start()
+    assert query.asked.wait(ENOUGH)
+    link.lost = LeaseLost("replaced by d2")
+    turn.join(ENOUGH)
+    assert (turn.is_alive(), query.active) == (False, True), "the next turn cuts it"

@@ -47,12 +47,13 @@ class Fork:
     """A finished fork.
 
     Args:
-        spec: the forked stream: reads the linked input, ends when it has read it (`availableNow`).
+        spec: the forked stream: reads the linked input, ends when it has read it (`availableNow`); ends after a last
+            batch if its source has no end.
         origin: name of the stream that it was made from.
         batch: committed batch of the origin that it starts after; None: it starts from nothing.
         query_id: the fork's; None for a fork from nothing (Spark creates one when it starts).
-        inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read. None: a
-            script does not show what it reads.
+        inputs: files, or records of a topic, in its bounded input; unseen: those that it has yet to read. Of a source
+            without an end, both are the batches that it has yet to run. None: a script does not show what it reads.
         what: what is counted, as one of them is called.
         longest_queue: the most of these that one source has: each source has its own limit.
         batches_left: batches that these make; None if the source's limits do not say.

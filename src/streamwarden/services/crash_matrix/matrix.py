@@ -24,6 +24,7 @@ from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
 from streamwarden.services.fleet.program import here, run_program
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
+from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
@@ -102,9 +103,9 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
     """
     run = into / _RUN
     places = _places(into)
+    _require_recordable(origin, forked_spec(origin, places), places)
     made = fork(origin, into=run, rewind="all")
     spec = _bounded(origin, made.spec, run)
-    _require_recordable(origin, spec, places)
     for part in PARTS:
         (run / part).mkdir(exist_ok=True)
     with Recording(run, into / _CONTENTS) as recording:

@@ -27,7 +27,7 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.services.forks.scripts import fork_queries, unplanned
-from streamwarden.sources.base import StoredSource
+from streamwarden.sources.base import Source
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -73,7 +73,7 @@ class ForkCheckpoint:
         if fork.spec.fork is not None:
             return sum(unplanned(query, fork.spec.storage.connection) for query in fork_queries(fork.spec)[:1])
         source = fork.spec.source
-        assert isinstance(source, StoredSource)  # no other source can be forked
+        assert isinstance(source, Source)  # no other source can be forked
         return source.unplanned(fork.spec)
 
     def traces(self, fork: ForkView, batch: int) -> BatchTraces:

@@ -93,7 +93,7 @@ class DrillForks:
             planned = forked_spec(origin, places_of(origin, str(into.absolute()), at), feed)
             write_document(into.parent / _PLANNED, self._specs.write(planned))
             _remove_stored(run_id, planned)
-            made = fork(origin, into=into, at=at, rewind=spec.rewind, feed=feed)
+            made = fork(origin, into=into, at=at, rewind=spec.rewind, feed=feed, batches=spec.batches)
         if made.inputs == 0:
             raise DrillAborted(
                 "the stream has no input yet",

@@ -20,7 +20,7 @@ from streamwarden.services.twins.making import TWIN
 from streamwarden.services.twins.scripts import ScriptWitness
 from streamwarden.services.twins.witness import Witness
 from streamwarden.services.verifying.verification import verify
-from streamwarden.sources.base import StoredSource
+from streamwarden.sources.base import Source
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit
@@ -74,7 +74,7 @@ class ForkVerifier:
             copied=fork.copied,
             starts=self._starts(fork, clock_steps),
             bounded_from=own if fork.bounded else None,
-            owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, StoredSource) else 0,
+            owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, Source) else 0,
             copies={file.rpartition("/")[2] for file in copies.files} if copies is not None else (),
         )
         kept = _kept_copies(outcome.notes) if copies is not None and copies.deduplicated else []

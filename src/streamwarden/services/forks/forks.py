@@ -20,9 +20,9 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.forks.carrying import carry
 from streamwarden.services.forks.files import carry_out, remove_folder, remove_stored, require_empty, require_own
 from streamwarden.services.forks.scripts import is_script, require_script_fork, script_input
-from streamwarden.services.forks.spec import batches_left, forked_spec, in_batches
+from streamwarden.services.forks.spec import BATCHES, batches_left, forked_spec, in_batches
 from streamwarden.sinks.base import Sink
-from streamwarden.sources.base import StoredSource
+from streamwarden.sources.base import Source
 from streamwarden.stream import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
@@ -36,6 +36,7 @@ def fork(
     at: str | None = None,
     rewind: int | Literal["all"] | None = 0,
     feed: Feed = Feed.ORIGIN,
+    batches: int | None = None,
 ) -> Fork:
     """Fork `spec`, which may be running; nothing of the origin is changed.
 
@@ -46,6 +47,7 @@ def fork(
         rewind: 0: at the newest committed batch; k: k batches before it; "all" or None: from the beginning, with an
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
+        batches: after how many batches the fork ends if its source has no end; None: `BATCHES`.
 
     The fork of a script gets nothing: its driver makes what it needs, and it reads the input where it is.
 
@@ -63,7 +65,7 @@ def fork(
     checkpoint = _origin(spec.checkpoint, spec)
     output = _origin(spec.sink.path, spec) if spec.sink.MANIFEST else None
     source = None if spec.source.path is None else _origin(spec.source.path, spec)
-    assert isinstance(spec.source, StoredSource)  # forked_spec refuses any other
+    assert isinstance(spec.source, Source)  # forked_spec refuses any other
     require_own(into, below=into.parent)
     for place in (str(into), *places.stored):
         require_empty(place, store)
@@ -79,6 +81,7 @@ def fork(
             if query_id is not None:
                 carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
             carried = places.checkpoint if batch is not None else None
+            forked = spec.source.bounded(forked, batch, batches or BATCHES)
             found = spec.source.take_input(spec, forked, carried, feed)
         except FileNotFoundError as error:
             clear(into, forked)
@@ -177,7 +180,7 @@ def drop_scratch(forked: StreamSpec) -> list[str]:
     """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
     own. Returns their names. Raises what `drop_output` raises."""
     found = [drop_output(forked)]
-    if isinstance(forked.source, StoredSource):
+    if isinstance(forked.source, Source):
         found.append(forked.source.drop_scratch())
     return [each for each in found if each is not None]
 

@@ -16,18 +16,19 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.sinks.base import Sink
-from streamwarden.sources.base import CopyableSource, StoredSource
+from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, StoredSource
 from streamwarden.spark_settings import DeployMode
 from streamwarden.stream import NAME_PATTERN, ScriptFork, StorageSpec, StreamSpec, TriggerSpec
 
 SUFFIX: Final = "__fork"
 
 BATCHES: Final = 20
-"""Number of batches in which the fork of a stream in real-time mode reads its unread input."""
+"""Number of batches in which the fork of a stream in real-time mode reads its unread input, and after which the fork
+of a source without an end ends, if nothing else is asked for."""
 
 _LONGEST: Final = 63
 
-SOURCES: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, StoredSource))
+SOURCES: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, Source))
 COPYABLE: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, CopyableSource))
 SINKS: Final = tuple(name for name, kind in sinks.KINDS.items() if issubclass(kind, Sink))
 """The kinds of source, of source with a copy, and of sink that a fork can redirect."""
@@ -45,7 +46,7 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
             where=spec.file or spec.name,
             next_step="drill this stream with a fault that needs no topic, such as `kill_driver`",
         )
-    if not isinstance(source, StoredSource):
+    if not isinstance(source, Source):
         raise _cannot_redirect(spec, "source", source.kind, SOURCES)
     if not isinstance(sink, Sink):
         raise _cannot_redirect(spec, "sink", sink.kind, SINKS)
@@ -57,10 +58,18 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
         sink=sink.forked(places),
         quarantine=places.quarantine if spec.quarantine is not None else None,
         storage=spec.storage if places.stored else StorageSpec(),
-        trigger=TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN),
+        trigger=_trigger(spec, feed),
         # A drill starts the driver itself, where it can see and kill it.
         spark=replace(spec.spark, deploy_mode=DeployMode.CLIENT, conf=real_time_format(spec) | spec.spark.conf),
     )
+
+
+def _trigger(spec: StreamSpec, feed: Feed) -> TriggerSpec:
+    """A fork reads its input as fast as it can. Rows that are made by the clock cannot be read faster: their fork keeps
+    the stream's interval, so that its batches are as large as the stream's."""
+    if isinstance(spec.source, GeneratedSource):
+        return TriggerSpec(processing_time=spec.trigger.processing_time)
+    return TriggerSpec(processing_time=None, available_now=feed is Feed.ORIGIN)
 
 
 def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
@@ -132,4 +141,4 @@ def fork_name(name: str) -> str:
 
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
     """Batches that `unseen` files or records make, without no-data batches; None if a limit in bytes decides it."""
-    return spec.source.batches(unseen) if isinstance(spec.source, StoredSource) else None
+    return spec.source.batches(unseen) if isinstance(spec.source, Source) else None

@@ -26,9 +26,9 @@ from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.output import Output
-from streamwarden.sources.base import FinishedRun, StoredSource
+from streamwarden.sources.base import FinishedRun, Source, StoredSource
 from streamwarden.stream import StreamSpec
-from streamwarden.units import Seconds
+from streamwarden.units import Seconds, format_count
 from streamwarden.verification.batches import some
 from streamwarden.verification.contradictions import contradictions
 from streamwarden.verification.starts import Start, restarts, stale_entries
@@ -143,7 +143,7 @@ class Witness:
         """What the job's own oracle would find in the run's facts: input that was never read, or read in another order,
         and facts that contradict the launcher's record."""
         spec, position = self.fork.spec, log_position(self._checkpoint)
-        assert isinstance(spec.source, StoredSource)  # no other stream can be forked
+        assert isinstance(spec.source, Source)  # no other stream can be forked
         with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
             run = FinishedRun(
                 checkpoint=self._checkpoint,
@@ -153,14 +153,15 @@ class Witness:
                 owed=spec.source.owed(self.fork.ranges),
             )
             given = spec.source.read_back(spec, run)
-        # A topic may have got records since the fork was made: which of them it owes is in its ranges.
-        unread = 0 if spec.source.OFFSETS else spec.source.unplanned(spec)
+        # Of other sources `read_back` has said it: the input of a fork may grow, or be made, after the fork has ended.
+        stored = isinstance(spec.source, StoredSource) and not spec.source.OFFSETS
+        unread = spec.source.unplanned(spec) if stored else 0
         newest = output.manifest.newest if output.manifest else None
         return [
             *stale_entries(self.starts, newest=newest, planned=position.planned),
             *contradictions(replace(read_facts(spec), starts=tuple(self.starts))),
             *given.problems,
-            *([f"{unread:,} {self.fork.what}s of the input were never read"] if unread else []),
+            *([f"never read: {format_count(unread, self.fork.what)} of the input"] if unread else []),
         ]
 
 

@@ -1,0 +1,120 @@
+"""Drills of a stream whose rows Spark makes, with real Spark: its fork ends after a last batch.
+
+The rate source goes by the wall's clock, so windows are seconds here instead of minutes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.sources import rate_began
+from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.report import verdict_word
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.services.workspace import Workspace
+from support.drill_project import drill_project, run_drill
+from support.drivers import until
+from support.twins import assert_both_agree
+
+pytestmark = pytest.mark.spark
+
+BATCHES = 14
+ROWS_A_SECOND = 37
+"""No divisor of 1000: times are rounded."""
+
+STREAM = """\
+args: ["window=5s", "slide=2s", "watermark=1s"]
+trigger: {processing_time: 1 second}
+"""
+
+
+def generated(root: Path, **changes: Any) -> AbstractContextManager[Workspace]:
+    """The drill `kill_driver` of a small `windowed_values`."""
+    options: dict[str, Any] = {
+        "job": "windowed_values",
+        "source": f'{{{{kind: rate, options: {{{{rowsPerSecond: "{ROWS_A_SECOND}"}}}}}}}}',
+        "more": STREAM,
+        "model": "windowed_values",
+        "batches": BATCHES,
+        "min_records": ROWS_A_SECOND * BATCHES // 2,
+        "oracle": "auto",
+    }
+    return drill_project(root, inputs=root, fault=FaultKind.KILL_DRIVER, **(options | changes))
+
+
+def assert_ended_with(batch: int, checkpoint: Location) -> None:
+    """At the boundary of the batch, or of the one after it: the end may be seen late on a busy machine."""
+    position = log_position(checkpoint)
+    assert position.gap == 0
+    assert position.committed in (batch, batch + 1)
+
+
+def fork_of(root: Path, run: DrillRun) -> Location:
+    return open_path(str(root / "var" / "drills" / run.run_id / "fork" / "checkpoint"))
+
+
+def test_a_stream_without_input_is_forked_killed_and_ends_with_its_last_batch(tmp_path: Path) -> None:
+    with generated(tmp_path) as workspace:
+        run = run_drill(workspace)
+    assert_both_agree(run, of="windowed_values")
+    assert run.facts["twin"]["outcome"]["records"] == run.facts["reconciliation"]["records"] > 0
+    fork = run.facts["fork"]
+    assert (fork["batch"], fork["what"], fork["unseen"], fork["batches_left"]) == (None, "batch", BATCHES, BATCHES)
+    assert_ended_with(BATCHES - 1, fork_of(tmp_path, run))
+
+
+def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(tmp_path: Path) -> None:
+    with generated(tmp_path, rewind=2) as workspace:
+        spec = workspace.stream("flights")
+        origin = open_path(spec.checkpoint)
+        workspace.fleet.start(spec, launched_by="test")
+        until("some batches", lambda: (log_position(origin).committed or 0) >= 5)
+        workspace.fleet.stop(spec.name, requested_by="test", reason="enough")
+        newest = log_position(origin).committed
+        run = run_drill(workspace)
+    assert_both_agree(run, of="windowed_values")
+    after = run.facts["fork"]["batch"]
+    assert after + 2 == newest
+    forked = fork_of(tmp_path, run)
+    assert rate_began(forked) == rate_began(origin)
+    assert_ended_with(after + BATCHES, forked)
+
+
+def test_a_driver_that_is_started_again_goes_on_to_the_same_last_batch_and_not_beyond(tmp_path: Path) -> None:
+    with generated(tmp_path) as workspace:
+        spec = replace(workspace.stream("flights"), last_batch=2)
+        checkpoint = open_path(spec.checkpoint)
+
+        def end_of_a_driver() -> ExitRecord:
+            driver = workspace.fleet.start(spec, launched_by="test").record.driver_id
+            ended = until("its end", lambda: workspace.fleet.observe(driver).exit)
+            assert isinstance(ended, ExitRecord)
+            return ended
+
+        assert end_of_a_driver().kind is ExitKind.COMPLETED
+        assert_ended_with(2, checkpoint)
+        before = log_position(checkpoint)
+        assert end_of_a_driver().kind is ExitKind.COMPLETED
+        assert log_position(checkpoint) == before, "the last batch is committed, and there is none after it"
+        spec = replace(spec, last_batch=5)
+        assert end_of_a_driver().kind is ExitKind.COMPLETED
+        assert_ended_with(5, checkpoint)
+
+
+def test_values_that_are_lost_after_the_restart_are_caught(tmp_path: Path) -> None:
+    """Negative control: nothing of it is in the input, which only the clock and the checkpoint describe."""
+    with generated(tmp_path, job="loses_values") as workspace:
+        run = run_drill(workspace)
+    assert verdict_word(run) == "DEVIATED", run.reason
+    for counts in (run.facts["reconciliation"], run.facts["twin"]["outcome"]):
+        assert counts["wrong"] > 0
+        assert (counts["lost"], counts["duplicated"], counts["unexpected"]) == (0, 0, 0)
