@@ -65,6 +65,8 @@ class SourceSpec:
     """Whether the declaration says what the query reads."""
     OFFSETS: ClassVar[bool] = False
     """Whether the input is a log of records with offsets, from which a retention removes the oldest."""
+    GENERATED: ClassVar[bool] = False
+    """Whether Spark makes the rows, by the clock of the driver."""
     REAL_TIME: ClassVar[bool] = False
     """Whether Spark can read the source in real-time mode."""
     CONNECTOR: ClassVar[str | None] = None

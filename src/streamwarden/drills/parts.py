@@ -19,6 +19,9 @@ FOLDER: Final = re.compile(r"s3a://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(
 STANDARD_RECORDS: Final = 100_000
 """A standard drill is judged over at least this many keyed records."""
 
+MOST_ATTEMPTS: Final = 100
+"""Attempts of a fault; the deadlines of a step grow with them."""
+
 SHORTEST_STEP: Final = 60.0
 """Seconds. A step has to be longer than what lies between the planning of a batch and the writing of its plan."""
 
@@ -169,7 +172,7 @@ class FaultSpec:
     null: 1 h"""
 
     def __post_init__(self) -> None:
-        require(self.attempts >= 1, "attempts", self.attempts, "at least 1")
+        require(1 <= self.attempts <= MOST_ATTEMPTS, "attempts", self.attempts, f"from 1 to {MOST_ATTEMPTS}")
         require(self.within > 0, "within", self.within, "a positive duration")
         if self.lasts is not None:
             require(0 < self.lasts < self.within, "lasts", self.lasts, "a positive duration, shorter than `within`")

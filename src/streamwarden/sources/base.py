@@ -262,6 +262,8 @@ class GeneratedSource(Source, ABC):
     last batch.
     """
 
+    GENERATED: ClassVar[bool] = True
+
     @abstractmethod
     def generate(self, spark: SparkSession) -> DataFrame:
         """The rows as a streaming frame, with the columns that the source gives them."""

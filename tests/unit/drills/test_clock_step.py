@@ -80,6 +80,12 @@ def test_a_host_that_cannot_step_it_aborts_the_drill_before_anything_is_made() -
     assert world.forks_made == 0
 
 
+def test_a_source_that_makes_its_rows_by_the_clock_is_refused() -> None:
+    result = run(World(source="rate"))
+    assert result.status is DrillStatus.ABORTED
+    assert "makes the rows of flights by the clock" in result.reason
+
+
 def test_another_fault_has_the_clock_of_the_host() -> None:
     world = World()
     assert world.engine(drill()).run(FaultKind.KILL_DRIVER.value).passed

@@ -20,8 +20,10 @@ from streamwarden.drills.faults.base import (
     Strike,
     prove_as_observed,
 )
-from streamwarden.drills.parts import SHORTEST_STEP
+from streamwarden.drills.parts import SHORTEST_STEP, FaultKind, FaultSpec
 from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted
+from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds, format_duration
 
 STEP: Final = 3600.0
@@ -54,6 +56,16 @@ class ClockStep(Fault):
         next_step="After a step back restart a stream whose trigger has an interval: Spark waits until the clock "
         "shows the time of the next batch again. Let NTP slew the clocks of the hosts instead of stepping them.",
     )
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """Rows that are made by the clock would be other rows after a step."""
+        if declared.source.GENERATED:
+            raise DrillAborted(
+                f"{fault.kind} is not applicable: Spark makes the rows of {stream} by the clock that would step",
+                expected="a source that holds its input",
+                where=f"the drill of {stream}",
+                next_step=f"drill this stream with `{FaultKind.KILL_DRIVER}`",
+            )
 
     def undo(self, context: FaultContext) -> str | None:
         return "the driver's clock is right again" if context.driver_clock.reset(context.run_id) else None

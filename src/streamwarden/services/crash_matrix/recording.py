@@ -47,7 +47,7 @@ class Recording:
         self._kept: dict[tuple[str, int, int], int] = {}
         self._leaving = threading.Event()
         self._overflow = False
-        self._missed: list[str] = []
+        self._missed: dict[str, None] = {}
         self._failure: OSError | None = None
 
     @property
@@ -91,7 +91,7 @@ class Recording:
         if self._failure is not None:
             return f"the recording ended before the run did: {self._failure}"
         if self._missed:
-            return f"{', '.join(self._missed[:_SHOWN])} was removed before its content was kept"
+            return f"{', '.join(list(self._missed)[:_SHOWN])} was removed before its content was kept"
         return "the kernel dropped reports" if self._overflow else None
 
     def _record(self) -> None:
@@ -131,15 +131,17 @@ class Recording:
             self._found.append(Operation(path=self._name(path), change=Change.REMOVED))
 
     def _watch(self, folder: Path) -> None:
-        """Watch a folder with all that is in it already: files may come before the watch does. A folder that was
-        removed meanwhile has left nothing, like those in which Hadoop prepares files."""
+        """Watch a folder with all that is in it already: files may come before the watch does. One that has a temporary
+        name is renamed while the watch is there, which reports it. A folder that was removed meanwhile has left
+        nothing, like those in which Hadoop prepares files."""
         with suppress(FileNotFoundError):
             self._folders[self._notify.add_watch(folder, _WATCHED)] = folder
             for entry in sorted(os.scandir(folder), key=_changed_at):
                 if entry.is_dir(follow_symlinks=False):
                     self._watch(Path(entry.path))
                 elif folder != self._root:
-                    self._keep(Path(entry.path), Change.RENAMED)
+                    path = Path(entry.path)
+                    self._written[self._name(path)] = self._keep(path, Change.RENAMED)
 
     def _keep(self, path: Path, change: Change, temporary: str = "") -> int:
         """Note a file with its content; it may be gone already, if it only had a temporary name."""
@@ -156,7 +158,7 @@ class Recording:
         except FileNotFoundError:
             self._found.append(None)
             if change is Change.RENAMED:
-                self._missed.append(self._name(path))
+                self._missed[self._name(path)] = None
         else:
             self._found.append(Operation(path=self._name(path), change=change, content=content, temporary=temporary))
         return number
@@ -165,6 +167,7 @@ class Recording:
         number = self._written.pop(self._name(path), None)
         if number is not None:
             self._found[number] = None
+            self._missed.pop(self._name(path), None)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
