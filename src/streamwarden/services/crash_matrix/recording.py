@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import defaultdict
 from contextlib import suppress
 from os import link
 from pathlib import Path
@@ -42,7 +43,7 @@ class Recording:
         self._root, self._contents = root, contents
         self._folders: dict[int, Path] = {}
         self._found: list[Operation | None] = []
-        self._written: dict[str, int] = {}
+        self._written: defaultdict[str, list[int]] = defaultdict(list)
         self._moving: dict[int, str] = {}
         self._kept: dict[tuple[str, int, int], int] = {}
         self._leaving = threading.Event()
@@ -121,7 +122,7 @@ class Recording:
             if event.mask & (flags.CREATE | flags.MOVED_TO):
                 self._watch(path)
         elif event.mask & flags.CLOSE_WRITE:
-            self._written[self._name(path)] = self._keep(path, Change.WRITTEN)
+            self._written[self._name(path)].append(self._keep(path, Change.WRITTEN))
         elif event.mask & flags.MOVED_TO:
             self._keep(path, Change.RENAMED, temporary=self._moving.pop(event.cookie, ""))
         elif event.mask & flags.MOVED_FROM:
@@ -141,7 +142,7 @@ class Recording:
                     self._watch(Path(entry.path))
                 elif folder != self._root:
                     path = Path(entry.path)
-                    self._written[self._name(path)] = self._keep(path, Change.RENAMED)
+                    self._written[self._name(path)].append(self._keep(path, Change.RENAMED))
 
     def _keep(self, path: Path, change: Change, temporary: str = "") -> int:
         """Note a file with its content; it may be gone already, if it only had a temporary name."""
@@ -164,8 +165,7 @@ class Recording:
         return number
 
     def _forget(self, path: Path) -> None:
-        number = self._written.pop(self._name(path), None)
-        if number is not None:
+        for number in self._written.pop(self._name(path), ()):
             self._found[number] = None
             self._missed.pop(self._name(path), None)
 
