@@ -170,7 +170,7 @@ def parse_log_file(content: bytes) -> LogFile:
     except UnicodeDecodeError as error:
         raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     # A Kafka source's log of its initial offsets begins with a zero byte, which Spark 2.1 required.
-    match = _VERSION.fullmatch(first.removeprefix("\0"))
+    match = _VERSION.fullmatch(first, pos=1 if first.startswith("\0") else 0)
     if match is None:
         raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
     if rest and not rest[-1]:

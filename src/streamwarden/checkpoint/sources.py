@@ -39,11 +39,11 @@ class SourceFile:
     offset: int
 
 
-def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
+def source_entries(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[SourceFile, ...]]:
     """Log offset -> files, for everything that the file source has ever read, ascending.
 
     A log offset is not a batch id: a batch without new files does not advance it. An empty dict if the source keeps no
-    such log. Raises CheckpointError if a required file is missing or damaged.
+    such log. Raises CheckpointError if a required file is missing or damaged, or has more than `most` bytes.
     """
     folder = checkpoint / SOURCES / str(source)
     ids = compactible_ids(list_or_empty(folder))
@@ -56,7 +56,7 @@ def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[Sou
     for batch, compact in files:
         where = folder / compactible_name(batch, compact)
         try:
-            for entry in read_source_log(where, batch):
+            for entry in read_source_log(where, batch, most):
                 found.setdefault(entry.offset, []).append(entry)
         except Damaged as error:
             raise _broken(where, str(error)) from error
@@ -91,12 +91,12 @@ def _source_file(offset: int, line: str) -> SourceFile:
     return SourceFile(path=path, timestamp_ms=timestamp, offset=batch)
 
 
-def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[str, ...]]:
+def file_source_log(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[str, ...]]:
     """Batch id -> URIs of the files that it read, for every planned batch still in the offset log, ascending.
 
     A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out,
     because the start of its range is unknown.
-    Raises CheckpointError if the source's log is missing a file or is damaged.
+    Raises CheckpointError if a file of the source's log is missing, damaged, or larger than `most` bytes.
     """
     records = all_offsets(checkpoint)
     ends = {
@@ -106,7 +106,7 @@ def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[st
     }
     if all(end < 0 for end in ends.values()):
         return {}
-    entries = source_entries(checkpoint, source)
+    entries = source_entries(checkpoint, source, most)
     known = list(entries)
     found: dict[int, tuple[str, ...]] = {}
     for batch, end in ends.items():

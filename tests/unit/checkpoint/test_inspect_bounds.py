@@ -133,7 +133,7 @@ def test_a_file_that_is_too_large_to_be_checked_is_said_and_not_called_fine(
     path: str, unpack: Unpack, tmp_path: Path
 ) -> None:
     unpack(CHANGELOG, tmp_path)
-    grow(path, LARGE + 1)(tmp_path)
+    grow(path, 4 * LARGE)(tmp_path)
     (finding,) = (each for each in inspect(tmp_path).findings if each.path.endswith("9.compact"))
     assert (finding.consequence, finding.consequence.grave) == (Consequence.UNKNOWN, True)
     assert "it has more than 67,108,864 bytes" in finding.what

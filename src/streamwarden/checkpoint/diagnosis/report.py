@@ -23,6 +23,7 @@ from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.folder import require_checkpoint
 from streamwarden.checkpoint.layout import (
     COMMITS,
+    LARGE,
     OFFSETS,
     SINK_LOG,
     batch_ids,
@@ -328,14 +329,15 @@ def _batches(
 
 
 def _files_read(checkpoint: Location, logs: Logs) -> dict[int, dict[int, int]]:
-    """Source -> batch -> number of files. A source whose log is damaged has none; that damage is reported elsewhere."""
+    """Source -> batch -> number of files. A source whose log is damaged or too large to be read has none: that is
+    reported elsewhere."""
     latest = logs.latest_offsets()
     counts: dict[int, dict[int, int]] = {}
     for source, value in enumerate(latest.sources if latest else ()):
         if log_offset(value) is None:
             continue
         try:
-            read = file_source_log(checkpoint, source)
+            read = file_source_log(checkpoint, source, LARGE)
         except CheckpointError:
             continue
         counts[source] = {batch: len(files) for batch, files in read.items()}
