@@ -233,8 +233,9 @@ def test_the_details_of_a_stream_are_read_when_a_person_opens_them(visit: Open) 
         ("Lint findings and tuning advice", "advice"),
         ("Declaration", "name: counted"),
     ):
-        page.get_by_text(name, exact=True).click()
-        expect(page.locator("details[open]").filter(has_text=name)).to_contain_text(said)
+        summary = page.locator("summary", has_text=re.compile(f"^{name}$"))
+        summary.click()
+        expect(page.locator("details[open]").filter(has=summary)).to_contain_text(said)
 
 
 def test_the_open_fleet_shows_within_seconds_that_a_driver_was_killed_and_what_becomes_of_it(
