@@ -20,6 +20,7 @@ _COLOURS: Final = {
     EventKind.LEFT_DOWN: "bold red",
     EventKind.FENCED: "yellow",
     EventKind.RESTARTED: "yellow",
+    EventKind.DEPLOYED: "green",
     EventKind.DRILLED: "cyan",
 }
 
@@ -35,9 +36,10 @@ def history(
     since: Annotated[str, typer.Option(metavar="DURATION", help="How far back.")] = "7d",
     json: AsJson = False,
 ) -> int:
-    """Show a stream's launches, crashes, restarts, stops and drills, with who and why. The newest is last.
+    """Show a stream's launches, crashes, restarts, stops, deployments and drills, with who and why. The newest is last.
 
-    A launch with another configuration than the one before it names the keys that changed.
+    A launch with another job file, configuration or package than the one before it is a deployment, which says what
+    changed.
     """
     from streamwarden.services.analysis.history import history as events_of
 

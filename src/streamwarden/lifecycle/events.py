@@ -37,6 +37,7 @@ class EventKind(StrEnum):
     COMPLETED = "completed"  # the query read all its input
     FENCED = "fenced"  # another driver took over the lease
     LEFT_DOWN = "left down"  # the supervisor gave up
+    DEPLOYED = "deployed"  # the launch had other code or another configuration; made from what the launches kept
     DRILLED = "drilled"  # a drill of the stream ended; its event is made from the journal
 
 

@@ -2,6 +2,7 @@
 
     spec.json          the resolved spec that the driver runs, with its secrets redacted
     secrets.json       the same spec with its secrets, if it has any; removed after the end
+    code.json          digests of the job's files, and the versions of the packages
     spark.properties   Spark's settings (a file, so that no setting shows in a process list); redacted after the end
     jvm.options        the JVM's options, if one of them holds a secret; removed after the end
     driver.log         stdout and stderr of spark-submit
@@ -40,6 +41,7 @@ from streamwarden.stream import TriggerSpec
 
 SPEC: Final = "spec.json"
 SECRETS: Final = "secrets.json"
+CODE: Final = "code.json"
 PROPERTIES: Final = "spark.properties"
 OPTIONS: Final = "jvm.options"
 LOG: Final = "driver.log"

@@ -1,11 +1,18 @@
-"""Reads the file of a stream's job without running it."""
+"""Reads the file of a stream's job, and the modules that it imports, without running them."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Final
 
 from streamwarden.errors import JobError
+
+MOST_FILES: Final = 200
+"""Files of a job that are read at most."""
 
 
 def has_build(job: Path) -> bool:
@@ -24,3 +31,41 @@ def has_build(job: Path) -> bool:
     except (SyntaxError, ValueError):
         return False  # running it raises the same, with its line
     return any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
+
+
+def imported_names(source: str) -> list[str]:
+    """The full names that the imports of a Python source name, wherever they are. Raises SyntaxError, ValueError."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module or ''}.{alias.name}" for alias in node.names]
+    return found
+
+
+def files_of(job: Path) -> dict[Path, bytes]:
+    """Path -> content of the job and of the modules that it imports from its own folder, directly or through another
+    of them. A file that cannot be read is left out, as is a module whose name is only computed at run time."""
+    found: dict[Path, bytes] = {}
+    waiting = {job}
+    while waiting and len(found) < MOST_FILES:
+        file = waiting.pop()
+        with contextlib.suppress(OSError):
+            found[file] = file.read_bytes()
+            waiting |= {each for each in _modules(file, found[file], job.parent) if each not in found}
+    return found
+
+
+def _modules(file: Path, content: bytes, root: Path) -> Iterator[Path]:
+    """The files that the imports of `file` name below `root`, the folder of the job, and beside `file` itself."""
+    try:
+        names = imported_names(content.decode())
+    except (SyntaxError, ValueError):  # the driver fails with the same, and with its line
+        return
+    for name, folder in product(names, {root, file.parent}):
+        at = folder
+        for part in filter(None, name.split(".")):
+            candidates = at / f"{part}.py", at / part / "__init__.py"
+            yield from (each for each in candidates if each.is_file())
+            at /= part

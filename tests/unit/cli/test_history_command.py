@@ -67,11 +67,8 @@ def test_each_event_says_when_what_who_and_why_and_the_newest_is_last(lived: Com
     assert events == [
         ("launched", "anna@laptop (command line)", ""),
         ("crashed", "", "killed by signal 9 (no memory)"),
-        (
-            "restarted",
-            "stream_a/run in Airflow",
-            "killed by signal 9 (no memory); configuration changed: trigger.processing_time",
-        ),
+        ("restarted", "stream_a/run in Airflow", "killed by signal 9 (no memory)"),
+        ("deployed", "stream_a/run in Airflow", "trigger.processing_time: 2 → 5"),
         ("drilled", "drill kill", "PASSED: 0 lost"),
         ("stop requested", "ben@host (command line)", "new oracle"),
         ("stopped", "ben@host (command line)", "stopped"),
@@ -90,7 +87,7 @@ def test_since_limits_how_far_back(lived: CommandLine) -> None:
 
 def test_a_stream_whose_file_is_gone_has_a_history_and_an_unknown_name_is_an_error(lived: CommandLine) -> None:
     Path(lived.project.root / "config/streams/a.yaml").unlink()
-    assert len(lived("history", "a", "--json").json["events"]) == 6
+    assert len(lived("history", "a", "--json").json["events"]) == 7
     assert lived("history", "b").code == Exit.USAGE
 
 

@@ -88,6 +88,14 @@ class SqlDriverRepository:
         row = self._database.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else _read(row)
 
+    def before(self, driver: DriverRecord) -> DriverRecord | None:
+        """The driver of the same stream that was launched before this one."""
+        newest = drivers.c.launched_at.desc(), drivers.c.token.desc()
+        earlier = drivers.c.stream == driver.stream, drivers.c.launched_at < driver.launched_at
+        query = drivers.select().where(*earlier).order_by(*newest).limit(1)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _read(row)
+
     def latests(self, streams: Collection[str]) -> dict[str, DriverRecord]:
         """`latest` of many streams in one query; a stream that never had a driver is left out."""
         newest = sa.select(drivers.c.stream, sa.func.max(drivers.c.launched_at).label("at")).group_by(drivers.c.stream)

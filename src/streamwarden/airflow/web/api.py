@@ -218,7 +218,7 @@ def charts(
 
 @router.get("/streams/{stream}/events", response_model=list[Event])
 def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
-    """What happened to a stream: launches, crashes, restarts, stops, drills; the oldest first."""
+    """What happened to a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
     begin = time.time() - 7 * 24 * HOUR if since is None else since
     return answers([TypeAdapter(Event).validate_python(asdict(each)) for each in history(space.store, stream, begin)])
 

@@ -1,15 +1,16 @@
-"""What happened to a stream: launches, crashes, restarts, stops, drills, and launches with a changed configuration."""
+"""What happened to a stream: launches, crashes, restarts, stops, drills, and deployments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.drills.report import verdict_word
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.events import EventKind, StreamEvent, stream_events
+from streamwarden.redaction import redacted
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -19,15 +20,23 @@ if TYPE_CHECKING:
 DRILLS: Final = 1000
 """Runs of drills that are read at most."""
 
-_LAUNCHES: Final = (EventKind.LAUNCHED, EventKind.RESTARTED)
+LONGEST: Final = 80
+"""Characters of a value that are shown."""
+
+NAMED: Final = 10
+"""Changes of a deployment that are named."""
+
+_PER_RUN: Final = "spark.conf.spark.openlineage."
+"""Settings that Airflow sets for each of its runs: they differ although nobody deployed anything."""
 
 
 def history(store: Store, stream: str, since: float) -> tuple[StreamEvent, ...]:
     """The events of `stream` since `since` (Unix seconds), oldest first. Raises StoreError."""
     drivers = store.drivers.history(stream, since)
-    changes = changed_configurations(drivers)
-    events = stream_events(drivers, {each.driver_id: store.drivers.events(each.driver_id) for each in drivers})
-    found = [_with_changes(each, changes.get(each.driver_id, ())) for each in events]
+    if drivers and (before := store.drivers.before(drivers[0])) is not None:
+        drivers = [before, *drivers]  # what the first launch changed, and whether it was a restart
+    events = {each.driver_id: store.drivers.events(each.driver_id) for each in drivers}
+    found = [*stream_events(drivers, events), *deployments(drivers)]  # a launch, then the deployment of the same time
     found += [event for run in store.journals.recent(stream=stream, limit=DRILLS) if (event := drilled(run))]
     return tuple(sorted((each for each in found if each.at >= since), key=lambda event: event.at))
 
@@ -45,30 +54,64 @@ def drilled(run: DrillRun) -> StreamEvent | None:
     )
 
 
-def changed_configurations(drivers: Sequence[DriverRecord]) -> dict[str, tuple[str, ...]]:
-    """Driver id -> the keys in which its configuration differs from that of the driver before. A driver whose folder is
-    on another host, or was removed, is left out. Only keys are named: a value may be a secret."""
-    found: dict[str, tuple[str, ...]] = {}
-    before: Mapping[str, Any] | None = None
+def deployments(drivers: Iterable[DriverRecord]) -> Iterator[StreamEvent]:
+    """The launches with other code, packages or configuration than the launch before, each with what changed.
+
+    A launch about which nothing is kept is not a deployment: its folder is on another host or was removed, or its
+    version of Streamwarden kept no digests. The next launch is then compared with the last one that is documented.
+    """
+    before: Mapping[str, Mapping[str, Any]] = {}
     for driver in drivers:
-        spec = files.read_document(Path(driver.folder) / files.SPEC)
-        if before is not None and spec is not None and (keys := tuple(differing(before, spec))):
-            found[driver.driver_id] = keys
-        before = spec if spec is not None else before
-    return found
+        after = _launched_with(Path(driver.folder))
+        changes = [*_changes(before, after)] if before else []
+        if changes:
+            yield StreamEvent(
+                at=driver.launched_at,
+                kind=EventKind.DEPLOYED,
+                stream=driver.stream,
+                driver_id=driver.driver_id,
+                who=driver.launched_by,
+                why=_listed(changes),
+            )
+        before = {**before, **after}
 
 
-def differing(before: Mapping[str, Any], after: Mapping[str, Any], within: str = "") -> Iterator[str]:
-    """The keys whose values differ, as `trigger.processing_time`, sorted."""
+def _launched_with(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """`spec`, without secrets, `files` and `packages` of a launch; a part that is not kept is left out."""
+    code = files.read_document(folder / files.CODE) or {}
+    parts = {"spec": redacted(files.read_document(folder / files.SPEC)), **code}
+    return {name: part for name, part in parts.items() if isinstance(part, Mapping) and part}
+
+
+def _changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What was changed, in words: files, then keys of the configuration, then packages."""
+    old, new = (each.get("files", {}) for each in (before, after))
+    yield from (f"{name} was changed" for name in sorted(old.keys() & new) if old[name] != new[name])
+    for part in ("spec", "packages"):
+        if part in before and part in after:
+            found = differing(before[part], after[part])
+            yield from (f"{key}: {_shown(was)} → {_shown(now)}" for key, was, now in found)
+
+
+def differing(
+    before: Mapping[str, Any], after: Mapping[str, Any], within: str = ""
+) -> Iterator[tuple[str, object, object]]:
+    """The keys whose values differ, as `trigger.processing_time`, sorted, each with both values; None: it has none."""
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from differing(old, new, f"{within}{key}.")
-        elif old != new:
-            yield f"{within}{key}"
+        elif old != new and not f"{within}{key}".startswith(_PER_RUN):
+            yield f"{within}{key}", old, new
 
 
-def _with_changes(event: StreamEvent, keys: Sequence[str]) -> StreamEvent:
-    if event.kind not in _LAUNCHES or not keys:
-        return event
-    return replace(event, why="; ".join(filter(None, [event.why, f"configuration changed: {', '.join(keys)}"])))
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _listed(changes: Sequence[str]) -> str:
+    more = len(changes) - NAMED
+    return "; ".join([*changes[:NAMED], *([f"and {more} more"] if more > 0 else [])])

@@ -33,6 +33,7 @@ from streamwarden.lifecycle.submission import (
 from streamwarden.redaction import is_redacted, is_secret
 from streamwarden.services.fleet import class_archive, supervisor_process
 from streamwarden.services.fleet.addresses import listening_environment
+from streamwarden.services.fleet.code import code_of
 from streamwarden.spark_settings import DeployMode
 from streamwarden.stream import StreamSpec
 
@@ -114,6 +115,7 @@ def write_folder(
             next_step="begin a new run: it reads the stream's file again",
         )
     files.write_spec(folder, document)
+    files.write_document(folder / files.CODE, code_of(spec))
     files.write_lease(folder, lease)
     archive = class_archive.find(Path(environment["JAVA_HOME"]))
     flags = class_archive.flags(archive) if archive is not None else ()

@@ -5,7 +5,6 @@ The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracle
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib.util
 import math
@@ -26,6 +25,7 @@ from streamwarden.checkpoint.schemas import state_fields
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.lifecycle.job_files import imported_names
 from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.outputs import reconcile_outputs
 from streamwarden.sinks.base import Sink
@@ -189,7 +189,7 @@ def _require_apart(oracle: Path) -> None:
     """Raises VerificationError if the oracle imports its job, whose file has the same name: an error of code that both
     run would be in the output and in what is expected of it."""
     with contextlib.suppress(SyntaxError):  # importing it raises the same
-        for name in _imported(oracle.read_text(encoding="utf-8")):
+        for name in imported_names(oracle.read_text(encoding="utf-8")):
             if oracle.stem in name.split(".") and name.partition(".")[0] not in _OTHERS:
                 raise VerificationError(
                     f"the oracle imports the job: {name}",
@@ -197,17 +197,6 @@ def _require_apart(oracle: Path) -> None:
                     where=str(oracle),
                     next_step="write what it needs from the question that the job answers, without importing the job",
                 )
-
-
-def _imported(source: str) -> list[str]:
-    """The full names that the imports of a Python source name, wherever they are. Raises SyntaxError."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found += [f"{node.module or ''}.{alias.name}" for alias in node.names]
-    return found
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:

@@ -4,7 +4,7 @@
   const place = document.getElementById("charts");
   if (!place) return;
   const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
-  const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", drilled: "chart", incident: "critical" };
+  const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", deployed: "ok", drilled: "chart", incident: "critical" };
   const DASHES = { incident: [1, 3] }; // dotted; everything else is dashed
   const SCALES = { // unit -> [from which value, its size, its name], the largest first
     bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
