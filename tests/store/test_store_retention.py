@@ -1,5 +1,7 @@
 """Raw rows live for days, their hourly roll-ups for more than a year, and no batch is lost in between."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamwarden.adapters.store import Pruned, Rolled, Statistic, Store
@@ -92,6 +94,15 @@ def test_measurements_keep_their_name_and_source(store: Store) -> None:
     assert (one.unit, one.source) == ("bytes", "/proc, mean of 2 in an hour")
     assert other.source == "Spark, mean of 1 in an hour"
     assert store.measurements.hourly(STREAM, START + HOUR) == ()
+
+
+def test_the_roll_ups_of_one_name_are_read_without_the_others(store: Store) -> None:
+    """An evaluation forecasts one number of each stream, however many are kept."""
+    store.measurements.add([memory(START, 1.0), replace(memory(START, 2.0), name="another")])
+    store.roll_up(START + HOUR)
+    found = store.measurements.hourlies([STREAM], START, only=("another",))[STREAM]
+    assert [(each.name, each.value) for each in found] == [("another", 2.0)]
+    assert len(store.measurements.hourlies([STREAM], START)[STREAM]) == 2
 
 
 def test_old_raw_rows_go_and_their_roll_ups_stay(store: Store) -> None:

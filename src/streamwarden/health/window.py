@@ -178,7 +178,7 @@ class Window:
         now: Unix seconds; the checks read no clock.
         batches: recent batches, at most a few hundred.
         older: batches from before `batches`, at growing distances, for the forecast.
-        hourly: roll-ups of older history as measurements, for the forecast.
+        hourly: roll-ups of the size of older state as measurements, for the forecast.
         measurements: numbers that are not in a progress report: resident memory, bytes under `state/`, …
         drivers: the stream's drivers that were launched or ended within `DRIVERS_SINCE`, and always the newest.
         log: position of the checkpoint's offset and commit logs now; None if it could not be read.

@@ -15,6 +15,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.incident import IncidentPolicy
+from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
@@ -169,14 +170,19 @@ def test_what_only_checks_measure_is_kept_while_the_driver_lives(tmp_path: Path,
     """The forecast reads the size of state; the charts read all of them."""
     stream = Stream(tmp_path, store)
     stream.run(range(20))
+    hot = stream.checkpoint / "state/0/1/1.zip"
+    hot.parent.mkdir()
+    hot.write_text("x" * 9000)
     stream.drive(me())
     HealthMonitor(store).evaluate([stream.spec], T0)
     kept = {each.name: each for each in store.measurements.recent("orders", T0 - 1)}
     verdicts = by_check(store.verdicts.latest("orders"))
     expected = {name: verdicts[check] for check, name in RECORDED.items() if verdicts[check].value is not None}
     assert {"state_bytes", "backlog_seconds"} <= set(expected)
+    by_partition = {LARGEST: 9000.0, MEDIAN: 6500.0, SMALLEST: 20 * 200.0}
     assert {name: (each.value, each.unit) for name, each in kept.items()} == {
-        name: (verdict.value, verdict.unit) for name, verdict in expected.items()
+        **{name: (verdict.value, verdict.unit) for name, verdict in expected.items()},
+        **{name: (value, "bytes") for name, value in by_partition.items()},
     }
     stream.store.drivers.exited("orders-1", ExitRecord(kind=ExitKind.KILLED, ended_at=T0))
     HealthMonitor(store).evaluate([stream.spec], T0 + 60)

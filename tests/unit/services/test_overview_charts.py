@@ -10,6 +10,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.health.checks import CHECKS
+from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.series import BACKLOG_SECONDS
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.window import Measurement
@@ -75,6 +76,23 @@ def test_a_measurement_is_a_line(store: Store) -> None:
     assert line.values[-1] == 29.0
 
 
+def test_the_spread_of_the_partitions_is_drawn_now_and_by_the_hour(store: Store) -> None:
+    """One partition grows away from the others."""
+    sizes = {LARGEST: 9e8, MEDIAN: 2e8, SMALLEST: 1e8}
+    store.measurements.add(
+        Measurement(stream="s", name=name, at=START + 60 * n, value=size, unit="bytes", source="checkpoint")
+        for name, size in sizes.items()
+        for n in range(30)
+    )
+    recent = charts(store, START, START + 1740)["state_partitions"]
+    store.roll_up(START + 3 * HOUR)
+    old = charts(store, START, START + 3 * HOUR, kept_since=START + 1)["state_partitions"]
+    assert [len(chart.lines[0].at) for chart in (recent, old)] == [29, 1]
+    for chart in (recent, old):
+        assert {line.name: line.values[-1] for line in chart.lines} == {"largest": 9e8, "median": 2e8, "smallest": 1e8}
+    assert (recent.warning, recent.critical) == (None, None)  # the check judges a ratio, which no line of bytes shows
+
+
 def test_an_old_range_shows_the_means_of_hours_and_says_so(store: Store) -> None:
     """What no roll-up has is an empty chart, not a wrong one."""
     store.roll_up(START + 3 * HOUR)
@@ -88,7 +106,13 @@ def test_an_old_range_shows_the_means_of_hours_and_says_so(store: Store) -> None
 
 @pytest.mark.parametrize(
     ("check", "chart"),
-    [("state_size", "state_size"), ("state_growth", "state_size"), ("driver_down", "rates"), ("drill_kill", "rates")],
+    [
+        ("state_size", "state_size"),
+        ("state_growth", "state_size"),
+        ("partition_skew", "state_partitions"),
+        ("driver_down", "rates"),
+        ("drill_kill", "rates"),
+    ],
 )
 def test_each_problem_has_a_chart_that_shows_it(check: str, chart: str) -> None:
     assert chart_for(check) == chart

@@ -68,14 +68,20 @@ class SqlMeasurementRepository:
         return self.hourlies([stream], since, statistic)[stream]
 
     def hourlies(
-        self, streams: Sequence[str], since: float, statistic: Statistic = Statistic.MEAN
+        self,
+        streams: Sequence[str],
+        since: float,
+        statistic: Statistic = Statistic.MEAN,
+        only: Sequence[str] = (),
     ) -> dict[str, tuple[Measurement, ...]]:
-        """`hourly` of many streams in one transaction."""
+        """`hourly` of many streams in one transaction; only the roll-ups of these names, if some are given."""
         query = (
             hourly.select()
             .where(hourly.c.stream == sa.bindparam("of"), hourly.c.hour >= hour_of(since))
             .order_by(hourly.c.hour, hourly.c.name, hourly.c.source)
         )
+        if only:
+            query = query.where(hourly.c.name.in_(only))
         return {
             stream: tuple(_rolled(row, statistic) for row in rows)
             for stream, rows in self._each(query, streams).items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
+from streamwarden.health.partitions import partition_bytes
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.units import MB, format_size
@@ -13,11 +14,7 @@ from streamwarden.units import MB, format_size
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """How much more state the fullest partition holds than the others."""
     limits_in_force = thresholds.of(CHECK.name)
-    sizes: dict[tuple[int, int], int] = {}
-    for each in window.state or ():
-        if each.size is not None:
-            at = (each.operator, each.partition)
-            sizes[at] = sizes.get(at, 0) + each.size
+    sizes = partition_bytes(window)
     if not sizes:
         return CHECK.verdict(window, Status.UNKNOWN, "the checkpoint's bytes for each partition could not be read")
     value, operator, partition = 1.0, 0, 0

@@ -17,6 +17,7 @@ from streamwarden.health.current import silenced
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incident import Changes, IncidentPolicy
 from streamwarden.health.overall import overall
+from streamwarden.health.partitions import spread
 from streamwarden.health.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.services import measurement
 from streamwarden.health.stopped import ended_well
@@ -149,7 +150,7 @@ class HealthMonitor:
             started = time.perf_counter()
             checking = 0.0
             verdicts: list[Verdict] = []
-            attempts: list[Measurement] = []
+            measured: list[Measurement] = []
             running: set[str] = set()
             for window, problems in self._windows(wanted[first : first + _AT_ONCE], now, previous, services):
                 name = window.spec.name
@@ -160,11 +161,12 @@ class HealthMonitor:
                 checking += time.perf_counter() - before
                 streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
                 verdicts += verdicts_of_one
-                attempts += _attempts(window)
+                measured += _attempts(window)
                 if window.driver_alive:
                     running.add(name)
+                    measured += spread(window)
             judged = time.perf_counter()
-            changes += self._keep(verdicts, [*attempts, *_values(verdicts, running)], now)
+            changes += self._keep(verdicts, [*measured, *_values(verdicts, running)], now)
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
@@ -222,7 +224,7 @@ class HealthMonitor:
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
-        hourly = store.measurements.hourlies(names, now - _HISTORY)
+        hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
             result = seen[spec.name]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.store.measurements import Statistic
 from streamwarden.adapters.store.rollup import Rolled
+from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.series import (
     BACKLOG_SECONDS,
     MEMORY_BYTES,
@@ -123,6 +124,16 @@ CHARTS: Final = (
         ),
     ),
     Chart(
+        name="state_partitions",
+        title="State by partition",
+        unit="bytes",
+        lines=(
+            Source(name="largest", measurement=LARGEST, rolled=LARGEST),
+            Source(name="median", measurement=MEDIAN, rolled=MEDIAN),
+            Source(name="smallest", measurement=SMALLEST, rolled=SMALLEST),
+        ),
+    ),
+    Chart(
         name="checkpoint_duration",
         title="Checkpoint duration",
         unit="seconds",
@@ -220,6 +231,7 @@ _SHOWS: Final = {
     "late_rows": "watermark_lag",
     "state_growth": "state_size",
     "replay_debt": "checkpoint_duration",
+    "partition_skew": "state_partitions",
 }
 
 
