@@ -238,6 +238,19 @@ def test_the_details_of_a_stream_are_read_when_a_person_opens_them(visit: Open) 
         expect(page.locator("details[open]").filter(has=summary)).to_contain_text(said)
 
 
+def test_a_log_that_a_person_opened_stays_while_the_page_refreshes_itself(visit: Open) -> None:
+    page = visit(STREAM)
+    details = page.locator("details", has_text="End of its log").first
+    details.locator("summary").click()
+    log = details.locator("pre")
+    expect(log).not_to_be_empty()
+    log.evaluate("log => { log.dataset.opened = 'yes'; }")
+    for _ in range(2):
+        with page.expect_response(lambda answer: "part=happened" in answer.url, timeout=PATIENCE):
+            pass
+    expect(details.locator("pre[data-opened]")).to_be_visible()
+
+
 def test_the_open_fleet_shows_within_seconds_that_a_driver_was_killed_and_what_becomes_of_it(
     visit: Open, installation: Installation
 ) -> None:

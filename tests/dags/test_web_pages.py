@@ -42,6 +42,7 @@ EXAMPLES = {
     "name": "pages.css",
     "incident_id": "i-1",
     "mute_id": "m-1",
+    "driver_id": "counted-1",
 }
 """A value of each name in an address."""
 BODIES = {"/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"}}

@@ -152,8 +152,8 @@ def logs(
     driver: Annotated[str | None, typer.Option(help="Another driver than the newest.")] = None,
 ) -> int:
     """Show the log of a stream's newest driver."""
-    from streamwarden.errors import ConfigError, ProcessError
-    from streamwarden.services.fleet.log_tail import last_lines
+    from streamwarden.errors import ConfigError
+    from streamwarden.services.fleet.log_tail import end_of_log
 
     space = workspace(context)
     _known(context, stream)
@@ -163,19 +163,14 @@ def logs(
             f"no driver {driver!r} of {stream}" if driver else f"{stream} has had no driver",
             next_step=f"see `streamwarden status {stream}`" if driver else f"run `streamwarden start {stream}`",
         )
-    path = space.fleet.log_path(record.driver_id)
-    try:
-        shown = last_lines(path, lines)
-    except OSError as error:
-        raise ProcessError(
-            f"the log cannot be read: {error.strerror}", where=str(path), next_step="read it on the driver's host"
-        ) from error
-    for line in shown:
+    for line in end_of_log(record, lines):
         typer.echo(line, nl=False)
     if follow:
         from streamwarden.cli.following import follow as follow_log
 
-        follow_log(path, ended=lambda: not space.fleet.observe(record.driver_id).alive)
+        follow_log(
+            space.fleet.log_path(record.driver_id), ended=lambda: not space.fleet.observe(record.driver_id).alive
+        )
     return Exit.OK
 
 

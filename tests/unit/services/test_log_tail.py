@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.services.fleet.log_tail import BEHIND, LogTail, last_text
+from streamwarden.services.fleet.log_tail import BEHIND, CHUNK, LogTail, last_lines, last_text
 
 
 @pytest.fixture
@@ -108,3 +108,28 @@ def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert last_text(tmp_path / "none") == ""
     (tmp_path / "log").write_text("x" * 100 + "end")
     assert last_text(tmp_path / "log", 5) == "xxend"
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 1000])
+@pytest.mark.parametrize("line", ["x", "y" * 200, "z" * (CHUNK + 7)], ids=["short", "long", "longer than a read"])
+@pytest.mark.parametrize("end", ["\n", ""], ids=["whole", "unfinished"])
+def test_the_last_lines_are_those_of_the_whole_file(log: Path, count: int, line: str, end: str) -> None:
+    """However many reads from the end that takes."""
+    whole = [f"{number} {line}\n" for number in range(30)] + [f"last{end}"]
+    log.write_text("".join(whole))
+    assert list(last_lines(log, count)) == whole[len(whole) - min(count, len(whole)) :]
+
+
+def test_no_more_of_a_log_is_read_than_asked_for(log: Path) -> None:
+    """A single line of a megabyte must not fill a page."""
+    log.write_text("x" * 1_000_000 + "the end\n")
+    assert list(last_lines(log, 200, most=10)) == ["xxthe end\n"]
+
+
+def test_a_secret_of_several_lines_is_redacted_whole(log: Path) -> None:
+    """Each line of a key by itself looks like any other text."""
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nIBADAN\n-----END PRIVATE KEY-----\n"
+    log.write_text(f"{key}done\n")
+    shown = "".join(last_lines(log, 3))
+    assert "IBADAN" not in shown
+    assert shown.endswith("done\n")

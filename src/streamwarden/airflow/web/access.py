@@ -31,6 +31,7 @@ from streamwarden.stream import NAME_PATTERN, StreamSpec
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 RunIdQuery = Annotated[str | None, Query(pattern=f"^{RUN_ID.pattern}$")]
+DriverId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)]
 DrillName = Annotated[str | None, Query(pattern=f"^{DRILL_NAME.pattern}$")]
 StreamName = Annotated[str, Path(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
 QueryName = Annotated[str | None, Query(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
@@ -48,15 +49,17 @@ def allowed(dag_id: str, user: Any, method: Method = "GET") -> bool:
     return dag_id in allowed_of([dag_id], user, method)
 
 
-def allowed_of(dag_ids: Collection[str], user: Any, method: Method = "GET") -> frozenset[str]:
-    """Those of `dag_ids` whose runs `user` may read, trigger or change."""
+def allowed_of(
+    dag_ids: Collection[str], user: Any, method: Method = "GET", entity: DagAccessEntity = DagAccessEntity.RUN
+) -> frozenset[str]:
+    """Those of `dag_ids` whose runs, or another `entity` of theirs, `user` may read, trigger or change."""
     several_teams = conf.getboolean("core", "multi_team")
     teams = DagModel.get_dag_id_to_team_name_mapping(list(dag_ids)) if several_teams else {}
     manager = get_auth_manager()
 
     def may(dag_id: str) -> bool:
         details = DagDetails(id=dag_id, team_name=teams.get(dag_id))
-        return manager.is_authorized_dag(method=method, access_entity=DagAccessEntity.RUN, details=details, user=user)
+        return manager.is_authorized_dag(method=method, access_entity=entity, details=details, user=user)
 
     return frozenset(each for each in dag_ids if may(each))
 
@@ -69,6 +72,14 @@ def dag_of(incident: Incident) -> str:
 def readable_stream(stream: StreamName, user: GetUserDep) -> str:
     """The stream of the URL, for a user who may read it. A user who may not learns nothing of whether it exists."""
     require(f"{PREFIX}{stream}", user, "GET")
+    return stream
+
+
+def stream_with_logs(stream: StreamName, user: GetUserDep) -> str:
+    """The stream of the URL, for a user who may also read the logs of its tasks, where Airflow shows the driver's."""
+    dag_id = f"{PREFIX}{readable_stream(stream, user)}"
+    if not allowed_of([dag_id], user, entity=DagAccessEntity.TASK_LOGS):
+        raise HTTPException(403, f"you may not read the logs of the tasks of the DAG {dag_id}")
     return stream
 
 
@@ -106,5 +117,6 @@ def declared(space: Workspace, stream: str, query: str | None) -> StreamSpec:
 
 
 StreamDep = Annotated[str, Depends(readable_stream)]
+LoggedStreamDep = Annotated[str, Depends(stream_with_logs)]
 ChangedStreamDep = Annotated[str, Depends(changeable_stream)]
 RunDep = Annotated[DrillRun, Depends(readable_run)]

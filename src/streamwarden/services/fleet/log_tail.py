@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
-from streamwarden.redaction import redacted_text
+from streamwarden.adapters.processes import this_host
+from streamwarden.errors import ProcessError
+from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
+from streamwarden.redaction import redacted_text, remember, secrets_of
+from streamwarden.services.fleet.cleaning import KEPT_FOLDERS
 
 CHUNK: Final = 64 * 1024
 """Bytes that one read returns at most: a driver that writes faster must not fill the task's log or the triggerer's
@@ -28,10 +35,44 @@ def last_text(log: Path, size: int = CHUNK) -> str:
         return ""
 
 
-def last_lines(log: Path, count: int) -> Sequence[str]:
-    """The last `count` lines of a log, with their line ends. Raises OSError."""
-    with log.open(encoding="utf-8", errors="replace") as file:
-        return tuple(map(redacted_text, deque(file, maxlen=count)))
+def end_of_log(record: DriverRecord, count: int, *, most: int | None = None) -> Sequence[str]:
+    """The last `count` lines of the driver's log, of its last `most` bytes at most, with their line ends.
+
+    Raises ProcessError if the log cannot be read here: the driver ran on another host, or its folder was removed.
+    """
+    folder = Path(record.folder)
+    remember(*secrets_of(files.read_spec(folder) or {}))  # the log may repeat one of them
+    try:
+        return last_lines(folder / files.LOG, count, most)
+    except OSError as error:
+        raise ProcessError(
+            f"the log cannot be read here: {error.strerror}",
+            where=str(folder / files.LOG),
+            next_step=_where_to_look(record.process),
+        ) from error
+
+
+def _where_to_look(process: ProcessIdentity | None) -> str:
+    if process is not None and process.host != this_host():
+        return f"read it on the driver's host, {process.host.partition('/')[0]}"
+    return (
+        f"the folders of the newest {KEPT_FOLDERS} ended drivers of a stream are kept: read the log of a newer driver"
+    )
+
+
+def last_lines(log: Path, count: int, most: int | None = None) -> Sequence[str]:
+    """The last `count` lines of a log, with their line ends, of its last `most` bytes at most. It is read from its end,
+    and redacted as one text: a secret may span lines. Raises OSError."""
+    with log.open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        least = 0 if most is None else max(0, at - most)
+        text = b""
+        while at > least and text.count(b"\n") <= count:
+            size = min(max(CHUNK, len(text)), at - least)  # twice as much each time
+            at -= size
+            file.seek(at)
+            text = file.read(size) + text
+    return tuple(deque(StringIO(redacted_text(text.decode("utf-8", errors="replace"))), maxlen=count))
 
 
 class LogTail:

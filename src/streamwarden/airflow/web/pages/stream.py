@@ -11,11 +11,19 @@ from fastapi.responses import RedirectResponse, Response
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of, declared
+from streamwarden.airflow.web.access import (
+    DriverId,
+    LoggedStreamDep,
+    QueryName,
+    StreamDep,
+    allowed,
+    allowed_of,
+    declared,
+)
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
 from streamwarden.config.loading import STREAMS
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.health.consequences import grouped
 from streamwarden.lifecycle.events import ui_address
 from streamwarden.lifecycle.queries import identity, owner
@@ -24,6 +32,7 @@ from streamwarden.redaction import redacted_text
 from streamwarden.services.analysis.history import history
 from streamwarden.services.analysis.linting import gathered
 from streamwarden.services.analysis.tuning import gather
+from streamwarden.services.fleet.log_tail import end_of_log
 from streamwarden.services.overview.anatomy import anatomy, facts
 from streamwarden.services.overview.rows import DOCUMENTED, StreamRow
 from streamwarden.services.workspace import Workspace
@@ -39,6 +48,9 @@ EVENTS: Final = 50
 """Newest events that are shown."""
 PAST: Final = 20
 """Newest incidents and drills that are shown."""
+LINES: Final = 200
+LOG_BYTES: Final = 256 * 1024
+"""The end of a driver's log that is shown: whatever the job prints, a page of this size."""
 
 Range = Annotated[str, Query(pattern="^(" + "|".join(RANGES) + ")$")]
 
@@ -148,6 +160,19 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
         facts=facts(found, time.time()) if found else (),
         problem=problem,
     )
+
+
+@router.get("/streams/{stream}/drivers/{driver_id}/log")
+def log(request: Request, stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> Response:
+    """The end of a driver's log: read when a person opens it."""
+    record = space.store.drivers.get(driver_id)
+    if record is None or record.stream != stream:
+        raise HTTPException(404, f"there is no such driver of {stream}")
+    try:
+        lines, problem = end_of_log(record, LINES, most=LOG_BYTES), ""
+    except ProcessError as error:
+        lines, problem = (), str(error)
+    return page(request, "stream_log.html", lines=lines, folder=record.folder, problem=problem)
 
 
 @router.get("/dags/{dag_id}")

@@ -93,17 +93,20 @@ function detail(text) {
 }
 // Changes only what differs: the focus, a selected text, a tooltip and what was scrolled or opened stay as they are.
 function adopt(old, fresh) {
-  const [had, has] = [[...old.childNodes], [...fresh.childNodes]];
+  const has = [...fresh.childNodes];
+  const ids = new Set(has.map(({ id }) => id).filter(Boolean)); // what has an id keeps its element, wherever it moves
   has.forEach((each, at) => {
-    if (!had[at]) old.append(each);
-    else if (!alike(had[at], each)) had[at].replaceWith(each);
-    else if (each.nodeType !== Node.ELEMENT_NODE) { if (had[at].data !== each.data) had[at].data = each.data; }
+    while (ids.has(each.id) && old.childNodes[at]?.id && !ids.has(old.childNodes[at].id)) old.childNodes[at].remove();
+    const had = old.childNodes[at];
+    if (!had || (!alike(had, each) && ids.has(had.id))) old.insertBefore(each, had ?? null);
+    else if (!alike(had, each)) had.replaceWith(each);
+    else if (each.nodeType !== Node.ELEMENT_NODE) { if (had.data !== each.data) had.data = each.data; }
     else {
-      attributes(had[at], each);
-      adopt(had[at], each);
+      attributes(had, each);
+      if (!had.id || !had.dataset.url) adopt(had, each); // what a person opened has its own address, and stays
     }
   });
-  had.slice(has.length).forEach((each) => each.remove());
+  [...old.childNodes].slice(has.length).forEach((each) => each.remove());
 }
 function alike(one, other) {
   return one.nodeName === other.nodeName && one.id === other.id && one.dataset?.stream === other.dataset?.stream;
@@ -121,9 +124,9 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
   setTimeout(again, 1000 * part.dataset.refresh);
 }
 setInterval(() => tellAge(note.hidden ? "" : note.textContent.split(": ")[1] || ""), 2000);
-for (const lazy of document.querySelectorAll("details[data-url]")) {
-  lazy.addEventListener("toggle", () => { if (lazy.open) refresh(lazy.querySelector("[id]")); }, { once: true });
-}
+document.addEventListener("toggle", ({ target }) => {
+  if (target.open && target.matches("details[data-url]")) refresh(target.querySelector("[id]"));
+}, true); // such an event does not bubble
 
 // A filter changes the address, so that a link to what is seen can be shared.
 const filter = document.querySelector("[data-filter]");
