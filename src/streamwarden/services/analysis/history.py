@@ -77,19 +77,19 @@ def deployments(drivers: Iterable[DriverRecord]) -> Iterator[StreamEvent]:
 
 
 def _launched_with(folder: Path) -> dict[str, Mapping[str, Any]]:
-    """`spec`, without secrets, `files` and `packages` of a launch; a part that is not kept is left out."""
+    """`spec`, `files` and `packages` of a launch; a part that is not kept is left out."""
     code = files.read_document(folder / files.CODE) or {}
-    parts = {"spec": redacted(files.read_document(folder / files.SPEC)), **code}
+    parts = {"spec": files.read_document(folder / files.SPEC), **code}
     return {name: part for name, part in parts.items() if isinstance(part, Mapping) and part}
 
 
 def _changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What was changed, in words: files, then keys of the configuration, then packages."""
+    """What was changed, in words without secrets: files, then keys of the configuration, then packages."""
     old, new = (each.get("files", {}) for each in (before, after))
     yield from (f"{name} was changed" for name in sorted(old.keys() & new) if old[name] != new[name])
-    for part in ("spec", "packages"):
-        if part in before and part in after:
-            found = differing(before[part], after[part])
+    for part, shown in (("spec", redacted), ("packages", dict)):
+        if part in before and part in after and before[part] != after[part]:  # most launches are equal: that is fast
+            found = differing(shown(before[part]), shown(after[part]))
             yield from (f"{key}: {_shown(was)} → {_shown(now)}" for key, was, now in found)
 
 
