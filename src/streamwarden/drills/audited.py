@@ -71,5 +71,5 @@ def gap_of(audit: AuditRecord | None, before: int | None, after: int | None, wan
         audited = "no batch" if audit.after is None else f"the batches {audit.after + 1} to {audit.upto}"
         return f"{UNPROVEN}: the audit covers {audited}, but the fault was between {before} and {after}"
     if audit.records < wanted:
-        return f"too little evidence: {audit.records} input records were audited, expected >= {wanted}"
+        return f"too little evidence: {audit.records:,} input records were audited, expected >= {wanted:,}"
     return None

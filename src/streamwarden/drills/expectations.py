@@ -27,15 +27,17 @@ _ABOUT: Final = {
 """Suite -> what it is about."""
 
 _COUNTED: Final = {
-    "rows": "the output has {} rows",
-    "records": "{} input records were read",
-    "expected_rows": "{} rows are expected",
-    "groups": "{} groups were balanced",
-    "problems": "{} problems were found",
-    "unbalanced": "{} groups do not balance",
-    **{kind: f"{{}} rows are {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong")},
+    "rows": ("the output has {} row", "the output has {} rows"),
+    "records": ("{} input record was read", "{} input records were read"),
+    "expected_rows": ("{} row is expected", "{} rows are expected"),
+    "groups": ("{} group was balanced", "{} groups were balanced"),
+    "problems": ("{} problem was found", "{} problems were found"),
+    "unbalanced": ("{} group does not balance", "{} groups do not balance"),
+    **{
+        kind: (f"{{}} row is {kind}", f"{{}} rows are {kind}") for kind in ("lost", "duplicated", "unexpected", "wrong")
+    },
 }
-"""Column of a suite -> what its sum counts."""
+"""Column of a suite -> what its sum counts, of one and of several."""
 
 _NONE: Final = {
     "problems": "no problem was found",
@@ -87,7 +89,7 @@ def _expected(name: str, about: Mapping[str, Any], notes: Any) -> str:
         return f"none is {' or '.join(map(str, about.get('value_set') or ()))}"
     if name == EMPTY:
         return f"none has a problem{f' ({notes})' if notes else ''}"
-    arguments = ", ".join(f"{key} {value}" for key, value in about.items())
+    arguments = ", ".join(f"{key} {_number(value)}" for key, value in about.items())
     return f"{name}: {arguments}" if arguments else name
 
 
@@ -102,7 +104,8 @@ def _sum(column: str, least: Any, most: Any) -> str:
     else:
         amount = f"between {_number(least)} and {_number(most)}"
     if column in _COUNTED:
-        return _COUNTED[column].format(amount)
+        one, several = _COUNTED[column]
+        return (one if least == 1 and most in (1, None) else several).format(amount)
     return f"the {column if ' of ' in column else f'sum of {column}'} is {amount}"
 
 

@@ -11,6 +11,7 @@ from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.parts import DrillTarget, OracleKind
 from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.drills.twin import describe_left_out, describe_run
+from streamwarden.units import format_count
 from streamwarden.verification.balance import Outcome as AuditOutcome
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, LATE_ROWS, Reconciliation
 
@@ -77,7 +78,7 @@ def _unproven_fork(state: RunState, deviated: bool) -> str | None:
         return None if deviated else "the output was not verified"
     wanted = state.drill.verification.min_records
     if counts.records < wanted:
-        return f"too little evidence: {counts.records} input records were verified, expected >= {wanted}"
+        return f"too little evidence: {counts.records:,} input records were verified, expected >= {wanted:,}"
     if state.fork is not None and OracleKind.TWIN in state.fork.oracles and state.twin is None:
         return "the output was not compared with the twin"
     if state.judgement is None:
@@ -183,12 +184,12 @@ def _inexact(counts: Reconciliation | None) -> str | None:
         "unexpected": counts.unexpected,
         "wrong": counts.wrong,
     }
-    wrong = [f"{count} {kind}" for kind, count in kinds.items() if count]
+    wrong = [f"{count:,} {kind}" for kind, count in kinds.items() if count]
     if not wrong:
         problems = "; ".join(counts.problems) or "the oracle expects no row at all"
         return f"the output is not exactly-once: {problems}"
     named = "".join(f"; {problem}" for problem in counts.problems[:_NAMED])
-    return f"the output is not exactly-once: {', '.join(wrong)} of {counts.expected} expected rows{named}"
+    return f"the output is not exactly-once: {', '.join(wrong)} of {counts.expected:,} expected rows{named}"
 
 
 def unverified(state: RunState) -> str | None:
@@ -203,16 +204,16 @@ def describe_repeats(counts: Reconciliation) -> str | None:
     """What an at-least-once sink wrote again; None: the sink is not at-least-once."""
     if counts.repeated is None:
         return None
-    records = "1 record was" if counts.repeated == 1 else f"{counts.repeated} records were"
-    return f"at-least-once: {records} written again, and dropped by event id"
+    were = "was" if counts.repeated == 1 else "were"
+    return f"at-least-once: {format_count(counts.repeated, 'record')} {were} written again, and dropped by event id"
 
 
 def describe_input(counts: Reconciliation) -> str | None:
     """What the oracle says of rows that came late, or with the copy of a file; None: it says nothing of either."""
     late, changed = counts.notes.get(LATE_ROWS), counts.notes.get(CHANGED_BY_COPIES)
     parts = (
-        f"{late} input rows were late, and dropped" if late else None,
-        f"{changed} of {counts.expected} expected rows differ from those without the copy of a file"
+        f"{late:,} input {'row was' if late == 1 else 'rows were'} late, and dropped" if late else None,
+        f"{changed:,} of {counts.expected:,} expected rows differ from those without the copy of a file"
         if changed is not None
         else None,
     )
@@ -239,7 +240,7 @@ def _praise_live(state: RunState) -> str:
 def _praise_fork(state: RunState) -> str:
     counts = state.reconciliation
     assert counts is not None, "the output was verified"
-    counted = f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected} rows from {counts.records} records"
+    counted = f"0 lost, 0 duplicated, 0 unexpected, 0 wrong in {counts.expected:,} rows from {counts.records:,} records"
     parts = (
         *(result.refusal.message for result in state.results if result.refusal is not None),
         "; ".join((counted, *map(_returned, state.results))),

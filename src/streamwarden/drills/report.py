@@ -26,6 +26,11 @@ from streamwarden.verification.samples import Sample, parse_sample
 
 JOURNAL_FORMAT = 1
 
+BOUND_NOTE = (
+    "An upper bound of the replay alone: it assumes that every batch since the last snapshot is done again as a whole. "
+    "The measurement contains everything until the first new batch, the start of the driver included; the error "
+    "compares the two as they are."
+)
 _SHOWN = 3
 """Problems, and sample rows of each kind, that a report shows; the journal has all of them."""
 
@@ -66,7 +71,7 @@ class Prediction:
     Args:
         fault: its kind; since: from when both count.
         predicted, measured: None if it is not known; then `missing` says why there is no prediction.
-        bound: it bounds a part of the recovery from above, and answers another question than the other formula.
+        note: what the formula leaves out of the measurement; empty: nothing.
     """
 
     fault: str
@@ -76,7 +81,7 @@ class Prediction:
     measured: float | None
     terms: tuple[Term, ...]
     missing: tuple[str, ...]
-    bound: bool
+    note: str
 
     @property
     def error(self) -> float | None:
@@ -304,7 +309,7 @@ def _explanations(result: FaultResult) -> Iterator[ReportRow]:
     terms = "".join(f"; {term.name}: {term.seconds:.1f} s ({term.source})" for term in prediction.terms)
     yield ReportRow("the prediction", f"{prediction.formula}{terms}")
     for bound in bounds:
-        yield ReportRow("an upper bound of its replay", _bound(bound))
+        yield ReportRow("an upper bound of its replay", _bound(bound, result.recovery))
 
 
 def _predictions(result: FaultResult) -> Iterator[Prediction]:
@@ -318,18 +323,14 @@ def _predictions(result: FaultResult) -> Iterator[Prediction]:
             measured=recovery.restart_seconds if recovery is not None else None,
             terms=each.terms,
             missing=each.missing,
-            bound=each is not result.predicted[-1],
+            note="" if each is result.predicted[-1] else BOUND_NOTE,
         )
 
 
-def _bound(bound: RecoveryPrediction) -> str:
+def _bound(bound: RecoveryPrediction, recovery: Recovery | None) -> str:
     """The field's theorem, which answers another question than the prediction."""
-    seconds = f"{bound.seconds:.1f} s" if bound.seconds is not None else f"unknown ({'; '.join(bound.missing)})"
     sources = "".join(f" ({term.source})" for term in bound.terms)
-    return (
-        f"{bound.formula} = {seconds}{sources}. It assumes that every batch since the last snapshot is done again as a "
-        "whole, and leaves out the start of the driver. So it is not compared with the measured recovery."
-    )
+    return f"{bound.formula} = {_predicted(bound, recovery)}{sources}. {BOUND_NOTE}"
 
 
 def _output(state: RunState) -> Iterator[ReportRow]:

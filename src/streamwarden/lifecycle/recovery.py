@@ -150,7 +150,7 @@ def _state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> 
     else:
         rows = sum(known) / len(known) * len(rows_changed) if known else 0.0
         guessed = len(rows_changed) - len(known)
-        source = f"{rows:.0f} rows changed in {format_count(len(rows_changed), 'batch')} since the snapshot"
+        source = f"{rows:,.0f} rows changed in {format_count(len(rows_changed), 'batch')} since the snapshot"
         source += f" ({guessed} of them not reported, taken as the mean)" if guessed else ""
         source += f", {cost * 1e6:g} us each ({backend.value})"
         terms.append(Term(name="state replay", seconds=rows * cost, source=source))

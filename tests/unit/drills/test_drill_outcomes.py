@@ -158,7 +158,7 @@ def test_too_few_records_are_no_evidence() -> None:
     result = run(World(reconciliation=replace(PERFECT, records=99_999)))
     assert result.status is DrillStatus.FAILED
     assert result.deviated is None
-    assert "99999 input records were verified, expected >= 100000" in result.reason
+    assert "99,999 input records were verified, expected >= 100,000" in result.reason
 
 
 @pytest.mark.parametrize("judge_says", [True, False])

@@ -9,7 +9,7 @@ import pytest
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.report import DrillReport, build_report
+from streamwarden.drills.report import BOUND_NOTE, DrillReport, build_report
 from streamwarden.verification.samples import Sample
 from support.stored_journals import facts_with, stored
 
@@ -113,15 +113,18 @@ def test_a_step_that_failed_is_in_the_timeline_and_without_a_fault_there_is_no_d
     assert {each.since for each in moments} == {None}
 
 
-def test_one_prediction_has_its_error_and_the_bound_is_explained_apart() -> None:
+def test_both_predictions_have_their_errors_and_the_bound_says_what_its_own_compares() -> None:
     report = report_of()
     rows = [row.value for row in report.rows if row.name == "recovery predicted"]
     assert rows == ["26.7 s from the launch, measured 31.3 s: error -15 %"]
     (prediction, bound) = report.explanations
     assert prediction.value.startswith("start-up + snapshot copy")
     assert "start-up: 18.1 s (launch to first planned batch, earlier life)" in prediction.value
-    assert bound.value.startswith("(N_current - N_checkpoint) x T_batch = 29.6 s")
-    assert "not compared with the measured recovery" in bound.value
+    assert bound.value.startswith(
+        "(N_current - N_checkpoint) x T_batch = 29.6 s from the launch, measured 31.3 s: error -5 %"
+    )
+    assert "An upper bound of the replay alone" in bound.value
+    assert "the start of the driver included; the error compares the two as they are" in bound.value
 
 
 def test_every_fault_can_be_the_subject_of_the_sentence() -> None:
@@ -152,6 +155,7 @@ def test_a_row_that_both_oracles_name_is_listed_once_with_both() -> None:
 
 def test_each_prediction_has_its_error_and_the_bound_is_marked() -> None:
     bound, sharp = report_of().predictions
-    assert (bound.bound, sharp.bound) == (True, False)
+    assert (bound.note, sharp.note) == (BOUND_NOTE, "")
+    assert bound.error == pytest.approx(-0.054, abs=0.001)
     assert sharp.error == pytest.approx(-0.149, abs=0.001)
     assert sharp.since == "the launch"

@@ -84,7 +84,8 @@ def _compare_with_twin(context: StepContext, fork: ForkView) -> TwinReport:
 
 def _counts(outcome: Reconciliation) -> str:
     counts = (
-        f"{outcome.lost} lost, {outcome.duplicated} duplicated, {outcome.unexpected} unexpected, {outcome.wrong} wrong"
-        f" in {outcome.expected} expected rows from {outcome.records} records"
+        f"{outcome.lost:,} lost, {outcome.duplicated:,} duplicated, {outcome.unexpected:,} unexpected, "
+        f"{outcome.wrong:,} wrong"
+        f" in {outcome.expected:,} expected rows from {outcome.records:,} records"
     )
     return "; ".join(filter(None, (counts, describe_repeats(outcome), describe_not_judged(outcome))))

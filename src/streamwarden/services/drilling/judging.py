@@ -127,21 +127,23 @@ def _of_output(notes: Mapping[str, object], fork: ForkView) -> list[str]:
 def _kept_copies(notes: Mapping[str, object]) -> list[str]:
     """Rows that a copy of an input file has changed, as a problem, if the job should drop what is repeated."""
     changed = notes.get(CHANGED_BY_COPIES)
-    return [f"{changed} rows differ from those of the input without the copy of a file"] if changed else []
+    return [f"{changed:,} rows differ from those of the input without the copy of a file"] if changed else []
 
 
 def of_others(notes: Mapping[str, object]) -> list[str]:
     """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
     reader of the stream's own topic skips such records."""
     found = notes.get("records_of_others")
-    return [f"{found} records in the fork's topic are not from its query: no other query writes there"] if found else []
+    return (
+        [f"{found:,} records in the fork's topic are not from its query: no other query writes there"] if found else []
+    )
 
 
 def uncommitted(notes: Mapping[str, object], fork: ForkView) -> list[str]:
     """Records of batches that the fork has not committed, as a problem, if it ended by itself: then each batch that
     wrote records is committed. A fork that was asked to stop may have been in a batch."""
     found = notes.get("uncommitted_records") if fork.bounded else None
-    return [f"{found} records in the fork's topic are from batches that it never committed"] if found else []
+    return [f"{found:,} records in the fork's topic are from batches that it never committed"] if found else []
 
 
 class ExpectationsJudge:
