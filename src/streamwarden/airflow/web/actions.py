@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException, Path, Request
+from fastapi import APIRouter, Depends, HTTPException, Path
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web.access import HEALTH, ChangedStreamDep, dag_of, require
 from streamwarden.airflow.web.api import answer
+from streamwarden.airflow.web.origins import from_here
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.errors import ConfigError
 from streamwarden.health.actions import ActionKind, IncidentAction
@@ -28,13 +29,6 @@ from streamwarden.services.monitoring.handling import acknowledge, add_comment, 
 from streamwarden.services.monitoring.muting import current_mutes, mute, plan_maintenance, unmute
 from streamwarden.services.overview.rows import Model
 from streamwarden.services.workspace import Workspace
-
-
-def from_here(request: Request) -> None:
-    """Refuses a request that another site makes in a person's browser. Airflow has no protection of its own: a browser
-    says where a request comes from, a program says nothing, and brings its own token."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise HTTPException(403, "this request comes from another site")
 
 
 router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
