@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streamwarden.airflow.audits import run_audit
+from streamwarden.airflow.audits import audit_dags, run_audit
 from support.airflow_project import add_stream, make_project
 
 
@@ -34,7 +34,12 @@ def test_a_stream_with_a_schedule_has_a_dag_with_one_task(project: Path) -> None
     assert dag.timetable.expression == "30 3 * * *"
 
 
-def test_an_audit_that_cannot_balance_is_skipped_and_leaves_its_document(project: Path) -> None:
+def test_an_audit_that_cannot_balance_is_skipped_and_leaves_its_document_and_a_note(
+    project: Path, notes: dict[str, list[str]]
+) -> None:
+    context = {"task": audit_dags(str(project / "dags" / "a.py"))["audit_counted"].tasks[0], "ti": None}
     with pytest.raises(AirflowSkipException, match="no batch was committed yet"):
-        run_audit("counted", str(project))
+        run_audit("counted", str(project), context)
+    (note,) = notes["run"]
+    assert "no batch was committed yet" in note
     assert len(list((project / "var/audits/counted").glob("*.json"))) == 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from airflow.sdk import DAG, CronTriggerTimetable, task
+from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import TAG, project_of
 from streamwarden.airflow.workspaces import workspace
@@ -66,14 +67,14 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
 
         @task(doc_md="Balances the books.")
         def balance() -> None:
-            run_audit(name, folder)
+            run_audit(name, folder, get_current_context())
 
         balance()
     return dag
 
 
-def run_audit(stream: str, project: str) -> None:
-    """Audit the stream and record the result. Raises AirflowFailException if its books do not balance,
+def run_audit(stream: str, project: str, context: Any) -> None:
+    """Audit the stream and record the result, also as a note on the DAG run, which the pages show. Raises AirflowFailException if its books do not balance,
     AirflowSkipException if they cannot be balanced; StoreError, VerificationError, ProcessError."""
     from streamwarden.services.auditing.auditing import audit
     from streamwarden.services.auditing.records import record
@@ -83,6 +84,7 @@ def run_audit(stream: str, project: str) -> None:
     spec = space.stream(stream)
     with published(spec.connections):
         found = audit(spec, last=spec.audit.batches, share=spec.audit.share)
+    write_note(context["task"], context, found.sentence, whole_run=True)
     print(f"{found.sentence}; evidence: {record(found, space.data, space.store, time.time())}")
     if found.outcome is Outcome.UNBALANCED:
         raise AirflowFailException(found.sentence)
