@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.health.incident import Incident
+from streamwarden.health.mutes import Mute
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import UI_SERVED
@@ -45,8 +46,14 @@ EXAMPLES = {
     "driver_id": "counted-1",
 }
 """A value of each name in an address."""
+DRILL = """
+name: kill_driver
+stream: counted
+fault: {kind: kill_driver}
+"""
 BODIES = {"/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"}}
 """What a request has to say where the rights depend on it."""
+BUTTON = re.compile(r"(<button[^>]*data-action=[^>]*>)([^<]*)</button>")
 OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
 """They hold nothing of any stream: our own files, the description of the API, and the way to another page."""
 LISTS = (
@@ -72,7 +79,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 def _fill(space: Workspace) -> None:
     """`counted`: down, drilled, with an incident; `halted`: stopped by a person; `pair`: two queries."""
-    add_stream(space.project, "counted", description=f"Counts {EVIL}")
+    path = add_stream(space.project, "counted", description=f"Counts {EVIL}")
+    path.write_text(f'{path.read_text()}\naudit: {{schedule: "30 3 * * *", batches: 50}}\n')
+    (space.project / "config" / "drills" / "kill_driver.yaml").write_text(DRILL)
     add_stream(space.project, "halted")
     add_stream(space.project, "pair")
     now = time.time()
@@ -112,6 +121,18 @@ def _fill(space: Workspace) -> None:
             updated_at=now,
             reason=f"too large {EVIL}",
             advice=EVIL,
+        )
+    )
+
+    space.store.mutes.add(
+        Mute(
+            mute_id="m-1",
+            who="ann",
+            reason=f"the disk moves {EVIL}",
+            created_at=now,
+            starts_at=now,
+            until=now + 86400,
+            streams=("halted",),
         )
     )
 
@@ -183,6 +204,30 @@ def test_a_viewer_may_read(server: TestClient, path: str) -> None:
     assert _ask(server, "GET", path, cookies={"_token": token("VIEWER")}).status_code in (200, 307)
 
 
+@pytest.mark.parametrize(("method", "path"), [each for each in _routes() if each[0] != "GET"])
+def test_a_viewer_may_change_nothing(server: TestClient, method: str, path: str) -> None:
+    """What the request says is right, so that nothing but the missing right refuses it: a user who has it may."""
+    assert _refused_to_a_viewer(server, method, path)
+
+
+def _refused_to_a_viewer(client: TestClient, method: str, path: str) -> bool:
+    return bool(_ask(client, method, path, headers=bearer("VIEWER")).status_code == 403)
+
+
+def test_a_request_that_changes_something_and_asks_for_the_right_to_read_alone_is_found(server: TestClient) -> None:
+    """The test above would fail for such a route."""
+    from streamwarden.airflow.web.access import changeable_stream, readable_stream
+    from streamwarden.airflow.web.app import build_app
+
+    pages, app = build_app(), FastAPI()
+    for name, right in {"careless": readable_stream, "careful": changeable_stream}.items():
+        path = f"/api/v1/streams/{{stream}}/{name}"
+        pages.add_api_route(path, lambda: "done", methods=["POST"], dependencies=[Depends(right)])
+    app.mount(PAGES, pages)
+    assert not _refused_to_a_viewer(TestClient(app), "POST", "/api/v1/streams/{stream}/careless")
+    assert _refused_to_a_viewer(TestClient(app), "POST", "/api/v1/streams/{stream}/careful")
+
+
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json"])
 def test_no_description_of_the_api_is_served_outside_its_own_route(server: TestClient, path: str) -> None:
     assert server.get(f"{PAGES}{path}", headers=bearer("VIEWER")).status_code == 404
@@ -210,7 +255,7 @@ def test_the_fleet_says_what_became_of_a_stream_and_who_did_it(server: TestClien
     counted = text[text.index('data-stream="counted"') : text.index('data-stream="halted"')]
     assert "killed by signal 9" in counted
     assert re.search(r"restarts (now|in [\d.]+ s)", counted)
-    assert "6 GB" in counted
+    assert "6\N{NO-BREAK SPACE}GB" in counted
     assert "DEVIATED" in counted
     assert "stopped by ann: the disk moves" in text
 
@@ -301,6 +346,49 @@ def test_buttons_are_only_for_users_who_may_run_the_dag(server: TestClient) -> N
     assert not disabled("USER")
 
 
+@pytest.mark.parametrize("path", ["/streams/counted", "/incidents", "/incidents/i-1", "/drills"])
+def test_a_viewer_sees_every_button_and_why_it_is_disabled(server: TestClient, path: str) -> None:
+    """The same buttons as a user who may press them. The reason is not in a `title`, which neither the keyboard nor a
+    finger reaches."""
+
+    def buttons(role: str) -> dict[str, str]:
+        text = server.get(f"{PAGES}{path}", headers=bearer(role)).text
+        return {f"{tag} {label}": tag for tag, label in BUTTON.findall(text)}
+
+    def pressed(found: dict[str, str]) -> list[str]:
+        return sorted(
+            re.search(r'data-action="(\w+)"', tag)[1] + key.rpartition(">")[2]  # type: ignore[index]
+            for key, tag in found.items()
+        )
+
+    mine, others = buttons("VIEWER"), buttons("ADMIN")
+    assert pressed(mine) == pressed(others) != []
+    for tag in mine.values():
+        assert 'aria-disabled="true"' in tag
+        assert 'aria-describedby="tip"' in tag
+        assert re.search(r'data-tip="You may not [^"]+; ask an administrator of this Airflow\."', tag), tag
+    assert not any("aria-disabled" in tag for tag in others.values())
+
+
+def test_a_viewer_reads_why_no_maintenance_can_be_planned(server: TestClient) -> None:
+    shown = "You may not change the DAG health; ask an administrator of this Airflow."
+    assert shown in server.get(f"{PAGES}/incidents", headers=bearer("VIEWER")).text
+    assert shown not in server.get(f"{PAGES}/incidents", headers=bearer("USER")).text
+
+
+def test_no_explanation_is_in_a_title_alone(server: TestClient) -> None:
+    for method, path in _routes():
+        if method == "GET" and not path.startswith(("/api", "/static", "/dags", "/metrics")):
+            assert not re.search(r"<[^>]* title=", _ask(server, "GET", path, headers=bearer("VIEWER")).text), path
+
+
+def test_a_number_and_its_unit_are_never_on_two_lines(server: TestClient) -> None:
+    text = server.get(f"{PAGES}/", headers=bearer("VIEWER")).text
+    assert "6\N{NO-BREAK SPACE}GB" in text
+    torn = re.search(r".*\d (ms|s|m|h|d|B|kB|MB|GB)\b.*", re.sub(r"<[^>]*>", "", text))
+    assert torn is None, torn[0]
+
+
 def test_an_incident_is_acknowledged_by_a_user_who_may_change_its_stream(server: TestClient) -> None:
     """It is recorded with the user's name, shown at once, and can be withdrawn."""
     address = f"{PAGES}/api/v1/incidents/i-1"
@@ -366,6 +454,43 @@ def test_no_other_site_acts_in_the_name_of_a_person(server: TestClient, site: st
         json={"reason": "seen"},
         cookies={"_token": token("USER")},
         headers={"Sec-Fetch-Site": site},
+    )
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://testserver"}, 200),
+        ({"Origin": "http://TESTSERVER:80"}, 200),
+        ({"Origin": "https://testserver"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://testserver.evil.example"}, 403),
+        ({"Origin": "http://testserver:8080"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "file://"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Origin": "http://ops.example", "X-Forwarded-Host": "ops.example"}, 200),
+        ({"Origin": "https://ops.example:8443", "X-Forwarded-Host": "ops.example:8443, inner"}, 200),
+        ({"Origin": "http://evil.example", "X-Forwarded-Host": "ops.example"}, 403),
+        ({"Origin": "https://base.example", "Host": "127.0.0.1:8080"}, 200),
+        ({"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "http://testserver", "Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+    ids=str,
+)
+def test_over_plain_http_the_origin_says_where_a_request_comes_from(
+    server: TestClient, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], status: int
+) -> None:
+    """There a browser sends no `Sec-Fetch-Site`. A proxy may hide the host that the browser asked: it says so itself,
+    or `[api] base_url` does."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://base.example/airflow/")
+    answer = server.post(
+        f"{PAGES}/api/v1/incidents/i-1/comment",
+        json={"reason": "seen"},
+        cookies={"_token": token("USER")},
+        headers=headers,
     )
     assert answer.status_code == status
 

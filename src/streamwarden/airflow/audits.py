@@ -74,8 +74,11 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
 
 
 def run_audit(stream: str, project: str, context: Any) -> None:
-    """Audit the stream and record the result, also as a note on the DAG run, which the pages show. Raises AirflowFailException if its books do not balance,
-    AirflowSkipException if they cannot be balanced; StoreError, VerificationError, ProcessError."""
+    """Audit the stream and record the result, also as the note of the DAG run, which the pages show.
+
+    Raises AirflowFailException if its books do not balance, AirflowSkipException if they cannot be balanced;
+    StoreError, VerificationError, ProcessError.
+    """
     from streamwarden.services.auditing.auditing import audit
     from streamwarden.services.auditing.records import record
     from streamwarden.verification.balance import Outcome

@@ -26,6 +26,7 @@ _ABOUT: Final = {
 }
 """Suite -> what it is about."""
 
+_DEVIATIONS: Final = ("lost", "duplicated", "unexpected", "wrong")
 _COUNTED: Final = {
     "rows": ("the output has {} row", "the output has {} rows"),
     "records": ("{} input record was read", "{} input records were read"),
@@ -42,7 +43,7 @@ _COUNTED: Final = {
 _NONE: Final = {
     "problems": "no problem was found",
     "unbalanced": "every group balances",
-    **{kind: f"no row is {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong")},
+    **{kind: f"no row is {kind}" for kind in _DEVIATIONS},
 }
 """The same for a sum that has to be 0."""
 

@@ -30,7 +30,6 @@ from streamwarden.services.monitoring.muting import current_mutes, mute, plan_ma
 from streamwarden.services.overview.rows import Model
 from streamwarden.services.workspace import Workspace
 
-
 router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
 Id = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]

@@ -55,6 +55,9 @@ router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
+DagRunId = Annotated[
+    str | None, Query(max_length=250, description="id of a run of a drill's DAG in Airflow: only the drill that it is")
+]
 Until = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is now")]
 
 
@@ -232,16 +235,16 @@ def drills(
     verdict: DrillVerdict | None = None,
     offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    dag_run: DagRunId = None,
 ) -> JSONResponse:
     """The runs of drills that the user may read, newest first."""
     mine = {name for name, _ in seen_drills.drilled(space, user) if drill in (None, name)}
-    chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
-    return answers(
-        [
-            Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason)
-            for run in seen_drills.runs_of(space, chosen).runs
-        ]
-    )
+    if dag_run is not None:
+        found = seen_drills.of_dag_run(space, mine, dag_run)
+    else:
+        chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
+        found = seen_drills.runs_of(space, chosen).runs
+    return answers([Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason) for run in found])
 
 
 @router.get("/drills/{run_id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -20,12 +21,18 @@ from streamwarden.redaction import redacted_text
 from streamwarden.services.overview.anatomy import replay_words
 from streamwarden.units import format_duration, format_size
 
+_UNBROKEN: Final = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT: Final = re.compile(
+    r"(?<=\d) (?=(?:ms|s|min|m|h|d|B|kB|MB|GB|TB|rows|batch(?:es)?|%)(?!\w))|(?<=\d[dhm]) (?=\d+[hms]\b)"
+)
 STATIC: Final = Path(__file__).parent / "static"
 _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
 ASSETS: Final = {
     "pages.css": (STATIC / "pages.css", "text/css"),
     "pages.js": (STATIC / "pages.js", "text/javascript"),
+    "actions.js": (STATIC / "actions.js", "text/javascript"),
+    "tips.js": (STATIC / "tips.js", "text/javascript"),
     "charts.js": (STATIC / "charts.js", "text/javascript"),
     "bokeh.min.js": (_BOKEH / "bokeh.min.js", "text/javascript"),
     "bokeh-api.min.js": (_BOKEH / "bokeh-api.min.js", "text/javascript"),
@@ -68,12 +75,13 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {
-        "size": lambda count: format_size(count) if count is not None else "–",
-        "duration": lambda seconds: format_duration(seconds) if seconds is not None else "–",
+        "size": lambda count: unbroken(format_size(count)) if count is not None else "–",
+        "duration": lambda seconds: unbroken(format_duration(seconds)) if seconds is not None else "–",
         "rate": rate,
         "number": lambda count: f"{count:,}" if count is not None else "–",
-        "utc": utc,
+        "utc": lambda at: utc(at).replace(" ", _UNBROKEN),
         "safe_text": redacted_text,
+        "prose": lambda text: unbroken(redacted_text(text)),
         "spark": sparkline,
         "verdict": verdict_word,
         "clock": clock,
@@ -116,6 +124,11 @@ def rate(per_second: float | None) -> str:
     if per_second is None:
         return "–"
     return f"{per_second:,.0f}" if per_second >= 10 or not per_second else f"{per_second:.1f}"
+
+
+def unbroken(text: str) -> str:
+    """The text with a no-break space between each number and its unit. Not for what a person may copy and run."""
+    return _BEFORE_UNIT.sub(_UNBROKEN, text)
 
 
 def utc(at: float | None) -> str:

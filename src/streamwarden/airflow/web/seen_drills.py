@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.board import paused_dags
 from streamwarden.airflow.web.place import catalogs, opened
@@ -83,6 +84,12 @@ def runs_of(space: Workspace, chosen: RunFilter) -> SeenRuns:
     """The runs of the drills in `chosen`, which the user may read. Raises StoreError."""
     runs, found = space.store.journals.listed(chosen)
     return SeenRuns(runs=runs, found=found)
+
+
+def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> list[DrillRun]:
+    """The run of one of `drills` that a run of its DAG is; none before it has begun. Raises StoreError."""
+    found = (space.store.journals.get(drill_run_id(each, dag_run_id)) for each in drills)
+    return [run for run in found if run is not None]
 
 
 def running(space: Workspace, user: Any, now: float) -> list[RunningDrill]:

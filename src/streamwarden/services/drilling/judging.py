@@ -133,10 +133,9 @@ def _kept_copies(notes: Mapping[str, object]) -> list[str]:
 def of_others(notes: Mapping[str, object]) -> list[str]:
     """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
     reader of the stream's own topic skips such records."""
-    found = notes.get("records_of_others")
-    return (
-        [f"{found:,} records in the fork's topic are not from its query: no other query writes there"] if found else []
-    )
+    found = notes.get("records_of_others", 0)
+    said = f"{found:,} records in the fork's topic are not from its query: no other query writes there"
+    return [said] if found else []
 
 
 def uncommitted(notes: Mapping[str, object], fork: ForkView) -> list[str]:

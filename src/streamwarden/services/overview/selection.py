@@ -32,7 +32,6 @@ class Sort(StrEnum):
     MEMORY = "memory"
     DRILL = "drill"
     INCIDENTS = "incidents"
-    RESTARTS = "restarts"
 
 
 _KEYS: Final[Mapping[Sort, Callable[[StreamRow], Any]]] = {
@@ -50,7 +49,6 @@ _KEYS: Final[Mapping[Sort, Callable[[StreamRow], Any]]] = {
     Sort.MEMORY: lambda row: row.value("memory_usage"),
     Sort.DRILL: lambda row: row.last_drill and row.last_drill.started_at,
     Sort.INCIDENTS: lambda row: row.open_incidents,
-    Sort.RESTARTS: lambda row: row.restarts,
 }
 
 

@@ -53,6 +53,9 @@ def incidents(
         groups=_order(grouped(mine)),
         handling=handling(space.store, now, since=0.0 if past else None),
         mutes=[each for each in mutes if allowed_of(_dags(each), user) == frozenset(_dags(each))],
+        ends=frozenset(
+            each.mute_id for each in mutes if allowed_of(_dags(each), user, "PUT") == frozenset(_dags(each))
+        ),
         stream=stream,
         past=past,
         now=now,

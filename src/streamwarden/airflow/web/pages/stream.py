@@ -22,8 +22,10 @@ from streamwarden.airflow.web.access import (
 )
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
+from streamwarden.airflow.web.seen_drills import readable_drills
 from streamwarden.config.loading import STREAMS
 from streamwarden.errors import ProcessError, StreamwardenError
+from streamwarden.health.causes import DRILL
 from streamwarden.health.consequences import grouped
 from streamwarden.lifecycle.events import ui_address
 from streamwarden.lifecycle.queries import identity, owner
@@ -42,7 +44,6 @@ router = APIRouter()
 
 RANGES: Final = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800, "90d": 7776000}
 """Name -> seconds of the ranges that can be chosen."""
-DRILLS: Final = "drill_"
 VERBS: Final = ("start_stream", "stop_stream", "restart_stream")
 EVENTS: Final = 50
 """Newest events that are shown."""
@@ -84,8 +85,8 @@ def stream(
         ranges=RANGES,
         documented=DOCUMENTED,
         may=allowed_of(VERBS, user, "POST"),
-        drills=[each for each in _drills(space, stream) if allowed(f"{DRILLS}{each}", user, "POST")],
-        audits=stream in _audited(space) and allowed(f"audit_{stream}", user, "POST"),
+        drills=_drills(space, stream, user),
+        audits=_audits(space, stream, user),
         changes=allowed(row.dag_id, user, "PUT"),
         declaration=_declaration(space, stream),
         **_of_part(space, row, part),
@@ -121,14 +122,18 @@ def _declaration(space: Workspace, stream: str) -> str:
         return ""
 
 
-def _drills(space: Workspace, stream: str) -> list[str]:
-    """The names of the drills of this stream."""
-    return sorted(name for name, spec in catalogs().drills(space).items() if spec.stream == stream)
+def _drills(space: Workspace, stream: str, user: Any) -> dict[str, bool]:
+    """The drills of this stream that `user` may read, by name -> whether `user` may run it."""
+    names = [name for name, spec in catalogs().drills(space).items() if spec.stream == stream]
+    return {name: allowed(f"{DRILL}{name}", user, "POST") for name in sorted(readable_drills(names, user))}
 
 
-def _audited(space: Workspace) -> set[str]:
-    """The streams that have a DAG for their audit."""
-    return {name for name, spec in catalogs().of(space).streams.items() if spec.audit.schedule is not None}
+def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
+    """Whether `user` may run the audit of this stream; None: it has no DAG, or `user` may not read it."""
+    spec, dag_id = catalogs().of(space).streams.get(stream), f"audit_{stream}"
+    if spec is None or spec.audit.schedule is None or not allowed(dag_id, user):
+        return None
+    return allowed(dag_id, user, "POST")
 
 
 @router.get("/streams/{stream}/advice")
@@ -181,6 +186,6 @@ def of_dag(dag_id: str, request: Request, user: GetUserDep) -> Response:
     prefix = request.scope["root_path"]
     if dag_id.startswith(PREFIX):
         return RedirectResponse(f"{prefix}/streams/{dag_id.removeprefix(PREFIX)}")
-    if dag_id.startswith(DRILLS):
-        return RedirectResponse(f"{prefix}/drills?drill={dag_id.removeprefix(DRILLS)}")
+    if dag_id.startswith(DRILL):
+        return RedirectResponse(f"{prefix}/drills?drill={dag_id.removeprefix(DRILL)}")
     return RedirectResponse(f"{prefix}/")

@@ -4,17 +4,32 @@
   const place = document.getElementById("charts");
   if (!place) return;
   const COLOURS = { light: ["#0b5cad", "#b35c00", "#14692f", "#7a3db8"], dark: ["#7cb8ff", "#f2b84b", "#6fd08c", "#c9a2f2"] };
-  const MARKS = { crashed: "critical", "left down": "critical", restarted: "warning", launched: "dim", stopped: "dim", deployed: "ok", drilled: "chart", incident: "critical" };
-  const DASHES = { incident: [1, 3] }; // dotted; everything else is dashed
+  const MARKS = { // kind of event -> its sign at the top of its line, what the legend says, its colour, its dashes
+    launched: ["L", "start", "dim", [4, 3]],
+    "stop requested": ["S", "stop", "dim", [1, 3]],
+    stopped: ["S", "stop", "dim", [4, 3]],
+    completed: ["E", "end of the input", "dim", [10, 3]],
+    crashed: ["X", "crash", "critical", [6, 2]],
+    restarted: ["R", "restart", "warning", [2, 2]],
+    "left down": ["!", "left down", "critical", [12, 2]],
+    fenced: ["F", "replaced by another driver", "warning", [8, 2, 2, 2]],
+    deployed: ["V", "deployment", "ok", [4, 3]],
+    drilled: ["D", "drill", "chart", [4, 3]],
+    incident: ["I", "incident", "critical", [1, 3]],
+  };
+  const LEVELS = 4; // heights at which the signs of events that are close together stand
+  const CLOSE = 0.025; // of the range
   const SCALES = { // unit -> [from which value, its size, its name], the largest first
     bytes: [[1e12, 1e12, "TB"], [1e9, 1e9, "GB"], [1e6, 1e6, "MB"], [1e3, 1e3, "kB"], [0, 1, "B"]],
     seconds: [[172800, 86400, "d"], [7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [0, 1e-3, "ms"]],
   };
   const REACH = 3; // a limit is drawn if it is at most so many times the highest value: otherwise the line would be flat
   const figures = new Map(); // chart -> {the source of each line, the range of values}
+  let freshAt; // when the charts were read last
   let sheet; // the document of all charts: models of several documents cannot share a range
   let range; // shared by all charts, so that they zoom and pan together
-  let marks = [];
+  let marks = []; // the events that are drawn, oldest first
+  let signs; // the source of their signs, shared by all charts
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const theme = () => document.documentElement.dataset.theme || "light";
@@ -27,6 +42,8 @@
     return `${Number((value / size).toPrecision(3))} ${suffix}`;
   }
 
+  const clock = (at) => new Date(1000 * at).toISOString().slice(0, 19).replace("T", " ");
+
   function columns(chart, index) {
     const line = chart.lines[index];
     const below = line.values.map((_, at) => chart.stacked
@@ -37,7 +54,7 @@
       y: values.map((value, at) => value + below[at]),
       below,
       value: values.map((value) => shown(value, chart.unit)),
-      when: line.at.map((at) => new Date(1000 * at).toISOString().slice(0, 19).replace("T", " ")),
+      when: line.at.map(clock),
       line: line.values.map(() => line.name),
     };
   }
@@ -79,9 +96,37 @@
 
   function mark(plot) {
     for (const event of marks) {
-      if (!(event.kind in MARKS)) continue;
-      plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(MARKS[event.kind]), line_dash: DASHES[event.kind] || [4, 3], line_width: 1.5 }));
+      const [, , ink, line_dash] = MARKS[event.kind];
+      plot.add_layout(new Bokeh.Span({ location: 1000 * event.at, dimension: "height", line_color: colour(ink), line_dash, line_width: 1.5 }));
     }
+    plot.extra_y_ranges = { signs: new Bokeh.Range1d({ start: 0, end: 1 }) };
+    const drawn = plot.text({ x: { field: "x" }, y: { field: "y" }, text: { field: "sign" }, source: signs, y_range_name: "signs", text_color: { field: "ink" }, text_font_size: "12px", text_font_style: "bold", text_baseline: "top", text_align: "center", background_fill_color: colour("back"), level: "overlay" });
+    plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "mouse", attachment: "below", tooltips: [["", "@what"], ["UTC", "@when"], ["why", "@why"]] }));
+  }
+  // The sign of each event, lower where one stands close before it.
+  function signsOf(since, until) {
+    const data = { x: [], y: [], sign: [], ink: [], what: [], when: [], why: [] };
+    let [before, level] = [-Infinity, 0];
+    for (const event of marks) {
+      level = event.at - before < CLOSE * (until - since) ? (level + 1) % LEVELS : 0;
+      before = event.at;
+      const [sign, , ink] = MARKS[event.kind];
+      const row = [1000 * event.at, 0.98 - 0.1 * level, sign, colour(ink), event.kind + (event.who ? ` by ${event.who}` : ""), clock(event.at), event.why || "–"];
+      Object.values(data).forEach((column, index) => column.push(row[index]));
+    }
+    return data;
+  }
+  function legend() {
+    const known = new Map(Object.values(MARKS).map(([sign, said, ink]) => [sign, [said, ink]]));
+    const entries = [...known].flatMap(([sign, [said, ink]]) => {
+      const shown = document.createElement("span");
+      Object.assign(shown, { className: `sign ${ink}`, textContent: sign });
+      const entry = document.createElement("span");
+      entry.className = "one";
+      entry.append(shown, ` ${said}`);
+      return [entry, " "];
+    });
+    document.getElementById("legend")?.replaceChildren(...entries);
   }
 
   function draw(chart) {
@@ -116,7 +161,7 @@
       plot.add_tools(new Bokeh.HoverTool({ renderers: [drawn], mode: "vline", tooltips: [["", "@line: @value"], ["UTC", "@when"]] }));
     });
     if (chart.lines.length > 1) {
-      Object.assign(plot.legend, { background_fill_alpha: 0.7, background_fill_color: colour("back"), label_text_color: colour("text"), location: "top_left", orientation: "horizontal", label_text_font_size: "11px", padding: 2, border_line_color: null });
+      Object.assign(plot.legend, { background_fill_alpha: 0.7, background_fill_color: colour("back"), label_text_color: colour("text"), location: "bottom_left", orientation: "horizontal", label_text_font_size: "11px", padding: 2, border_line_color: null });
     }
     mark(plot);
     figures.set(chart.name, { sources, values });
@@ -139,10 +184,11 @@
       ask(place.dataset.events),
       ask(place.dataset.incidents),
     ]);
-    const opened = incidents.map((each) => ({ kind: "incident", at: each.opened_at }));
+    const opened = incidents.map((each) => ({ kind: "incident", at: each.opened_at, why: `${each.check}: ${each.reason}` }));
     const only = place.dataset.only;
     if (only) found.charts = found.charts.filter((chart) => chart.name === only);
-    return [found, [...events, ...opened]];
+    const drawn = [...events, ...opened].filter(({ kind }) => kind in MARKS).sort((one, other) => one.at - other.at);
+    return [found, drawn];
   }
   async function ask(path) {
     const answer = await fetch(address(path));
@@ -171,6 +217,7 @@
         sources.forEach((source, index) => { source.data = columns(chart, index); });
         values.end = top(chart);
       }
+      signs.data = signsOf(found.since, found.until);
       [range.start, range.end] = [1000 * found.since, 1000 * found.until];
     } else {
       sheet?.clear();
@@ -178,25 +225,33 @@
       figures.clear();
       sheet = new Bokeh.Document();
       range = new Bokeh.Range1d({ start: 1000 * found.since, end: 1000 * found.until });
+      signs = new Bokeh.ColumnDataSource({ data: signsOf(found.since, found.until) });
       const boxes = found.charts.map(draw).filter(Boolean);
       await Bokeh.embed.add_document_standalone(sheet, place, boxes);
     }
     describe(found.charts);
     place.dataset.drawn = "true";
     delete place.dataset.failed;
+    freshAt = Date.now();
+    tell("");
   }
 
-  // Charts that were drawn stay: the head of the page says how old it is.
+  // Charts that were drawn stay: their head says how old they are, and why.
   function failed(error) {
     place.dataset.failed = error.message;
-    if (figures.size) return;
-    const said = document.createElement("p");
-    said.className = "empty";
-    said.textContent = `The charts could not be drawn: ${error.message}`;
-    place.replaceChildren(said);
+    if (!figures.size) place.replaceChildren();
+    tell(error instanceof TypeError ? "Airflow does not answer" : error.message);
+  }
+  const head = document.getElementById("charts-age");
+  function tell(reason) {
+    head.hidden = !reason;
+    place.classList.toggle("stale", Boolean(reason));
+    const age = Math.round((Date.now() - freshAt) / 1000);
+    head.textContent = !reason ? "" : figures.size ? `The charts are ${age}\u00a0s old: ${reason}` : `The charts are missing: ${reason}`;
   }
 
   const draws = (redraw) => again(redraw).catch(failed);
+  legend();
   document.addEventListener("theme", () => draws(true));
   draws(true);
   setInterval(() => { if (!document.hidden && !place.matches(":hover")) draws(false); }, 10000);

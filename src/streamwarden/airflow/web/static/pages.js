@@ -1,4 +1,4 @@
-// What the pages of Streamwarden do in the browser: the theme of Airflow, fresh parts, filters, and actions.
+// What the pages of Streamwarden do in the browser: the theme of Airflow, its frame, fresh parts, and filters.
 "use strict";
 const prefix = document.body.dataset.prefix;
 const airflow = document.body.dataset.airflow;
@@ -23,37 +23,57 @@ if (parent !== window) new MutationObserver(applyTheme).observe(parent.document.
 // Airflow shows these pages in a frame that may not leave it: links to Airflow's own pages open in the whole window.
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-airflow]");
-  if (!link || parent === window) return;
+  if (!link || parent === window || event.defaultPrevented) return;
   event.preventDefault();
+  openOutside(link.href);
+});
+function openOutside(href, target = "_self") {
   const outside = parent.document.createElement("a");
-  outside.href = link.href;
+  Object.assign(outside, { href, target });
   parent.document.body.append(outside);
   outside.click();
   outside.remove();
+}
+
+// In that frame the address bar never changes: this link has the address, copies it, or opens it if it may not copy.
+const here = document.getElementById("here");
+here.href = location.href;
+here.hidden = parent === window;
+here.addEventListener("click", async (event) => {
+  if (!navigator.clipboard) return; // a browser lets only HTTPS and its own machine copy
+  event.preventDefault();
+  await navigator.clipboard.writeText(here.href).then(() => { here.textContent = "Link copied"; }, () => openOutside(here.href));
 });
 
 // Airflow's frame may not print either: there the page opens in a window of its own and is printed there.
 function printPage() {
   if (parent === window) return window.print();
-  const outside = parent.document.createElement("a");
-  outside.href = `${location.href.split("#")[0]}#print`;
-  outside.target = "_blank";
-  parent.document.body.append(outside);
-  outside.click();
-  outside.remove();
+  openOutside(`${location.href.split("#")[0]}#print`, "_blank");
 }
 document.addEventListener("click", (event) => { if (event.target.closest("button[data-print]")) printPage(); });
 addEventListener("load", () => { if (location.hash === "#print" && parent === window) window.print(); });
 
-// Parts that refresh themselves. A part that cannot be refreshed is marked as old, with the reason.
-let freshAt = Date.now();
+// Parts that refresh themselves. Each one that is too old is marked, and the head of the page says how old and why.
+const freshness = new Map(); // part -> {when it was fresh, why it is not}
 const note = document.getElementById("stale");
-function tellAge(reason) {
-  const age = Math.round((Date.now() - freshAt) / 1000);
-  const old = age > STALE_AFTER || Boolean(reason);
-  note.hidden = !old;
-  note.textContent = old ? `Not updated for ${age} s${reason ? `: ${reason}` : ""}` : "";
-  document.body.classList.toggle("stale", old);
+function tellAge() {
+  const now = Date.now();
+  const old = new Map([...freshness].filter(([part, { at, reason }]) =>
+    reason || now - at > 1000 * Math.max(STALE_AFTER, 2 * part.dataset.refresh)));
+  for (const part of freshness.keys()) part.classList.toggle("stale", old.has(part));
+  note.hidden = !old.size;
+  if (note.hidden) return;
+  const oldest = Math.min(...[...old.values()].map(({ at }) => at));
+  const reasons = [...new Set([...old.values()].map(({ reason }) => reason || "they were not read again in time"))];
+  write("stale-age", seconds(now - oldest));
+  write("stale-why", reasons.join("; "));
+}
+function seconds(milliseconds) {
+  return `${Math.round(milliseconds / 1000)}\u00a0s`;
+}
+function write(id, text) { // a screen reader announces each change
+  const place = document.getElementById(id);
+  if (place.textContent !== text) place.textContent = text;
 }
 function address(part) {
   const url = new URL(part.dataset.url || location.href, location.href);
@@ -79,14 +99,18 @@ async function refresh(part) {
   if (part.firstChild?.data?.trim() === "") part.firstChild.remove(); // the indent of the template
   adopt(part, fresh);
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
-  freshAt = Date.now();
-  tellAge("");
+  if (freshness.has(part)) freshness.set(part, { at: Date.now(), reason: "" });
+  tellAge();
   part.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
 }
 // A part that refreshes itself shows what it had; one that a person has just opened has nothing yet.
 function fails(part, reason) {
-  if ("refresh" in part.dataset) tellAge(reason);
-  else part.textContent = `Not read: ${reason}`;
+  if (!freshness.has(part)) {
+    part.textContent = `Not read: ${reason}`;
+    return;
+  }
+  freshness.get(part).reason = reason;
+  tellAge();
 }
 function detail(text) {
   try { return JSON.parse(text).detail; } catch { return ""; }
@@ -116,14 +140,22 @@ function attributes(old, fresh) {
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
 }
 for (const part of document.querySelectorAll("[data-refresh]")) {
+  freshness.set(part, { at: Date.now(), reason: "" });
   const again = async () => {
-    if (part.querySelector("[data-final]")) return; // what it shows does not change any more
+    if (part.querySelector("[data-final]")) { // what it shows does not change any more
+      freshness.delete(part);
+      return;
+    }
     if (!document.hidden) await refresh(part);
     setTimeout(again, 1000 * part.dataset.refresh);
   };
   setTimeout(again, 1000 * part.dataset.refresh);
 }
-setInterval(() => tellAge(note.hidden ? "" : note.textContent.split(": ")[1] || ""), 2000);
+function refreshAll() {
+  for (const part of freshness.keys()) refresh(part);
+}
+setInterval(tellAge, 2000);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) refreshAll(); });
 document.addEventListener("toggle", ({ target }) => {
   if (target.open && target.matches("details[data-url]")) refresh(target.querySelector("[id]"));
 }, true); // such an event does not bubble
@@ -132,7 +164,8 @@ document.addEventListener("toggle", ({ target }) => {
 const filter = document.querySelector("[data-filter]");
 function show(search) {
   history.replaceState(null, "", `?${search}`);
-  for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
+  here.href = location.href;
+  refreshAll();
 }
 if (filter) {
   let waiting;
@@ -150,80 +183,4 @@ document.addEventListener("click", (event) => {
   if (!link) return;
   event.preventDefault();
   show(new URL(link.href).search.slice(1));
-});
-
-// Actions: ask once, trigger the DAG through Airflow's own API as the logged-in user, follow the run to its end.
-const dialog = document.getElementById("confirm");
-const say = (text) => { document.getElementById("confirm-result").textContent = text; };
-async function call(url, method, body) {
-  const answer = await fetch(url, {
-    method,
-    headers: { "Content-Type": "application/json", Accept: "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(typeof found.detail === "string" ? found.detail : `Airflow answered ${answer.status}`);
-  return found;
-}
-async function trigger(dag, conf) {
-  const runs = `${airflow}/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`;
-  let run = await call(runs, "POST", { logical_date: null, conf });
-  while (run.state === "queued" || run.state === "running") {
-    say(`${dag} is ${run.state} …`);
-    await new Promise((done) => setTimeout(done, 1000));
-    run = await call(`${runs}/${encodeURIComponent(run.dag_run_id)}`, "GET");
-  }
-  return run.state === "success" ? "Done." : `${dag} ended as ${run.state}; its log in Airflow says why.`;
-}
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("button[data-action]");
-  if (!button) return;
-  const { title, text, dag, url } = button.dataset;
-  const wantsReason = "reason" in button.dataset;
-  const needsReason = wantsReason && button.dataset.reason !== "optional";
-  document.getElementById("confirm-title").textContent = title;
-  document.getElementById("confirm-text").textContent = text;
-  document.getElementById("confirm-reason").hidden = !wantsReason;
-  const field = dialog.querySelector("input");
-  field.value = "";
-  field.required = needsReason;
-  const yes = document.getElementById("confirm-yes");
-  yes.textContent = button.textContent;
-  yes.disabled = false;
-  const no = document.getElementById("confirm-no");
-  no.textContent = "Cancel";
-  say("");
-  yes.onclick = async (click) => {
-    click.preventDefault();
-    if (needsReason && !field.reportValidity()) return;
-    yes.disabled = true;
-    no.textContent = "Close"; // what was asked for goes on
-    const conf = JSON.parse(button.dataset.conf || "{}");
-    if (wantsReason) conf.reason = field.value;
-    try {
-      say(dag ? await trigger(dag, conf) : (await call(`${prefix}${url}`, "POST", conf), "Done."));
-    } catch (error) {
-      say(`It failed: ${error.message}`);
-      yes.disabled = false;
-      no.textContent = "Cancel";
-    }
-    for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
-  };
-  dialog.showModal();
-});
-
-// A form that is sent as JSON; empty fields are left out.
-document.addEventListener("submit", async (event) => {
-  const form = event.target.closest("form[data-post]");
-  if (!form) return;
-  event.preventDefault();
-  const said = form.querySelector(".said");
-  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
-  try {
-    await call(`${prefix}${form.dataset.post}`, "POST", values);
-    said.textContent = "Done.";
-  } catch (error) {
-    said.textContent = `It failed: ${error.message}`;
-  }
-  for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
 });

@@ -1,0 +1,139 @@
+// What people do on the pages: a button asks once, Airflow's own API runs the DAG as the logged-in user, and the page
+// follows the run to its result.
+"use strict";
+const dialog = document.getElementById("confirm");
+const field = dialog.querySelector("input");
+const yes = document.getElementById("confirm-yes");
+const no = document.getElementById("confirm-no");
+let asked; // the action that the dialog is about
+
+// Where an action says how it goes: in its dialog, and in a line of the page once the dialog is closed or about another.
+function speaker(title) {
+  const mine = {};
+  let line;
+  mine.inDialog = () => asked === mine && dialog.open;
+  mine.say = (text, link) => {
+    const place = mine.inDialog() ? document.getElementById("confirm-result") : (line ??= outcome(title));
+    if (place.dataset.said === text + (link?.href ?? "")) return; // a screen reader announces each change
+    place.dataset.said = text + (link?.href ?? "");
+    place.replaceChildren(text, ...(link ? [" ", anchor(link)] : []));
+  };
+  return mine;
+}
+function outcome(title) {
+  const [line, head, text, close] = ["div", "b", "span", "button"].map((name) => document.createElement(name));
+  line.className = "note outcome";
+  head.textContent = title;
+  Object.assign(close, { type: "button", textContent: "Hide" });
+  close.addEventListener("click", () => line.remove());
+  line.append(head, " ", text, " ", close);
+  document.getElementById("outcomes").append(line);
+  return text;
+}
+function anchor({ text, href, outside }) {
+  const made = document.createElement("a");
+  Object.assign(made, { href, textContent: text });
+  if (outside) made.dataset.airflow = "";
+  return made;
+}
+
+async function call(url, method, body) {
+  const answer = await fetch(url, {
+    method,
+    headers: { "Content-Type": "application/json", Accept: "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  }).catch(() => { throw new Error("Airflow does not answer"); });
+  const found = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(typeof found.detail === "string" ? found.detail : `Airflow answered ${answer.status}`);
+  return found;
+}
+
+// A run of a DAG, from its request to its result.
+async function trigger(dag, conf, say) {
+  const path = `${airflow}/api/v2/dags/${encodeURIComponent(dag)}`;
+  let run = await call(`${path}/dagRuns`, "POST", { logical_date: null, conf });
+  while (run.state === "queued" || run.state === "running") {
+    say(...await progress(path, dag, run));
+    await new Promise((done) => setTimeout(done, 1000));
+    const unclear = (error) => ({ ...run, unclear: error.message });
+    run = await call(`${path}/dagRuns/${encodeURIComponent(run.dag_run_id)}`, "GET").catch(unclear);
+  }
+  say(...await result(dag, run));
+}
+async function progress(path, dag, run) {
+  if (run.unclear) return [`${dag} was started, but how it goes cannot be read: ${run.unclear}`];
+  if (run.state === "queued" && (await call(path, "GET").catch(() => ({}))).is_paused) {
+    return [
+      `${dag} waits: the DAG is paused in Airflow. Unpause it with the switch on its page, or with: airflow dags unpause ${dag}. The run begins then.`,
+      { text: "Open the DAG", href: `${airflow}/dags/${dag}`, outside: true },
+    ];
+  }
+  const drill = await drillOf(dag, run);
+  return [`${dag} is ${run.state} …`, drill && report(drill, "Watch it")];
+}
+async function result(dag, run) {
+  const drill = await drillOf(dag, run);
+  if (drill) return [`${drill.verdict}${drill.reason ? `: ${drill.reason}` : ""}.`, report(drill, "Read the report")];
+  const note = run.note ? `: ${run.note}` : "";
+  if (run.state === "success") return [`Done${note}.`];
+  const href = `${airflow}/dags/${dag}/runs/${encodeURIComponent(run.dag_run_id)}`;
+  return [`${dag} ended as ${run.state}${note}.`, { text: "Its log says why", href, outside: true }];
+}
+const report = (drill, text) => ({ text, href: `${prefix}/drills/${drill.run_id}` });
+async function drillOf(dag, run) { // the drill that a run of its DAG is, once it has begun
+  if (!dag.startsWith("drill_")) return null;
+  const query = new URLSearchParams({ drill: dag.slice("drill_".length), dag_run: run.dag_run_id });
+  const found = await call(`${prefix}/api/v1/drills?${query}`, "GET").catch(() => []);
+  return found[0] ?? null;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-action]");
+  if (!button || button.ariaDisabled === "true") return;
+  ask({ ...button.dataset }, button.textContent);
+});
+function ask({ title, text, dag, url, conf, reason }, label) {
+  const mine = asked = speaker(title);
+  document.getElementById("confirm-title").textContent = title;
+  document.getElementById("confirm-text").textContent = text;
+  document.getElementById("confirm-reason").hidden = reason === undefined;
+  Object.assign(field, { value: "", required: reason !== undefined && reason !== "optional" });
+  const offer = (open) => {
+    yes.disabled = !open;
+    no.textContent = open ? "Cancel" : "Close"; // what was asked for goes on
+  };
+  yes.textContent = label;
+  offer(true);
+  yes.onclick = async (click) => {
+    click.preventDefault();
+    if (field.required && !field.reportValidity()) return;
+    offer(false);
+    const wanted = { ...JSON.parse(conf || "{}"), ...(reason === undefined ? {} : { reason: field.value }) };
+    try {
+      if (dag) await trigger(dag, wanted, mine.say);
+      else mine.say(await call(`${prefix}${url}`, "POST", wanted).then(() => "Done."));
+    } catch (error) {
+      mine.say(`It failed: ${error.message}`);
+      if (mine.inDialog()) offer(true);
+    }
+    refreshAll();
+  };
+  dialog.showModal();
+  mine.say("");
+}
+
+// A form that is sent as JSON; empty fields are left out.
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-post]");
+  if (!form) return;
+  event.preventDefault();
+  const said = form.querySelector("[role=status]");
+  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+  try {
+    await call(`${prefix}${form.dataset.post}`, "POST", values);
+    said.textContent = "Done.";
+  } catch (error) {
+    said.textContent = `It failed: ${error.message}`;
+  }
+  refreshAll();
+});
