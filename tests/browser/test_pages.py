@@ -3,9 +3,9 @@
 1. From Airflow's navigation to the fleet, from the tab of a DAG to the stream.
 2. Somebody kills the driver: the open page says so, and what happens next.
 3. The person stops the stream, with a reason, and starts it again.
-4. Airflow is away: the page says that what it shows is old.
+4. Airflow is away, or one part of a page cannot be read: the page says what is old, and why.
 5. An incident is acknowledged beside its chart; a drill is started, and its verdict is read.
-6. Everything can be read in dark and in light, on a phone, and by a screen reader.
+6. Everything can be read in dark and in light, on a phone, on paper, with the keyboard, and by a screen reader.
 
 One stream serves all tests; each leaves it running as it found it.
 """
@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 FLEET, STREAM = "/streamwarden/", "/streamwarden/streams/counted"
 DRILLS, INCIDENTS = "/streamwarden/drills", "/streamwarden/incidents"
+MATRIX, COMPARE = f"{DRILLS}/matrix", f"{DRILLS}/compare"
 NOWHERE = "/streamwarden/streams/nothing"
 KILL_IDLE = "drill_kill_idle"
 DRILL = """
@@ -58,6 +59,10 @@ PATIENCE = 1000 * LONG
 """Milliseconds; see `LONG`."""
 REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", (event) =>
     console.error(`policy: ${event.violatedDirective} of ${event.blockedURI}`));"""
+
+SIGNS = """Bokeh.documents.flatMap((sheet) => sheet.roots()).flatMap((plot) => plot.renderers)
+    .flatMap((drawn) => [...(drawn.data_source.data.sign ?? [])])"""
+"""The letters of the events in the charts."""
 
 Open = Callable[..., Page]
 
@@ -146,7 +151,7 @@ def test_the_navigation_leads_to_the_fleet_which_shows_the_running_stream(visit:
     row = _row(fleet)
     expect(row.locator(".state")).to_have_text("running")
     expect(row.locator("[data-label='rows/s in']")).to_have_text(re.compile(r"^[\d.,]+$"))
-    expect(row.locator("[data-label='state size']")).to_have_text(re.compile(r"\d (kB|MB|B)"), timeout=PATIENCE)
+    expect(row.locator("[data-label='state size']")).to_have_text(re.compile(r"\d\s(kB|MB|B)"), timeout=PATIENCE)
     for wanted in ("backlog", "forecast", "last drill"):  # with the state size, what a person on call looks for first
         expect(row.locator(f"[data-label='{wanted}']")).not_to_be_empty()
     whole = fleet.get_by_role("region", name="Streams").evaluate("each => each.scrollWidth <= each.clientWidth")
@@ -209,6 +214,8 @@ def test_the_tab_of_the_dag_leads_to_the_stream_with_its_charts(visit: Open, hea
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "true")
         expect(charts.locator("canvas").first).to_be_visible()
+    expect(page.locator("#legend")).to_contain_text("L start")
+    assert "L" in page.evaluate(SIGNS), "the launch of the driver has no letter"
     chart = page.locator("#chart-rates")
     expect(chart).to_have_attribute("aria-label", re.compile(r"\d"))
     chart.scroll_into_view_if_needed()
@@ -278,6 +285,7 @@ def test_a_stop_asks_once_wants_a_reason_and_says_how_it_went(visit: Open, insta
     page = visit(STREAM)
     page.get_by_role("button", name="Stop", exact=True).click()
     dialog = page.get_by_role("dialog", name="Stop counted?")
+    _has_no_barriers(page)
     dialog.get_by_role("button", name="Stop", exact=True).click()
     assert dialog.get_by_label("Reason").evaluate("field => field.validity.valueMissing")
     dialog.get_by_label("Reason").fill("the disk moves")
@@ -296,6 +304,34 @@ def test_a_stop_asks_once_wants_a_reason_and_says_how_it_went(visit: Open, insta
     expect(page.locator(".lead .state")).to_have_text("running", timeout=PATIENCE)
 
 
+def test_an_action_that_waits_says_why_and_tells_its_result_after_its_dialog(
+    visit: Open, installation: Installation
+) -> None:
+    """The DAG is paused. The person closes the dialog and opens another one, which stays that of its own action."""
+    page, airflow = visit(STREAM), installation.airflow
+    airflow.pause("start_stream", True)
+    try:
+        page.get_by_role("button", name="Start", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Reason").fill("to be sure")
+        dialog.get_by_label("Reason").press("Enter")
+        expect(dialog.get_by_role("status")).to_contain_text("the DAG is paused in Airflow", timeout=PATIENCE)
+        expect(dialog.get_by_role("link", name="Open the DAG")).to_have_attribute("href", "/dags/start_stream")
+        dialog.get_by_role("button", name="Close", exact=True).click()
+        outcome = page.get_by_role("log", name="Results of actions")
+        expect(outcome).to_contain_text("airflow dags unpause start_stream")
+        page.get_by_role("button", name="Stop", exact=True).click()
+    finally:
+        airflow.pause("start_stream", False)
+    expect(outcome).to_contain_text("Done", timeout=PATIENCE)
+    expect(dialog.get_by_role("heading")).to_have_text("Stop counted?")
+    expect(dialog.get_by_role("status")).to_be_empty()
+    expect(dialog.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
+    dialog.get_by_role("button", name="Cancel", exact=True).click()
+    outcome.get_by_role("button", name="Hide").click()
+    expect(outcome).to_be_empty()
+
+
 def test_an_incident_is_acknowledged_beside_its_chart(visit: Open, installation: Installation) -> None:
     now, incidents = time.time(), installation.space.store.incidents
     full = Incident(
@@ -311,6 +347,7 @@ def test_an_incident_is_acknowledged_beside_its_chart(visit: Open, installation:
     page = visit(INCIDENTS)
     page.get_by_role("link", name="state_size", exact=True).click()
     expect(page.locator("#charts[data-drawn=true] #chart-state_size")).to_be_visible()
+    _has_no_barriers(page)
     page.get_by_role("button", name="Acknowledge", exact=True).click()
     dialog = page.get_by_role("dialog", name="Acknowledge this incident?")
     dialog.get_by_label("Reason").fill("a larger disk is ordered")
@@ -327,25 +364,100 @@ def test_a_drill_is_started_and_its_verdict_is_read(visit: Open, installation: I
     page.get_by_role("button", name="Run", exact=True).click()
     dialog = page.get_by_role("dialog", name="Run the drill kill_idle?")
     dialog.get_by_role("button", name="Run", exact=True).click()
-    expect(dialog.get_by_role("status")).to_have_text("Done.", timeout=2 * PATIENCE)
-    dialog.get_by_role("button", name="Close", exact=True).click()
-    page.locator("#history").get_by_role("link", name="kill_idle").first.click()
-    expect(page.get_by_text("PASSED", exact=True)).to_be_visible()
+    expect(dialog.get_by_role("status")).to_contain_text("PASSED: ", timeout=2 * PATIENCE)
+    dialog.get_by_role("link", name="Read the report").click()
+    verdict = page.locator(".hero").get_by_text("PASSED", exact=True)
+    expect(verdict).to_be_visible()
     for heading in ("Course", "Recovery: predicted and measured", "What the judge expected"):
         expect(page.get_by_role("heading", name=heading)).to_be_visible()
-    _has_no_barriers(page)
+    address = page.url.removeprefix(installation.airflow.url)
+    for theme in THEMES:
+        _can_be_read(visit(address, theme))
+    _prints(visit(address, "dark"), "PASSED")
 
 
-@pytest.mark.parametrize("path", [FLEET, STREAM])
-def test_a_page_that_cannot_be_refreshed_looks_old_and_recovers(visit: Open, path: str) -> None:
+def _prints(page: Page, verdict: str) -> None:
+    """On paper: the verdict, in dark ink on white; no buttons, and only what the person unfolded of the journal.
+
+    The text of a PDF is glyphs of an embedded font. Its title is the page's own, which has the verdict.
+    """
+    journal = page.locator("details").filter(has_text="Every line of the journal")
+    page.emulate_media(media="print")
+    expect(page.locator(".hero").get_by_text(verdict, exact=True)).to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", THEMES["light"])
+    for hidden in (page.locator(".top"), page.get_by_role("button", name="Print"), journal):
+        expect(hidden).to_be_hidden()
+    journal.evaluate("each => { each.open = true; }")
+    expect(journal.get_by_role("table")).to_be_visible()
+    printed = page.pdf()
+    assert printed.startswith(b"%PDF")
+    assert verdict.encode() in printed
+
+
+@pytest.mark.parametrize("path", [FLEET, STREAM, DRILLS, INCIDENTS])
+def test_a_page_that_cannot_be_refreshed_looks_old_stays_readable_and_recovers(visit: Open, path: str) -> None:
     page = visit(path)
-    expect(page.locator("[data-refresh]").first).to_be_visible()
+    part, head = page.locator("[data-refresh]").first, page.locator("#stale")
+    expect(part).to_be_visible()
+    if path == STREAM:
+        expect(page.locator("#charts[data-drawn=true]")).to_be_visible()
     page.context.set_offline(True)
-    expect(page.locator("#stale")).to_have_text(re.compile(r"Not updated for \d+ s: Airflow does not answer"))
-    expect(page.locator("body.stale .live, body.stale .fleet").first).to_have_css("opacity", "0.55")
+    expect(head).to_have_text(re.compile(r"The marked numbers are \d+\ss old: Airflow does not answer"))
+    expect(part).to_have_css("border-left-style", "dashed")
+    expect(part).to_have_css("opacity", "1")
+    if path == STREAM:
+        said = re.compile(r"The charts are \d+\ss old: Airflow does not answer")
+        expect(page.locator("#charts-age")).to_have_text(said)
+    _has_no_barriers(page)
     page.context.set_offline(False)
-    expect(page.locator("#stale")).to_be_hidden()
-    expect(page.locator("body")).not_to_have_class(re.compile("stale"))
+    expect(head).to_be_hidden()
+    expect(part).not_to_have_class(re.compile("stale"))
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+def test_a_part_that_cannot_be_read_stays_old_while_another_one_is_fresh(visit: Open) -> None:
+    page = visit(STREAM)
+    page.route("**/*part=happened*", lambda route: route.abort())
+    happened, live = page.locator("#happened"), page.locator("#live")
+    expect(happened).to_have_class(re.compile("stale"))
+    with page.expect_response(re.compile("part=live")) as answer:
+        pass
+    assert answer.value.ok
+    expect(live).not_to_have_class(re.compile("stale"))
+    expect(happened).to_have_class(re.compile("stale"))
+    expect(page.locator("#stale")).to_be_visible()
+
+
+def test_charts_that_cannot_be_read_at_all_say_that_they_are_missing(visit: Open) -> None:
+    page = visit(DRILLS)
+    locked = {"detail": "the store is locked"}
+    page.route("**/api/v1/streams/*/charts*", lambda route: route.fulfill(status=503, json=locked))
+    page.goto(page.url.replace(DRILLS, STREAM))
+    expect(page.locator("#charts-age")).to_have_text("The charts are missing: the store is locked")
+
+
+def test_an_explanation_is_reached_with_the_keyboard(visit: Open) -> None:
+    """The history of the stream is too short for a forecast. The explanation says so, and stays through a refresh."""
+    page = visit(FLEET)
+    word, said = _row(page).locator("[data-label='forecast'] .tip"), page.get_by_role("tooltip")
+    word.focus()
+    expect(said).to_have_text(str(word.get_attribute("data-tip")))
+    with page.expect_response(re.compile("part=fleet")):
+        pass
+    expect(said).to_be_visible()
+    _has_no_barriers(page)
+    page.keyboard.press("Escape")
+    expect(said).to_be_hidden()
+
+
+def test_a_page_in_airflows_frame_has_a_link_to_itself(visit: Open) -> None:
+    """The address bar is that of Airflow's page; the link has the search."""
+    page = visit("/plugin/streams")
+    fleet = page.frame_locator("iframe")
+    fleet.get_by_label("Search").fill("idle")
+    expect(_streams(fleet)).to_have_text(["idle"])
+    link = fleet.get_by_role("link", name="Link to this view")
+    expect(link).to_have_attribute("href", re.compile(r"/streamwarden/\?q=idle$"))
 
 
 def test_the_pages_follow_the_theme_of_airflow(visit: Open) -> None:
@@ -360,7 +472,7 @@ def test_the_pages_follow_the_theme_of_airflow(visit: Open) -> None:
     expect(body).to_have_css("background-color", THEMES["dark"])
 
 
-@pytest.mark.parametrize("path", [FLEET, STREAM, DRILLS, INCIDENTS, NOWHERE])
+@pytest.mark.parametrize("path", [FLEET, STREAM, DRILLS, MATRIX, COMPARE, INCIDENTS, NOWHERE])
 def test_everybody_can_read_the_pages(visit: Open, path: str) -> None:
     """In both themes, at a desk and on a phone: no violation that axe-core rates serious or critical, and nothing
     that is wider than the screen."""
@@ -369,11 +481,23 @@ def test_everybody_can_read_the_pages(visit: Open, path: str) -> None:
         expect(page.locator("body")).to_have_css("background-color", background)
         if path == STREAM:
             expect(page.locator("#charts[data-drawn=true]")).to_be_visible()
-        for width in (DESK, PHONE):
-            page.set_viewport_size({"width": width, "height": 900})
-            _has_no_barriers(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.context.close()
+        _unfold(page)
+        _can_be_read(page)
+
+
+def _unfold(page: Page) -> None:
+    """Open all details and wait for those that are read then."""
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    for reading in ("Reading the checkpoint …", "Reading the history …", "Reading the log …"):
+        expect(page.get_by_text(reading)).to_have_count(0, timeout=PATIENCE)
+
+
+def _can_be_read(page: Page) -> None:
+    for width in (DESK, PHONE):
+        page.set_viewport_size({"width": width, "height": 900})
+        _has_no_barriers(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.context.close()
 
 
 def _has_no_barriers(page: Page) -> None:

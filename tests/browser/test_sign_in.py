@@ -105,7 +105,10 @@ def test_a_viewer_finds_the_stream_and_can_change_nothing(log_in: Callable[[str]
     page.wait_for_url(f"{site}/streamwarden/streams/counted*")
     expect(page.locator("#charts")).to_contain_text("no ", ignore_case=True)
     for action in ("Start", "Stop", "Restart"):
-        expect(page.get_by_role("button", name=action, exact=True)).to_be_disabled()
+        button = page.get_by_role("button", name=action, exact=True)
+        expect(button).to_be_disabled()
+        button.focus()
+        expect(page.get_by_role("tooltip")).to_contain_text("You may not run the DAG")
     assert (errors, strangers) == ([], [])
 
 

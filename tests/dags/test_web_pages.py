@@ -19,6 +19,7 @@ from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import identity as process_identity
+from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.health.incident import Incident
 from streamwarden.health.mutes import Mute
@@ -435,6 +436,27 @@ def test_a_living_driver_that_serves_sparks_ui_is_linked_to_it(tmp_path: Path, u
         text = client.get(f"{PAGES}/streams/counted?part=happened", headers=bearer("VIEWER")).text
     assert (f'<a href="{url}"' in text) is linked
     assert ("Spark’s UI" in text) is linked
+
+
+def test_a_program_finds_the_drill_that_a_run_of_its_dag_is(tmp_path: Path) -> None:
+    """Only if the user may read the drill. The pages ask so for the verdict of what was started on them."""
+    dag_run = "manual__2026-11-24T14:40:09.123456+00:00"
+
+    def fill(space: Workspace) -> None:
+        _fill(space)
+        (run,) = space.store.journals.recent(stream="counted", limit=1)
+        space.store.journals.save(replace(run, run_id=drill_run_id("kill_driver", dag_run)))
+
+    with served(tmp_path, fill) as client:
+
+        def found(role: str | None, drill: str, run: str) -> list[str]:
+            asked = client.get(f"{PAGES}/api/v1/drills", params={"drill": drill, "dag_run": run}, headers=bearer(role))
+            return [each["run_id"] for each in asked.json()]
+
+        assert found("VIEWER", "kill_driver", dag_run) == [drill_run_id("kill_driver", dag_run)]
+        assert found("VIEWER", "kill_driver", "manual__another") == []
+        assert found("VIEWER", "another", dag_run) == []
+        assert found(None, "kill_driver", dag_run) == []
 
 
 def test_maintenance_is_planned_for_the_fleet_by_who_may_change_the_health_dag(server: TestClient) -> None:
