@@ -86,7 +86,7 @@ def runs_of(space: Workspace, chosen: RunFilter) -> SeenRuns:
     return SeenRuns(runs=runs, found=found)
 
 
-def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> list[DrillRun]:
+def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> Sequence[DrillRun]:
     """The run of one of `drills` that a run of its DAG is; none before it has begun. Raises StoreError."""
     found = (space.store.journals.get(drill_run_id(each, dag_run_id)) for each in drills)
     return [run for run in found if run is not None]
