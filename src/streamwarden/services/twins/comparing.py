@@ -68,7 +68,7 @@ def unstable_columns(one: Output, other: Output, key: RowKey, tolerances: Mappin
     keys = _only(one, other, key, key.columns, tolerances)
     if rows_differ(keys):
         alone = keys.lost + keys.unexpected + keys.duplicated
-        raise _unprovable(f"{alone} of {keys.expected} keys are in one of the two alone", key)
+        raise _unprovable(f"{alone:,} of {keys.expected:,} keys are in one of the two alone", key)
     values = (name for name in columns if name not in key.columns)
     return tuple(name for name in values if _only(one, other, key, (*key.columns, name), tolerances).wrong)
 

@@ -64,4 +64,4 @@ def _why_not(columns: Sequence[str], output: Output) -> str | None:
     if missing:
         return f"the output has no column {missing[0]} (it has {', '.join(output.columns) or 'none'})"
     distinct = distinct_keys(output, columns)
-    return None if distinct == output.count else f"{output.count} rows have {distinct} different values"
+    return None if distinct == output.count else f"{output.count:,} rows have {distinct:,} different values"
