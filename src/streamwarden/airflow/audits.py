@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from airflow.sdk import DAG, CronTriggerTimetable, task
+from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import TAG, project_of
 from streamwarden.airflow.workspaces import workspace
@@ -46,7 +47,6 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
     """The DAG of one stream: one task."""
     from streamwarden.services.auditing.auditing import TIMEOUT
 
-    name, folder = spec.name, str(project)
     with DAG(
         dag_id=f"audit_{spec.name}",
         description=f"Balances the books of {spec.name}",
@@ -63,13 +63,22 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
             **report_failures(project),
         },
     ) as dag:
-
-        @task(doc_md="Balances the books.")
-        def balance() -> None:
-            run_audit(name, folder)
-
-        balance()
+        AuditOperator(task_id="balance", stream=spec.name, project=str(project), doc_md="Balances the books.")
     return dag
+
+
+class AuditOperator(BaseOperator):
+    """Balances the books of the stream `stream`."""
+
+    operator_extra_links = (StreamPageLink(),)
+
+    def __init__(self, *, stream: str, project: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.project = project
+
+    def execute(self, context: Any) -> None:
+        run_audit(self.stream, self.project)
 
 
 def run_audit(stream: str, project: str) -> None:
