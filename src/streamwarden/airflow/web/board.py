@@ -1,15 +1,22 @@
 """The board: the rows of all streams, read at most about once a second, however many people look.
 
-A request is answered with the newest rows at once; if they are older than `FRESH`, a thread reads new ones meanwhile.
-Only a request that finds none, or very old ones because nobody looked, waits.
+A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones, and the request
+waits up to `PATIENCE` for them before it gets the old ones. Only a request that finds none, or very old ones because
+nobody looked, waits as long as the reading takes.
+
+An open page asks every two seconds, so it shows what happened within 2.3 s, as long as a reading takes at most 0.3 s.
+Without the wait a request would start the reading whose rows only the next request shows, two seconds later. Of a large
+fleet, whose rows rest for longer than two seconds, a page shows what happened within that rest and two more requests.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -37,64 +44,93 @@ if TYPE_CHECKING:
 FRESH: Final = 1.0
 """Seconds for which rows are shown without reading new ones."""
 REST: Final = 3.0
-"""Times as long as the last reading took are the rows of a large fleet shown: so reading takes a quarter of a core at
-most, however many people look."""
+"""Times as long as a reading computes are the rows of a large fleet shown: so reading takes about a quarter of a core
+at most, however many people look. The quicker of the last two readings counts, because the first one and the one after
+each evaluation have more to do; time in which the thread waited for other processes does not count."""
+PATIENCE: Final = 0.3
+"""Seconds for which a request waits for newer rows before it is answered with those that are there."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
 SLOW_AGAIN: Final = 60.0
 """Seconds after which verdicts and trends are read again without an evaluation: `streamwarden check STREAM` judges one
 stream."""
 DAY: Final = 86400.0
+HOUR: Final = 3600.0
 TREND_POINTS: Final = 24
+FEW_POINTS: Final = 4
+"""Fewer points of a day, one an hour, are no line."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The rows as they were at `at` (Unix seconds), when the streams were last judged, and how many seconds it took to
-    read this."""
+    """The rows as they were at `at` (Unix seconds), when the streams were last judged, and for how many seconds the
+    thread that read this computed."""
 
     at: float
     rows: tuple[StreamRow, ...]
     last: LastRound
-    took: float = 0.0
+    cost: float = 0.0
 
 
 class Board:
     """Reads and keeps the rows. Threads may share it.
 
     Args:
-        read: reads the rows now.
+        read: reads the rows now; one thread at a time calls it.
+        clock: Unix seconds.
+        patience: seconds, see `PATIENCE`.
     """
 
-    def __init__(self, read: Callable[[], Snapshot], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, read: Callable[[], Snapshot], clock: Callable[[], float] = time.time, patience: float = PATIENCE
+    ) -> None:
         self._read = read
         self._clock = clock
-        self._reading = threading.Lock()
+        self._patience = patience
+        self._lock = threading.Lock()
         self._newest: Snapshot | None = None
+        self._fresh = FRESH
+        self._reading: Future[Snapshot] | None = None
 
     def snapshot(self) -> Snapshot:
         """The newest rows. Raises StreamwardenError if there are none and none can be read."""
-        newest = self._newest
-        if newest is None or self._clock() - newest.at > OLDEST:
-            with self._reading:
-                if self._newest is newest:  # nobody else has read meanwhile
-                    self._newest = self._read()
-                newest = self._newest
-        elif self._clock() - newest.at > max(FRESH, REST * newest.took) and self._reading.acquire(blocking=False):
-            threading.Thread(target=self._read_behind, daemon=True, name="streamwarden-board").start()
-        assert newest is not None
-        return newest
+        with self._lock:
+            newest = self._newest
+            age = math.inf if newest is None else self._clock() - newest.at
+            if newest is not None and age <= self._fresh:
+                return newest
+            reading = self._reading or self._start()
+        if newest is None or age > OLDEST:
+            return reading.result()
+        wait([reading], self._patience)
+        return self._newest or newest
 
-    def _read_behind(self) -> None:
-        """Read with the lock that the request took. If the store does not answer, the rows stay and grow old."""
+    def _start(self) -> Future[Snapshot]:
+        """Start to read in a thread. The caller holds the lock."""
+        reading = self._reading = Future()
+        threading.Thread(target=self._finish, args=(reading,), daemon=True, name="streamwarden-board").start()
+        return reading
+
+    def _finish(self, reading: Future[Snapshot]) -> None:
+        """Read. If that fails, the rows stay and grow old, and the requests that must have new ones fail with it."""
         try:
-            self._newest = self._read()
-        except StreamwardenError as error:
-            _log.warning("the streams cannot be read: %s", error)
-        finally:
-            self._reading.release()
+            found = self._read()
+        except BaseException as error:
+            _log.warning("the streams cannot be read: %s", error, exc_info=not isinstance(error, StreamwardenError))
+            with self._lock:
+                self._reading = None
+            reading.set_exception(error)
+        else:
+            self._keep(found)
+            reading.set_result(found)
+
+    def _keep(self, found: Snapshot) -> None:
+        with self._lock:
+            before = self._newest
+            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, found.cost))
+            self._newest, self._reading = found, None
 
 
 @cache
@@ -123,13 +159,22 @@ class Slow:
         if last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN:
             return
         self.verdicts, self.metrics = store.verdicts.latest(), {}
-        self.trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
+        self.trends = state_trends(store, names, now)
         self._round, self._read_at = last.at, now
+
+
+def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str, Trend]:
+    """The state size of each over the last day, or over the last hour if there are too few points of the day: a stream
+    that was started this morning has a line, too. Raises StoreError."""
+    trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
+    young = [name for name in names if len(trends.get(name, ())) < FEW_POINTS]
+    recent = store.measurements.sampled(young, STATE_BYTES, now - HOUR, now, TREND_POINTS)
+    return trends | {name: points for name, points in recent.items() if len(points) > len(trends.get(name, ()))}
 
 
 def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:
     """The rows of every stream at `now`. Raises StreamwardenError."""
-    began = time.monotonic()
+    began = time.thread_time()
     catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
     names = sorted({*catalog.streams, *catalog.broken})
     slow.read(space.store, [*names, *(each.identity for each in _queries(space, names))], last, now)
@@ -143,7 +188,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
         trends=slow.trends,
         made=slow.metrics,
     )
-    return Snapshot(now, rows, last, time.monotonic() - began)
+    return Snapshot(now, rows, last, time.thread_time() - began)
 
 
 def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:

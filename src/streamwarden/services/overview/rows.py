@@ -6,6 +6,7 @@ The models are the API's: a field that is renamed or removed needs a new version
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -154,7 +155,7 @@ class StreamRow(Model):
     trouble: int
     """place in the order of trouble; 0 is the worst"""
     state_trend: tuple[tuple[float, float], ...] = ()
-    """(time, bytes of state), evenly over the last 24 hours"""
+    """(time, bytes of state), evenly over the last 24 hours; of a stream that is hours old over the last hour"""
 
     @property
     def is_query(self) -> bool:
@@ -229,7 +230,7 @@ def _row(
         state=status.state,
         since=status.since,
         sentence=_sentence(status, facts),
-        after_exit=_after_exit(facts, stream, spec, paused.get(dag_id)) if status.state == "down" else None,
+        after_exit=_after_exit(status, facts, spec, paused.get(dag_id)) if status.state == "down" else None,
         health=status.worst,
         health_reason=status.worst_reason,
         health_checks=status.worst_checks,
@@ -243,7 +244,7 @@ def _row(
         batch_seconds=newest.seconds if newest else None,
         trigger_seconds=spec.trigger.interval if spec else None,
         metrics=metrics,
-        forecast=_forecast(health.verdicts, limits),
+        forecast=forecast(health.verdicts, limits),
         last_drill=None if run is None else drill_result(run),
         open_incidents=status.incidents,
         restarts=status.restarts,
@@ -262,10 +263,15 @@ def _sentence(status: StreamStatus, facts: FleetFacts) -> str:
     return status.problem
 
 
-def _after_exit(facts: FleetFacts, stream: str, spec: StreamSpec | None, paused: bool | None) -> AfterExit | None:
+def _after_exit(
+    status: StreamStatus, facts: FleetFacts, spec: StreamSpec | None, paused: bool | None
+) -> AfterExit | None:
+    """The driver may have ended after the facts were read: then only the status has its exit."""
     if spec is None:
         return None
-    history = facts.drivers[stream] or [facts.latest[stream]]
+    stream = owner(status.stream)
+    *earlier, last = facts.drivers[stream] or [facts.latest[stream]]
+    history = [*earlier, replace(last, exit=last.exit or status.last_exit)]
     found = follow_up(
         history,
         facts.events,
@@ -309,13 +315,16 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
     )
 
 
-def _forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
+def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
+    """What the verdict on the growth of the state says of the time that is left."""
     verdict = next((each for each in verdicts if each.check == "state_growth"), None)
-    if verdict is None or verdict.value is None:
+    if verdict is None or verdict.status is Status.UNKNOWN:
         return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)
-    if _GROWING not in verdict.evidence:
-        return Forecast(sentence="does not grow", seconds=None)
     limit = format_size(thresholds.of("state_size")["critical"])
+    if verdict.value == 0:
+        return Forecast(sentence=f"has reached {limit}", seconds=0.0)
+    if verdict.value is None or _GROWING not in verdict.evidence:
+        return Forecast(sentence="does not grow", seconds=None)
     return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
 
 
