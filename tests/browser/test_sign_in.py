@@ -109,6 +109,11 @@ def test_a_viewer_finds_the_stream_and_can_change_nothing(log_in: Callable[[str]
         expect(button).to_be_disabled()
         button.focus()
         expect(page.get_by_role("tooltip")).to_contain_text("You may not run the DAG")
+    with page.expect_response(re.compile("part=live")):
+        pass
+    expect(page.get_by_role("tooltip")).to_be_visible()  # a refresh does not take it away
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("tooltip")).to_be_hidden()
     assert (errors, strangers) == ([], [])
 
 
