@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamwarden.airflow.web.board import FRESH, OLDEST, REST, Board, Snapshot
+from streamwarden.airflow.web.board import FRESH, OLDEST, PATIENCE, REST, Board, Snapshot
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
 
 LAST = LastRound(at=None, late=False, text="")
+FOR_SURE = 30.0
+"""Seconds that even the busiest machine needs less than for a reading that nothing holds back."""
+BETWEEN = 2.0
+"""Seconds between two requests of an open page."""
 
 
 class Reader:
@@ -26,7 +32,7 @@ class Reader:
 
     def __call__(self) -> Snapshot:
         self.count += 1
-        assert self.go.wait(10)
+        assert self.go.wait(FOR_SURE)
         try:
             if self.down:
                 raise StoreError("the store is down")
@@ -43,20 +49,52 @@ def test_the_first_request_reads_and_the_next_ones_do_not() -> None:
     assert reader.count == 1
 
 
-def test_an_older_answer_is_given_at_once_while_a_thread_reads_a_newer_one() -> None:
+@pytest.mark.parametrize(("patience", "late"), [(FOR_SURE, 0.0), (0.0, BETWEEN)], ids=["waits", "does not wait"])
+def test_an_open_page_shows_what_happened_before_its_newest_request(patience: float, late: float) -> None:
+    """The request that finds old rows gets the rows that it had read. Without its patience, which is the control, a
+    page shows them one request later."""
+    clock = [1000.0]
+    reader = Reader(clock)
+    reader.go.clear()
+    board = Board(reader, lambda: clock[0], patience)
+    with ThreadPoolExecutor(1) as browser:
+        for _ in range(5):
+            answer = browser.submit(board.snapshot)
+            if not patience and clock[0] > 1000.0:
+                answer.result(FOR_SURE)  # it has been answered before anything could be read
+            reader.go.set()
+            shown = answer.result(FOR_SURE).at
+            assert shown == (clock[0] - late if clock[0] > 1000.0 else 1000.0)
+            assert reader.done.acquire(timeout=FOR_SURE)
+            _is_read(board)
+            reader.go.clear()
+            clock[0] += BETWEEN
+    assert reader.count == 5
+
+
+def _is_read(board: Board) -> None:
+    """Wait until the rows of the last reading are there."""
+    for thread in threading.enumerate():
+        if thread.name == "streamwarden-board":
+            thread.join(FOR_SURE)
+
+
+def test_the_old_rows_are_the_answer_if_new_ones_take_longer_than_a_request_waits() -> None:
+    """However many ask meanwhile, one thread reads."""
     clock = [1000.0]
     reader = Reader(clock)
     board = Board(reader, lambda: clock[0])
     board.snapshot()
-    assert reader.done.acquire(timeout=10)
+    assert reader.done.acquire(timeout=FOR_SURE)
     reader.go.clear()
     clock[0] += FRESH + 0.1
-    assert [board.snapshot().at for _ in range(5)] == [1000.0] * 5  # nobody waits
+    began = time.monotonic()
+    with ThreadPoolExecutor(5) as browsers:
+        assert {each.at for each in browsers.map(lambda _: board.snapshot(), range(5))} == {1000.0}
+    assert time.monotonic() - began >= PATIENCE
     reader.go.set()
-    assert reader.done.acquire(timeout=10)
-    for thread in threading.enumerate():
-        if thread.name == "streamwarden-board":
-            thread.join(10)
+    assert reader.done.acquire(timeout=FOR_SURE)
+    _is_read(board)
     assert board.snapshot().at == clock[0]
     assert reader.count == 2
 
@@ -83,7 +121,7 @@ def test_a_store_that_is_down_leaves_the_rows_as_they_were_and_then_says_so() ->
     """Rows that grow old show their age; without any, the request fails with the reason."""
     clock = [1000.0]
     reader = Reader(clock)
-    board = Board(reader, lambda: clock[0])
+    board = Board(reader, lambda: clock[0], FOR_SURE)
     board.snapshot()
     reader.down = True
     clock[0] += FRESH + 0.1

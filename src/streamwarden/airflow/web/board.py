@@ -1,15 +1,22 @@
 """The board: the rows of all streams, read at most about once a second, however many people look.
 
-A request is answered with the newest rows at once; if they are older than `FRESH`, a thread reads new ones meanwhile.
-Only a request that finds none, or very old ones because nobody looked, waits.
+A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones, and the request
+waits up to `PATIENCE` for them before it gets the old ones. Only a request that finds none, or very old ones because
+nobody looked, waits as long as the reading takes.
+
+An open page asks every two seconds, so it shows what happened within 2.3 s, as long as a reading takes at most 0.3 s.
+Without the wait a request would start the reading whose rows only the next request shows, two seconds later. Where a
+reading takes `took` seconds and more than 0.3, the page shows what happened within `REST * took` and two more requests.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -39,6 +46,8 @@ FRESH: Final = 1.0
 REST: Final = 3.0
 """Times as long as the last reading took are the rows of a large fleet shown: so reading takes a quarter of a core at
 most, however many people look."""
+PATIENCE: Final = 0.3
+"""Seconds for which a request waits for newer rows before it is answered with those that are there."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
 SLOW_AGAIN: Final = 60.0
@@ -65,36 +74,55 @@ class Board:
     """Reads and keeps the rows. Threads may share it.
 
     Args:
-        read: reads the rows now.
+        read: reads the rows now; one thread at a time calls it.
+        clock: Unix seconds.
+        patience: seconds, see `PATIENCE`.
     """
 
-    def __init__(self, read: Callable[[], Snapshot], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, read: Callable[[], Snapshot], clock: Callable[[], float] = time.time, patience: float = PATIENCE
+    ) -> None:
         self._read = read
         self._clock = clock
-        self._reading = threading.Lock()
+        self._patience = patience
+        self._lock = threading.Lock()
         self._newest: Snapshot | None = None
+        self._reading: Future[Snapshot] | None = None
 
     def snapshot(self) -> Snapshot:
         """The newest rows. Raises StreamwardenError if there are none and none can be read."""
-        newest = self._newest
-        if newest is None or self._clock() - newest.at > OLDEST:
-            with self._reading:
-                if self._newest is newest:  # nobody else has read meanwhile
-                    self._newest = self._read()
-                newest = self._newest
-        elif self._clock() - newest.at > max(FRESH, REST * newest.took) and self._reading.acquire(blocking=False):
-            threading.Thread(target=self._read_behind, daemon=True, name="streamwarden-board").start()
-        assert newest is not None
-        return newest
+        with self._lock:
+            newest = self._newest
+            age = math.inf if newest is None else self._clock() - newest.at
+            if newest is not None and age <= max(FRESH, REST * newest.took):
+                return newest
+            reading = self._reading or self._start()
+        if newest is None or age > OLDEST:
+            return reading.result()
+        wait([reading], self._patience)
+        return self._newest or newest
 
-    def _read_behind(self) -> None:
-        """Read with the lock that the request took. If the store does not answer, the rows stay and grow old."""
+    def _start(self) -> Future[Snapshot]:
+        """Start to read in a thread. The caller holds the lock."""
+        reading = self._reading = Future()
+        threading.Thread(target=self._finish, args=(reading,), daemon=True, name="streamwarden-board").start()
+        return reading
+
+    def _finish(self, reading: Future[Snapshot]) -> None:
+        """Read. If that fails, the rows stay and grow old, and the requests that must have new ones fail with it."""
         try:
-            self._newest = self._read()
-        except StreamwardenError as error:
-            _log.warning("the streams cannot be read: %s", error)
-        finally:
-            self._reading.release()
+            found = self._read()
+        except BaseException as error:
+            _log.warning("the streams cannot be read: %s", error, exc_info=not isinstance(error, StreamwardenError))
+            self._end(self._newest)
+            reading.set_exception(error)
+        else:
+            self._end(found)
+            reading.set_result(found)
+
+    def _end(self, newest: Snapshot | None) -> None:
+        with self._lock:
+            self._newest, self._reading = newest, None
 
 
 @cache
