@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import DrillReportLink
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.live.approval import Answer
@@ -28,6 +29,8 @@ class DrillApprovalOperator(ApprovalOperator):
     It is skipped if there is nothing to ask, or if nobody answers in time. A rejection skips the drill, too. The engine
     decides what the steps after it do: they read the journal, not the state of this task.
     """
+
+    operator_extra_links = (DrillReportLink(),)
 
     def __init__(self, *, drill: DrillSpec, project: str, **kwargs: Any) -> None:
         waits = timedelta(seconds=drill.waits)

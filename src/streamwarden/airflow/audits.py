@@ -7,10 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
+from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import TAG, project_of
@@ -47,7 +48,6 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
     """The DAG of one stream: one task."""
     from streamwarden.services.auditing.auditing import TIMEOUT
 
-    name, folder = spec.name, str(project)
     with DAG(
         dag_id=f"audit_{spec.name}",
         description=f"Balances the books of {spec.name}",
@@ -64,13 +64,22 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
             **report_failures(project),
         },
     ) as dag:
-
-        @task(doc_md="Balances the books.")
-        def balance() -> None:
-            run_audit(name, folder, get_current_context())
-
-        balance()
+        AuditOperator(task_id="balance", stream=spec.name, project=str(project), doc_md="Balances the books.")
     return dag
+
+
+class AuditOperator(BaseOperator):
+    """Balances the books of the stream `stream`."""
+
+    operator_extra_links = (StreamPageLink(),)
+
+    def __init__(self, *, stream: str, project: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.project = project
+
+    def execute(self, context: Any) -> None:
+        run_audit(self.stream, self.project, context)
 
 
 def run_audit(stream: str, project: str, context: Any) -> None:

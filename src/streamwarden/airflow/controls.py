@@ -11,6 +11,7 @@ from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, data_of, project_of
 from streamwarden.airflow.triggers import DriverTrigger
@@ -34,10 +35,17 @@ TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
 
 
 class ControlOperator(BaseOperator):
-    """Carries out a verb on the stream that the form names, and records the user who asked for it."""
+    """Carries out a verb on the stream that the form names, and records the user who asked for it.
 
-    def __init__(self, *, verb: str, project: str, **kwargs: Any) -> None:
+    `stream` is a template for the link of the task, which is made after any try, also one that began deferred.
+    """
+
+    template_fields = ("stream",)
+    operator_extra_links = (StreamPageLink(),)
+
+    def __init__(self, *, verb: str, project: str, stream: str = "{{ params.stream }}", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.stream = stream
         self.verb = verb
         self.project = project
 

@@ -48,6 +48,8 @@ class DrillStepOperator(BaseOperator):
     not pass is tried again.
     """
 
+    operator_extra_links = (DrillReportLink(),)
+
     def __init__(self, *, drill: str, project: str, step: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.drill = drill
@@ -112,8 +114,6 @@ def _config_error(space: Workspace, drill: str) -> ConfigError | None:
 
 class DrillReportOperator(DrillStepOperator):
     """Writes the report. The task fails unless the drill passed, or no person approved it: that is a decision."""
-
-    operator_extra_links = (DrillReportLink(),)
 
     def execute(self, context: Any) -> None:
         run = self.advance(context)

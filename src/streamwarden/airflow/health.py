@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, BaseOperator, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
+from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_outages, send_now
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.unpausing import is_paused, own_url, remember_server
@@ -75,12 +76,6 @@ def health_dag(project: Path) -> DAG:
             remember_server(workspace(folder))
             return evaluate_all(folder)
 
-        @task(map_index_template="{{ label }}", doc_md="All healthy streams, or one stream that is not healthy.")
-        def stream(result: dict[str, Any]) -> None:
-            entry = _entry(result)
-            get_current_context()["label"] = label(entry)  # type: ignore[typeddict-unknown-key]
-            show(entry)
-
         @task(trigger_rule=TriggerRule.ALL_DONE, doc_md="Sends the notifications that are due.")
         def notify() -> None:
             report = send_now(workspace(folder), dict(get_current_context()), time.time())
@@ -89,9 +84,37 @@ def health_dag(project: Path) -> DAG:
                 raise AirflowFailException("; ".join(f"{each.channel}: {each.reason}" for each in report.refused))
 
         results = evaluate()
-        stream.expand(result=results)
+        StreamHealthOperator.partial(
+            task_id="stream",
+            map_index_template="{{ label }}",
+            doc_md="All healthy streams, or one stream that is not healthy.",
+        ).expand(result=results)
         results >> notify()
     return dag
+
+
+class StreamHealthOperator(BaseOperator):
+    """Shows one entry of a round: it fails if the entry is CRITICAL, and is skipped if it was not judged.
+
+    Args:
+        result: the entry, as `evaluate_all` returns it.
+    """
+
+    operator_extra_links = (StreamPageLink(),)
+
+    def __init__(self, *, result: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.result = result
+
+    @property
+    def stream(self) -> str:
+        """The stream that the link leads to; empty if the entry is of several."""
+        return _entry(self.result).stream
+
+    def execute(self, context: Any) -> None:
+        entry = _entry(self.result)
+        context["label"] = label(entry)
+        show(entry)
 
 
 def evaluate_all(project: str) -> list[dict[str, Any]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.lifecycle.queries import SEPARATOR
+from streamwarden.stream import NAME_PATTERN
 
 PAGES: Final = "/streamwarden"
 """Where the plugin's app is mounted."""
@@ -21,7 +23,7 @@ def base_path() -> str:
 
 
 class DrillReportLink(BaseOperatorLink):
-    """The link from the drill's report task to the page of the report."""
+    """The link from each task of a drill to the page of its run: it shows the course, and at last the report."""
 
     name = "Drill report"
 
@@ -30,9 +32,14 @@ class DrillReportLink(BaseOperatorLink):
 
 
 class StreamPageLink(BaseOperatorLink):
-    """The link from the task that follows a stream to the stream's page."""
+    """The link from a task whose operator has a `stream` to the page of that stream, or of one of its queries; to the
+    fleet if `stream` is empty, as in a task of several streams, or cannot be the name of one."""
 
     name = "Stream"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
-        return f"{base_path()}{PAGES}/streams/{getattr(operator, 'stream', '')}"
+        stream, _, query = getattr(operator, "stream", "").partition(SEPARATOR)
+        if not NAME_PATTERN.fullmatch(stream):
+            return f"{base_path()}{PAGES}/"
+        chosen = f"?{urlencode({'query': query})}" if query else ""
+        return f"{base_path()}{PAGES}/streams/{stream}{chosen}"

@@ -23,6 +23,7 @@ class Entry:
         lines: its verdicts, the worst first; of several streams, their names.
         critical: the lines that are CRITICAL.
         judged: False for streams that should not run: no verdict of theirs is shown as good or bad.
+        stream: the stream or query; empty of several.
     """
 
     title: str
@@ -30,6 +31,7 @@ class Entry:
     lines: tuple[str, ...]
     critical: tuple[str, ...] = ()
     judged: bool = True
+    stream: str = ""
 
 
 def entries_of(evaluation: Evaluation, broken: Mapping[str, ConfigError], idle: Mapping[str, str]) -> tuple[Entry, ...]:
@@ -41,7 +43,7 @@ def entries_of(evaluation: Evaluation, broken: Mapping[str, ConfigError], idle: 
     """
     judged = [_entry(health, idle.get(owner(health.stream))) for health in evaluation.streams.values()]
     unusable = [
-        Entry(title=name, status=Status.UNKNOWN, lines=(f"UNKNOWN configuration: {error}",))
+        Entry(title=name, status=Status.UNKNOWN, lines=(f"UNKNOWN configuration: {error}",), stream=name)
         for name, error in broken.items()
     ]
     return (*judged, *unusable)
@@ -69,11 +71,18 @@ def _counted(entries: list[Entry], what: str) -> str:
 def _entry(health: StreamHealth, idle: str | None) -> Entry:
     """An alarm is shown even for a stream that should not run."""
     if idle is not None and health.status in (Status.OK, Status.UNKNOWN):
-        return Entry(title=health.stream, status=Status.UNKNOWN, lines=(f"{health.stream}: {idle}",), judged=False)
+        lines = (f"{health.stream}: {idle}",)
+        return Entry(title=health.stream, status=Status.UNKNOWN, lines=lines, judged=False, stream=health.stream)
     ordered = sorted(health.verdicts, key=lambda verdict: -verdict.status.rank)
-    lines = [
+    worst_first = [
         f"{verdict.status} {verdict.check}: {verdict.reason}" + (f" Advice: {verdict.advice}" if verdict.advice else "")
         for verdict in ordered
     ]
-    critical = [line for line, each in zip(lines, ordered, strict=True) if each.status is Status.CRITICAL]
-    return Entry(title=health.stream, status=health.status, lines=(*lines, *health.problems), critical=tuple(critical))
+    critical = [line for line, each in zip(worst_first, ordered, strict=True) if each.status is Status.CRITICAL]
+    return Entry(
+        title=health.stream,
+        status=health.status,
+        lines=(*worst_first, *health.problems),
+        critical=tuple(critical),
+        stream=health.stream,
+    )
