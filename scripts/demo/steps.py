@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from output import DemoFailed, Output, Updates, open_page
 from rich.markup import escape
-from summary import summary
+from summary import addresses, kill_to_try, summary
 
 from streamwarden.drills.journal import DrillRun
 from streamwarden.errors import AirflowError, StoreError, StreamwardenError
@@ -99,12 +99,16 @@ def run_demo(demo: Demo) -> bool:
     _check_health(demo)
     _kill_airflow(demo)
     run = _run_drill(demo)
-    demo.output.show(summary(demo.space, run, stream=STREAM, url=demo.pages))
+    demo.output.show(summary(demo.space, run, stream=STREAM))
+    for line in addresses(demo.space, run, fleet=demo.pages, airflow=demo.url):
+        demo.output.line(line)
     return run.passed
 
 
 def keep_running(demo: Demo) -> None:
     """Wait for Ctrl-C. A component of Airflow that ends is started again."""
+    for line in kill_to_try(demo.space, STREAM):
+        demo.output.line(line)
     demo.output.line("everything keeps running for you to look at; Ctrl-C stops it")
     demo.output.line("try to kill one of Airflow's processes: it starts again, and the stream goes on")
     demo.installation.keep_running(demo.output.line)

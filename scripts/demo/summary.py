@@ -1,4 +1,4 @@
-"""The demo's result on one screen: what ran, its health, and whether the output was right."""
+"""The demo's result on one screen: what ran, its health, whether the output was right, and what to try next."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from streamwarden.drills.report import build_report, one_line, verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
+from streamwarden.services.monitoring.links import drill_links
 from streamwarden.services.workspace import Workspace
 
 _ROWS = ("fault", "output", "judge", "recovery measured", "recovery predicted")
@@ -23,11 +24,11 @@ _ROWS = ("fault", "output", "judge", "recovery measured", "recovery predicted")
 _COLOURS = {"OK": "green", "WARNING": "yellow", "CRITICAL": "bold red", "UNKNOWN": "dim"}
 
 
-def summary(space: Workspace, run: DrillRun, *, stream: str, url: str) -> RenderableType:
-    """The stream, its health, the drill, and where the details are."""
+def summary(space: Workspace, run: DrillRun, *, stream: str) -> RenderableType:
+    """The stream, its health, and the drill."""
     colour = "green" if run.passed else "red"
     return Panel(
-        Group(_stream(space, stream), "", _health(space, stream), "", *_drill(run), "", *_where(space, run, url)),
+        Group(_stream(space, stream), "", _health(space, stream), "", *_drill(run)),
         title=f"[bold {colour}]drill {run.drill}: {verdict_word(run)}[/]",
         border_style=colour,
     )
@@ -58,15 +59,35 @@ def _drill(run: DrillRun) -> list[str]:
     return [f"[bold]Drill[/] {run.drill}: {escape(report.sentence)}", *rows]
 
 
-def _where(space: Workspace, run: DrillRun, url: str) -> list[str]:
+def addresses(space: Workspace, run: DrillRun, *, fleet: str, airflow: str) -> list[str]:
+    """Where the details are: a line each, the fleet page first.
+
+    Args:
+        fleet: URL of the fleet page; airflow: URL of Airflow.
+    """
+    page = drill_links(airflow, f"drill_{run.drill}", run.run_id).page
+    lines = [f"[bold]Fleet page[/]    {fleet}", f"[bold]Drill's report[/] {page}"]
     journal = RunState.of(run).journal
-    lines = []
     if journal:
-        lines.append(f"[bold]Journal[/] {escape(_relative(journal, space.project))} (report.md beside it)")
-    lines.append(f"[bold]Airflow[/] {url}")
+        lines.append(f"[bold]Journal[/]       {escape(_relative(journal, space.project))} (report.md beside it)")
     data = _relative(str(space.data), space.project)
-    lines.append(f"[bold]Shell[/]   STREAMWARDEN_DATA={data} .venv/bin/streamwarden status")
+    lines.append(f"[bold]Shell[/]         STREAMWARDEN_DATA={data} .venv/bin/streamwarden status")
     return lines
+
+
+def kill_to_try(space: Workspace, stream: str) -> list[str]:
+    """The command that kills the stream's driver, and what the fleet page shows then; nothing if no driver lives.
+
+    The process is the JVM: it leads the driver's process group, and its supervisor process ends the rest of it.
+    """
+    record = space.store.drivers.latest(stream)
+    if record is None or record.exit is not None or record.process is None:
+        return []
+    return [
+        f"[bold]Try[/]            kill -9 {record.process.pid}",
+        f"               It kills the driver of {stream}. Within 5 s the fleet page shows that it was killed by",
+        "               signal 9 and when it is started again: the first time at once. Half a minute later it runs.",
+    ]
 
 
 def _relative(path: str, project: Path) -> str:
