@@ -13,7 +13,16 @@ from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.redaction import REDACTED
 from streamwarden.services.overview.charts import ChartData
-from streamwarden.services.overview.rows import AfterExit, Forecast, MadeMetrics, Metric, StreamRow, Text, metric
+from streamwarden.services.overview.rows import (
+    AfterExit,
+    Forecast,
+    MadeMetrics,
+    Metric,
+    StreamRow,
+    Text,
+    forecast,
+    metric,
+)
 
 OURS = {
     *("stream", "dag_id", "check", "title", "unit", "shown", "limits", "run_id", "drill", "verdict", "name"),
@@ -56,3 +65,25 @@ def test_a_metric_is_made_again_only_for_another_verdict_or_other_thresholds() -
     tighter = DEFAULTS.with_overrides({"state_size": {"critical": 2e6, "warning": 1e6}})
     assert metric(VERDICT, tighter, made).limits != first.limits
     assert metric(replace(VERDICT, value=2e6), DEFAULTS, made).value == 2e6
+
+
+GROWTH = Verdict(
+    stream="orders", check="state_growth", status=Status.OK, at=1.0, value=None, unit="seconds", reason="?"
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "sentence", "seconds"),
+    [
+        (replace(GROWTH, value=7200.0, evidence={"growth_span_s": 900.0}), "reaches 5.0 GB in 2h", 7200.0),
+        (replace(GROWTH, value=9e9), "does not grow", None),
+        (replace(GROWTH, reason="reaches 5 GB never, even at the steepest plausible growth"), "does not grow", None),
+        (replace(GROWTH, status=Status.CRITICAL, value=0.0), "has reached 5.0 GB", 0.0),
+        (replace(GROWTH, status=Status.UNKNOWN, reason="too little history"), "too little history", None),
+    ],
+    ids=["it grows", "slow at most", "flat or shrinking", "it is there", "nobody can say"],
+)
+def test_the_forecast_says_how_long_the_state_lasts(verdict: Verdict, sentence: str, seconds: float | None) -> None:
+    """A state that has stood still for the whole history has no steepest growth: it does not grow, that is clear."""
+    assert forecast([VERDICT, verdict], DEFAULTS) == Forecast(sentence=sentence, seconds=seconds)
+    assert forecast([VERDICT], DEFAULTS) == Forecast(sentence="", seconds=None)

@@ -243,7 +243,7 @@ def _row(
         batch_seconds=newest.seconds if newest else None,
         trigger_seconds=spec.trigger.interval if spec else None,
         metrics=metrics,
-        forecast=_forecast(health.verdicts, limits),
+        forecast=forecast(health.verdicts, limits),
         last_drill=None if run is None else drill_result(run),
         open_incidents=status.incidents,
         restarts=status.restarts,
@@ -309,13 +309,16 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
     )
 
 
-def _forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
+def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
+    """What the verdict on the growth of the state says of the time that is left."""
     verdict = next((each for each in verdicts if each.check == "state_growth"), None)
-    if verdict is None or verdict.value is None:
+    if verdict is None or verdict.status is Status.UNKNOWN:
         return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)
-    if _GROWING not in verdict.evidence:
-        return Forecast(sentence="does not grow", seconds=None)
     limit = format_size(thresholds.of("state_size")["critical"])
+    if verdict.value == 0:
+        return Forecast(sentence=f"has reached {limit}", seconds=0.0)
+    if verdict.value is None or _GROWING not in verdict.evidence:
+        return Forecast(sentence="does not grow", seconds=None)
     return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
 
 
