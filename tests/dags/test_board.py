@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,8 +23,8 @@ BETWEEN = 2.0
 class Reader:
     """Counts readings; each waits for `go`, if it is held back, and fails while `down`."""
 
-    def __init__(self, clock: list[float], took: float = 0.1) -> None:
-        self.clock, self.took = clock, took
+    def __init__(self, clock: list[float], cost: float = 0.1) -> None:
+        self.clock, self.cost = clock, cost
         self.count = 0
         self.down = False
         self.go = threading.Event()
@@ -36,7 +37,7 @@ class Reader:
         try:
             if self.down:
                 raise StoreError("the store is down")
-            return Snapshot(self.clock[0], (), LAST, self.took)
+            return Snapshot(self.clock[0], (), LAST, self.cost)
         finally:
             self.done.release()
 
@@ -101,12 +102,32 @@ def test_the_old_rows_are_the_answer_if_new_ones_take_longer_than_a_request_wait
 
 def test_a_large_fleet_is_read_less_often() -> None:
     clock = [1000.0]
-    reader = Reader(clock, took=2.0)
-    board = Board(reader, lambda: clock[0])
+    reader = Reader(clock, cost=2.0)
+    board = Board(reader, lambda: clock[0], FOR_SURE)
+    assert _readings(board, reader, clock, (FRESH + 0.1, REST * 2.0 - 0.1)) == 2
+    assert _readings(board, reader, clock, (0.2,)) == 3
+
+
+def test_one_reading_that_has_more_to_do_than_others_does_not_make_the_rows_rest() -> None:
+    """The first, and the one after an evaluation; two in a row, which is the control, do."""
+    clock = [1000.0]
+    reader = Reader(clock, cost=2.0)
+    board = Board(reader, lambda: clock[0], FOR_SURE)
     board.snapshot()
-    clock[0] += REST * 2.0 - 0.1
+    reader.cost = 0.1
+    assert _readings(board, reader, clock, (FRESH + 0.1,) * 2) == 3
+    reader.cost = 2.0
+    assert _readings(board, reader, clock, (FRESH + 0.1,) * 2) == 5
+    assert _readings(board, reader, clock, (FRESH + 0.1,)) == 5
+
+
+def _readings(board: Board, reader: Reader, clock: list[float], waits: Sequence[float]) -> int:
+    """How often the store was read up to a request now and one after each wait."""
     board.snapshot()
-    assert reader.count == 1
+    for seconds in waits:
+        clock[0] += seconds
+        board.snapshot()
+    return reader.count
 
 
 def test_rows_that_nobody_looked_at_for_long_are_read_before_the_answer() -> None:

@@ -5,8 +5,8 @@ waits up to `PATIENCE` for them before it gets the old ones. Only a request that
 nobody looked, waits as long as the reading takes.
 
 An open page asks every two seconds, so it shows what happened within 2.3 s, as long as a reading takes at most 0.3 s.
-Without the wait a request would start the reading whose rows only the next request shows, two seconds later. Where a
-reading takes `took` seconds and more than 0.3, the page shows what happened within `REST * took` and two more requests.
+Without the wait a request would start the reading whose rows only the next request shows, two seconds later. Of a large
+fleet, whose rows rest for longer than two seconds, a page shows what happened within that rest and two more requests.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 FRESH: Final = 1.0
 """Seconds for which rows are shown without reading new ones."""
 REST: Final = 3.0
-"""Times as long as the last reading took are the rows of a large fleet shown: so reading takes a quarter of a core at
-most, however many people look."""
+"""Times as long as a reading computes are the rows of a large fleet shown: so reading takes about a quarter of a core
+at most, however many people look. The quicker of the last two readings counts, because the first one and the one after
+each evaluation have more to do; time in which the thread waited for other processes does not count."""
 PATIENCE: Final = 0.3
 """Seconds for which a request waits for newer rows before it is answered with those that are there."""
 OLDEST: Final = 15.0
@@ -61,13 +62,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The rows as they were at `at` (Unix seconds), when the streams were last judged, and how many seconds it took to
-    read this."""
+    """The rows as they were at `at` (Unix seconds), when the streams were last judged, and for how many seconds the
+    thread that read this computed."""
 
     at: float
     rows: tuple[StreamRow, ...]
     last: LastRound
-    took: float = 0.0
+    cost: float = 0.0
 
 
 class Board:
@@ -87,6 +88,7 @@ class Board:
         self._patience = patience
         self._lock = threading.Lock()
         self._newest: Snapshot | None = None
+        self._fresh = FRESH
         self._reading: Future[Snapshot] | None = None
 
     def snapshot(self) -> Snapshot:
@@ -94,7 +96,7 @@ class Board:
         with self._lock:
             newest = self._newest
             age = math.inf if newest is None else self._clock() - newest.at
-            if newest is not None and age <= max(FRESH, REST * newest.took):
+            if newest is not None and age <= self._fresh:
                 return newest
             reading = self._reading or self._start()
         if newest is None or age > OLDEST:
@@ -114,15 +116,18 @@ class Board:
             found = self._read()
         except BaseException as error:
             _log.warning("the streams cannot be read: %s", error, exc_info=not isinstance(error, StreamwardenError))
-            self._end(self._newest)
+            with self._lock:
+                self._reading = None
             reading.set_exception(error)
         else:
-            self._end(found)
+            self._keep(found)
             reading.set_result(found)
 
-    def _end(self, newest: Snapshot | None) -> None:
+    def _keep(self, found: Snapshot) -> None:
         with self._lock:
-            self._newest, self._reading = newest, None
+            before = self._newest
+            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, found.cost))
+            self._newest, self._reading = found, None
 
 
 @cache
@@ -157,7 +162,7 @@ class Slow:
 
 def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:
     """The rows of every stream at `now`. Raises StreamwardenError."""
-    began = time.monotonic()
+    began = time.thread_time()
     catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
     names = sorted({*catalog.streams, *catalog.broken})
     slow.read(space.store, [*names, *(each.identity for each in _queries(space, names))], last, now)
@@ -171,7 +176,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
         trends=slow.trends,
         made=slow.metrics,
     )
-    return Snapshot(now, rows, last, time.monotonic() - began)
+    return Snapshot(now, rows, last, time.thread_time() - began)
 
 
 def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
