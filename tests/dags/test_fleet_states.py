@@ -4,21 +4,25 @@
    supervisor has given up.
 2. `far` ran on another host, which does not renew its lease.
 3. `frozen` lives, and its JVM does not answer.
-4. `well` is the control: it runs, and none of this is said of it.
+4. `gone` died a moment ago, and its death is not in the store yet: the page is the first to see it.
+5. `well` is the control: it runs, and none of this is said of it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.folder import EXIT, write_document
 from streamwarden.lifecycle.heartbeat import JVM_SILENT
 from streamwarden.lifecycle.restart import GiveUp
 from streamwarden.lifecycle.restarter import Supervisor, supervised
@@ -33,6 +37,7 @@ SAID = {
     "spent": ("down", r"killed by signal 9.*left down: 2 failures within 1h.*budget is 1 restarts.*Next: read the "),
     "left": ("down", r"killed by signal 9.*left down: 2 failures within an hour.*Next: buy a larger disk"),
     "far": ("unseen", r"its driver, on another host, did not renew its lease in time"),
+    "gone": ("down", r"killed by signal 9.*restarts (now|in [\d.]+ m?s)"),
     "frozen": ("unresponsive", r"its JVM has not answered for \d+ s.*driver is killed and restarted"),
 }
 """Stream -> its state, and what its row says."""
@@ -73,6 +78,14 @@ def _fill(space: Workspace) -> None:
     for name in ("frozen", "well"):
         drivers.launched(replace(_driver(space, name, 1, now - 90), process=process_identity(os.getpid())))
         drivers.started(f"{name}-1", f"query-{name}", "run", now - 80)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        gone = replace(_driver(space, "gone", 1, now - 90), process=process_identity(process.pid))
+        process.kill()
+    drivers.launched(gone)
+    drivers.started("gone-1", "query-gone", "run", now - 80)
+    drivers.event(supervised("gone-1", Supervisor.SHELL, now - 90))
+    Path(gone.folder).mkdir(parents=True)
+    write_document(Path(gone.folder) / EXIT, {"exit_code": None, "signal": 9, "ended_at": now})
     drivers.event(DriverEvent(driver_id="frozen-1", at=now - 10, kind=JVM_SILENT, detail={"silent_for": "15.0"}))
 
 
@@ -123,4 +136,4 @@ def test_the_fleet_is_filtered_by_such_a_state(pages: dict[str, str], state: str
 
 def test_all_of_them_are_in_trouble_and_come_first(pages: dict[str, str]) -> None:
     assert re.findall(r'data-stream="([^"]+)"', pages[FLEET])[-1] == "well"
-    assert "4 in trouble" in _words(pages[FLEET])
+    assert "5 in trouble" in _words(pages[FLEET])

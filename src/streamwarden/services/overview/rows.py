@@ -6,6 +6,7 @@ The models are the API's: a field that is renamed or removed needs a new version
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -229,7 +230,7 @@ def _row(
         state=status.state,
         since=status.since,
         sentence=_sentence(status, facts),
-        after_exit=_after_exit(facts, stream, spec, paused.get(dag_id)) if status.state == "down" else None,
+        after_exit=_after_exit(status, facts, spec, paused.get(dag_id)) if status.state == "down" else None,
         health=status.worst,
         health_reason=status.worst_reason,
         health_checks=status.worst_checks,
@@ -262,10 +263,15 @@ def _sentence(status: StreamStatus, facts: FleetFacts) -> str:
     return status.problem
 
 
-def _after_exit(facts: FleetFacts, stream: str, spec: StreamSpec | None, paused: bool | None) -> AfterExit | None:
+def _after_exit(
+    status: StreamStatus, facts: FleetFacts, spec: StreamSpec | None, paused: bool | None
+) -> AfterExit | None:
+    """The driver may have ended after the facts were read: then only the status has its exit."""
     if spec is None:
         return None
-    history = facts.drivers[stream] or [facts.latest[stream]]
+    stream = owner(status.stream)
+    *earlier, last = facts.drivers[stream] or [facts.latest[stream]]
+    history = [*earlier, replace(last, exit=last.exit or status.last_exit)]
     found = follow_up(
         history,
         facts.events,
