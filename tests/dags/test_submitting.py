@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import Connection
 
 from streamwarden.adapters.jvm.spark_home import spark_home
+from streamwarden.airflow import submitting
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.operators import StreamOperator, _connection_of
 from streamwarden.airflow.submitting import Submission, submission
@@ -115,6 +116,26 @@ def test_an_application_is_refused() -> None:
     """The stream's job is what runs."""
     with pytest.raises(ConfigError, match="job"):
         order(application="/other.py")
+
+
+@pytest.mark.parametrize("wanted", [{"parent"}, {"transport"}, {"parent", "transport"}, set()])
+def test_what_openlineage_is_to_know_reaches_the_driver(monkeypatch: pytest.MonkeyPatch, wanted: set[str]) -> None:
+    """Its provider is optional and not installed here: functions that add what its own would add stand for them. The
+    settings have no place in the arguments, because the address of a backend may hold a key."""
+    adds = {
+        "parent": {"spark.openlineage.parentRunId": "run-7"},
+        "transport": {"spark.openlineage.transport.url": "https://lineage.example", "spark.openlineage.key": "hush"},
+    }
+    names = {"parent": "parent_job", "transport": "transport"}
+    for kind, added in adds.items():
+        inject = f"inject_{names[kind]}_information_into_spark_properties"
+        monkeypatch.setattr(submitting, inject, lambda conf, context, added=added: {**conf, **added})
+    chosen = {f"openlineage_inject_{names[kind]}_info": kind in wanted for kind in adds}
+    made = order(conf={"spark.x": "operator"}, **chosen)
+    lineage = {key: value for key, value in made.spec.spark.conf.items() if "openlineage" in key}
+    assert lineage == {key: value for kind in wanted for key, value in adds[kind].items()}
+    assert made.spec.spark.conf["spark.x"] == "operator"
+    assert "hush" not in " ".join(made.command)
 
 
 def test_the_parameters_are_templated_as_ever() -> None:
