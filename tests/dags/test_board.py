@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamwarden.airflow.web.board import FRESH, OLDEST, PATIENCE, REST, Board, Snapshot
+from streamwarden.airflow.web.board import DAY, FRESH, OLDEST, PATIENCE, REST, Board, Snapshot, state_trends
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
+from streamwarden.health.series import STATE_BYTES
+from streamwarden.health.window import Measurement
+from streamwarden.services.workspace import Workspace
 
 LAST = LastRound(at=None, late=False, text="")
 FOR_SURE = 30.0
@@ -150,3 +153,24 @@ def test_a_store_that_is_down_leaves_the_rows_as_they_were_and_then_says_so() ->
     clock[0] += OLDEST
     with pytest.raises(StoreError):
         board.snapshot()
+
+
+@pytest.mark.parametrize(("age", "apart", "points"), [(600, 60, 5), (DAY, 1800, 24), (90, 60, 0)])
+def test_a_stream_has_a_line_of_its_state_from_its_first_minutes_on(
+    space: Workspace, age: float, apart: float, points: int
+) -> None:
+    """Of a day if there is one; of the last hour if the stream is young; none of two evaluations a minute apart, which
+    are one point."""
+    now = 1_800_000_000.0
+    times = [now - passed * apart for passed in range(int(age / apart) + 1)]
+    space.store.measurements.add(
+        [
+            Measurement(stream="counted", name=STATE_BYTES, source="a test", at=at, value=now - at, unit="bytes")
+            for at in times
+        ]
+    )
+    found = state_trends(space.store, ["counted", "other"], now)
+    line = found.get("counted", ())
+    assert len(line) >= points if points else len(line) < 2
+    assert all(value == now - at for at, value in line)
+    assert not found.get("other")

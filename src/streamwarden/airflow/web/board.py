@@ -55,7 +55,10 @@ SLOW_AGAIN: Final = 60.0
 """Seconds after which verdicts and trends are read again without an evaluation: `streamwarden check STREAM` judges one
 stream."""
 DAY: Final = 86400.0
+HOUR: Final = 3600.0
 TREND_POINTS: Final = 24
+FEW_POINTS: Final = 4
+"""Fewer points of a day, one an hour, are no line."""
 
 _log = logging.getLogger(__name__)
 
@@ -156,8 +159,17 @@ class Slow:
         if last.at == self._round and 0 <= now - self._read_at <= SLOW_AGAIN:
             return
         self.verdicts, self.metrics = store.verdicts.latest(), {}
-        self.trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
+        self.trends = state_trends(store, names, now)
         self._round, self._read_at = last.at, now
+
+
+def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str, Trend]:
+    """The state size of each over the last day, or over the last hour if there are too few points of the day: a stream
+    that was started this morning has a line, too. Raises StoreError."""
+    trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
+    young = [name for name in names if len(trends.get(name, ())) < FEW_POINTS]
+    recent = store.measurements.sampled(young, STATE_BYTES, now - HOUR, now, TREND_POINTS)
+    return trends | {name: points for name, points in recent.items() if len(points) > len(trends.get(name, ()))}
 
 
 def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:

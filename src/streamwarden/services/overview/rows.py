@@ -155,7 +155,7 @@ class StreamRow(Model):
     trouble: int
     """place in the order of trouble; 0 is the worst"""
     state_trend: tuple[tuple[float, float], ...] = ()
-    """(time, bytes of state), evenly over the last 24 hours"""
+    """(time, bytes of state), evenly over the last 24 hours; of a stream that is hours old over the last hour"""
 
     @property
     def is_query(self) -> bool:
