@@ -49,7 +49,7 @@ layers: setup ## dependencies point one way
 docs: setup ## write the reference pages from the code
 	@$(BIN)/python -m streamwarden.reference
 
-pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (6 min)
+pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (20 min)
 	@$(BIN)/python -m pytest tests/browser --pictures docs/images
 
 soak: setup-tests ## kill a stream KILLS times (200) at random moments of SEED (1), on three sinks (an hour)
