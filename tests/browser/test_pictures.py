@@ -60,7 +60,7 @@ FRAMED = 640
 GRID = 430
 """Pixels from the left to the line between the grid and the page of a run; ten runs need 70 more."""
 MARGIN = 16
-VALUE = re.compile("[1-9]|0 ms")
+VALUE = re.compile(r"[1-9]|0\sms")
 """A number that was measured: no dash; only nothing that waits is 0."""
 
 

@@ -255,7 +255,7 @@ def test_the_fleet_says_what_became_of_a_stream_and_who_did_it(server: TestClien
     text = server.get(f"{PAGES}/", headers=bearer("VIEWER")).text
     counted = text[text.index('data-stream="counted"') : text.index('data-stream="halted"')]
     assert "killed by signal 9" in counted
-    assert re.search(r"restarts (now|in [\d.]+ s)", counted)
+    assert re.search(r"restarts (now|in [\d.]+\ss)", counted)
     assert "6\N{NO-BREAK SPACE}GB" in counted
     assert "DEVIATED" in counted
     assert "stopped by ann: the disk moves" in text
