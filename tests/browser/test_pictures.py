@@ -147,7 +147,7 @@ def test_the_report_of_a_drill(airflow: Airflow, space: Workspace, page: Page, a
     """Up to the healing: the line after it names the folder of this run."""
     (run,) = space.store.journals.recent(drill=DRILL, limit=1)
     page.goto(f"{airflow.url}/streamwarden/drills/{run.run_id}")
-    expect(page.get_by_text("PASSED")).to_be_visible()
+    expect(page.locator(".hero").get_by_text("PASSED", exact=True)).to_be_visible()
     _take(page, album / "report.png", last="healing")
 
 
