@@ -60,7 +60,7 @@ FRAMED = 640
 GRID = 430
 """Pixels from the left to the line between the grid and the page of a run; ten runs need 70 more."""
 MARGIN = 16
-VALUE = re.compile("[1-9]|0 ms")
+VALUE = re.compile(r"[1-9]|0\sms")
 """A number that was measured: no dash; only nothing that waits is 0."""
 
 
@@ -147,7 +147,7 @@ def test_the_report_of_a_drill(airflow: Airflow, space: Workspace, page: Page, a
     """Up to the healing: the line after it names the folder of this run."""
     (run,) = space.store.journals.recent(drill=DRILL, limit=1)
     page.goto(f"{airflow.url}/streamwarden/drills/{run.run_id}")
-    expect(page.get_by_text("PASSED")).to_be_visible()
+    expect(page.locator(".hero").get_by_text("PASSED", exact=True)).to_be_visible()
     _take(page, album / "report.png", last="healing")
 
 
