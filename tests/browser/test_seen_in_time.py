@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
 from streamwarden.services.workspace import Workspace
@@ -125,6 +126,8 @@ def test_the_open_fleet_shows_within_seconds_that_a_driver_was_killed_and_what_b
     shown = died["at"] - killed
     assert 0 < shown < SEEN_WITHIN, _renderings(page)
     assert re.search(FOLLOWED, died["text"]), _renderings(page)
+    violations = Axe().run(page).response["violations"]
+    assert [each["id"] for each in violations if each["impact"] in ("serious", "critical")] == []
     back = _rendered(page, BACK, BACK_WITHIN)["at"] - killed
     print(f"\nshown as killed after {shown:.1f} s, as running again after {back:.1f} s")
     assert shown < back < BACK_WITHIN, _renderings(page)
