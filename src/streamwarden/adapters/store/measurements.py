@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +24,19 @@ class Statistic(StrEnum):
     TOTAL = "total"
     LEAST = "least"
     MOST = "most"
+
+
+@dataclass(frozen=True, slots=True)
+class RolledUp:
+    """The roll-ups of one number over some hours: how many hours have it, its samples, and the sum of these."""
+
+    hours: int
+    samples: int
+    total: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.samples
 
 
 class SqlMeasurementRepository:
@@ -86,6 +101,50 @@ class SqlMeasurementRepository:
             stream: tuple(_rolled(row, statistic) for row in rows)
             for stream, rows in self._each(query, streams).items()
         }
+
+    def kept_since(self) -> float:
+        """Unix seconds: batches and measurements before this time were pruned, only their roll-ups are kept. 0 before
+        the first pruning."""
+        return self._database.read(horizon)
+
+    def condensed(
+        self, stream: str, names: Sequence[str], since: float, until: float, points: int
+    ) -> dict[float, dict[str, RolledUp]]:
+        """Unix time -> name -> the roll-ups of the hours around that time; at most `points` times, oldest first.
+
+        The hours begin between `since` and `until`. Where there are more than `points`, several become one, with the
+        weight of their samples.
+        """
+        first, end = hour_of(since), hour_of(until + HOUR - 1)
+        span = HOUR * max(1, math.ceil((end - first) / HOUR / points))
+        rows = (
+            sa.select(
+                ((hourly.c.hour - first) // span).label("number"),
+                hourly.c.name,
+                hourly.c.hour,
+                hourly.c.samples,
+                hourly.c.total,
+            )
+            .where(hourly.c.stream == stream, hourly.c.hour >= first, hourly.c.hour < end, hourly.c.name.in_(names))
+            .subquery()
+        )
+        query = (
+            sa.select(
+                rows.c.number,
+                rows.c.name,
+                sa.func.count(rows.c.hour.distinct()).label("hours"),
+                sa.func.sum(rows.c.samples).label("samples"),
+                sa.func.sum(rows.c.total).label("total"),
+            )
+            .group_by(rows.c.number, rows.c.name)
+            .order_by(rows.c.number)
+        )
+        found: dict[float, dict[str, RolledUp]] = {}
+        for row in self._database.read(lambda connection: connection.execute(query).all()):
+            begin = first + row.number * span
+            numbers = found.setdefault((begin + min(begin + span, end)) / 2, {})
+            numbers[row.name] = RolledUp(int(row.hours), int(row.samples), float(row.total))
+        return found
 
     def sampled(
         self, streams: Sequence[str], name: str, since: float, until: float, points: int

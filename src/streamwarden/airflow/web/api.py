@@ -14,7 +14,6 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
-from streamwarden.adapters.store.retention import KEEP
 from streamwarden.airflow.web import seen, seen_drills
 from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.place import SpaceDep, catalogs
@@ -215,7 +214,7 @@ def charts(
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end, kept_since=now - KEEP)
+    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
     return clean(Charts(since=begin, until=end, charts=found))
 
 
