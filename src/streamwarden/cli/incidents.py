@@ -56,9 +56,11 @@ def incidents(
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
         found = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
+    elif everything:
+        names = [name for name in repository.streams() if owner(name) == stream]
+        found = list(repository.recent_of(names, limit))
     else:
-        known = repository.recent(None, 100 * limit) if everything else repository.open()
-        found = [each for each in known if owner(each.stream) == stream][:limit]
+        found = [each for each in repository.open() if owner(each.stream) == stream][:limit]
     resolved = [each.resolved_at for each in found if each.resolved_at is not None]
     handled = handling(space.store, now, since=min(resolved, default=None))
     if json:

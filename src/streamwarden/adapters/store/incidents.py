@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -106,6 +106,16 @@ class SqlIncidentRepository:
     def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
+
+    def streams(self) -> Sequence[str]:
+        """The streams and queries that ever had an incident."""
+        query = sa.select(incidents.c.stream).distinct()
+        return self._database.read(lambda connection: connection.execute(query).scalars().all())
+
+    def recent_of(self, streams: Collection[str], limit: int = 100) -> Sequence[Incident]:
+        """`recent`, of exactly these streams and queries."""
+        query = incidents.select().where(incidents.c.stream.in_(streams))
+        return self._read(query.order_by(incidents.c.opened_at.desc()).limit(limit), None)
 
     def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
         if stream is not None:

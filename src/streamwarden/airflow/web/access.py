@@ -66,7 +66,12 @@ def allowed_of(
 
 def dag_of(incident: Incident) -> str:
     """The DAG whose rights hold for an incident; of one that concerns all streams that which judges them."""
-    return HEALTH if incident.stream == EVERYWHERE else f"{PREFIX}{owner(incident.stream)}"
+    return dag_of_stream(incident.stream)
+
+
+def dag_of_stream(name: str) -> str:
+    """The DAG of a stream or of one of its queries; of `EVERYWHERE` the one that judges all streams."""
+    return HEALTH if name == EVERYWHERE else f"{PREFIX}{owner(name)}"
 
 
 def readable_stream(stream: StreamName, user: GetUserDep) -> str:

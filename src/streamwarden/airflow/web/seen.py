@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
+from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of_stream
 from streamwarden.airflow.web.board import Snapshot, board
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.incident import Incident
@@ -90,7 +90,16 @@ def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: in
     Args:
         stream: only those of this stream and its queries; empty: all.
     """
-    known = space.store.incidents.recent(None, limit) if past else space.store.incidents.open()
-    fitting = [each for each in known if stream in ("", owner(each.stream))]
-    ids = allowed_of({dag_of(each) for each in fitting}, user)
-    return [each for each in fitting if dag_of(each) in ids]
+    repository = space.store.incidents
+    if past:
+        return list(repository.recent_of(_readable_names(repository.streams(), user, stream), limit))
+    found = repository.open()
+    names = _readable_names({each.stream for each in found}, user, stream)
+    return [each for each in found if each.stream in names]
+
+
+def _readable_names(names: Collection[str], user: Any, stream: str) -> frozenset[str]:
+    """Those of the streams and queries that `user` may read, of one stream if it is given."""
+    fitting = [name for name in names if stream in ("", owner(name))]
+    ids = allowed_of({dag_of_stream(name) for name in fitting}, user)
+    return frozenset(name for name in fitting if dag_of_stream(name) in ids)
