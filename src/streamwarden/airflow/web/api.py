@@ -11,7 +11,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.airflow.web import seen, seen_drills
@@ -31,6 +31,7 @@ from streamwarden.services.overview.charts import ChartData, chart_data
 from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, Text, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
+from streamwarden.services.overview.status import State
 
 
 class Refusal(BaseModel):
@@ -53,6 +54,8 @@ REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
+ANY = BeforeValidator(lambda value: value or None)
+"""A form sends an empty value for "any"."""
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
 DagRunId = Annotated[
     str | None, Query(max_length=250, description="id of a run of a drill's DAG in Airflow: only the drill that it is")
@@ -138,8 +141,8 @@ class ResilienceMatrix(Model):
 
 def selection(
     q: Annotated[str, SHORT] = "",
-    state: Annotated[str, SHORT] = "",
-    health: Annotated[Status | str, SHORT] = "",
+    state: Annotated[State | None, ANY, Query()] = None,
+    health: Annotated[Status | None, ANY, Query()] = None,
     tag: Annotated[str, SHORT] = "",
     trouble: bool = False,
     sort: Sort = Sort.TROUBLE,
@@ -151,7 +154,7 @@ def selection(
     return Selection(
         text=q,
         state=state,
-        health=Status(health) if health in set(Status) else None,
+        health=health,
         tag=tag,
         trouble=trouble,
         sort=sort,
