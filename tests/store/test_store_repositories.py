@@ -40,6 +40,7 @@ INCIDENT = Incident(
     updated_at=100,
     reason="2 GB is above 1 GB",
     advice="tighten the watermark",
+    evidence={"batch_id": 7, "sizes": [1, 2]},
     good=2,
 )
 

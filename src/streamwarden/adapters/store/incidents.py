@@ -80,6 +80,7 @@ class SqlIncidentRepository:
             "resolved_at": incident.resolved_at,
             "reason": incident.reason,
             "advice": incident.advice,
+            "evidence": incident.evidence or None,
             "consequence_of": incident.consequence_of,
         }
 
@@ -143,6 +144,7 @@ def _incident(row: Row[Any]) -> Incident:
         updated_at=row.updated_at,
         reason=row.reason,
         advice=row.advice,
+        evidence=row.evidence or {},
         consequence_of=row.consequence_of,
         peak=Status(row.peak),
         good=row.good,

@@ -129,6 +129,8 @@ class IncidentModel(Model):
     """id of the incident that caused it; None: it alarms"""
     acknowledged_by: str | None
     muted_until: float | None
+    evidence: dict[str, Any]
+    """of the newest verdict that was not good: the numbers and where they came from"""
 
 
 class ResilienceMatrix(Model):
