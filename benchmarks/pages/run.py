@@ -172,7 +172,9 @@ def roll_ups(store: Store, name: str, now: float) -> None:
         "most": 2000,
     }
     hours = range(newest, newest - (QUARTER - 7) * 86400, -HOUR)
-    insert(store, hourly, [{**given, "hour": hour, "name": what} for hour in hours for what in NAMES])
+    insert(
+        store, hourly, [{**given, "hour": hour, "name": what} for hour in hours for what in (*NAMES, BACKLOG_SECONDS)]
+    )
 
 
 def judge(store: Store, streams: int) -> None:

@@ -116,6 +116,16 @@ class Muted(Model):
     reason: str
     planned: bool
     """whether it is a maintenance window"""
+    streams: tuple[str, ...]
+    """streams and queries; empty: the whole fleet"""
+    checks: tuple[str, ...]
+    """empty: every check"""
+    tag: str
+    """by which the streams were chosen; empty: they were named"""
+    created_at: float
+    ended_by: str
+    """who ended it before its time; empty if no person did"""
+    ended_reason: str
 
 
 def changeable(incident_id: Id, user: GetUserDep, space: SpaceDep) -> Incident:
@@ -268,4 +278,10 @@ def muted_model(made: Mute) -> Muted:
         who=made.who,
         reason=made.reason,
         planned=made.planned,
+        streams=made.streams,
+        checks=made.checks,
+        tag=made.tag,
+        created_at=made.created_at,
+        ended_by=made.ended_by,
+        ended_reason=made.ended_reason,
     )

@@ -18,6 +18,7 @@ from streamwarden.airflow.web import seen, seen_drills
 from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.listing import DrillVerdict, RunFilter
 from streamwarden.drills.report import document
 from streamwarden.health.handling import Handling
@@ -109,6 +110,38 @@ class Drill(DrillResult):
 
     stream: str
     reason: str
+
+
+class JournalLine(Model):
+    """One entry of a journal."""
+
+    step: DrillStep
+    at: float
+    kind: str
+    message: str
+    data: dict[str, Any]
+
+
+class Journal(Model):
+    """Everything that a run of a drill saw, enough to reach the same verdict."""
+
+    format: int
+    """of `facts`"""
+    run_id: str
+    drill: str
+    stream: str
+    verdict: str
+    """PASSED, DEVIATED, ABORTED, FAILED or RUNNING"""
+    status: DrillStatus
+    """whether the drill completed"""
+    deviated: bool | None
+    """whether the system deviated; None: not known"""
+    reason: str
+    started_at: float
+    ended_at: float | None
+    facts: dict[str, Any]
+    """by step: the drill, the fork, the fault with its proof, the batches, the reconciliation"""
+    entries: tuple[JournalLine, ...]
 
 
 class IncidentModel(Model):
@@ -251,10 +284,10 @@ def drills(
     return answers([Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason) for run in found])
 
 
-@router.get("/drills/{run_id}")
+@router.get("/drills/{run_id}", response_model=Journal)
 def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
     """The journal of a run of a drill."""
-    return JSONResponse(redacted(document(run, space.store.journals.entries(run.run_id))), headers=HEADERS)
+    return answer(Journal.model_validate(document(run, space.store.journals.entries(run.run_id))))
 
 
 @router.get("/incidents", response_model=list[IncidentModel])
@@ -269,10 +302,11 @@ def incidents(
     now = time.time()
     handled = handling(space.store, now, since=0.0 if past else None)
     found = seen.incidents(space, user, stream=stream, past=past, limit=limit)
-    return answers([_incident(each, handled, now) for each in found])
+    return answers([incident_model(each, handled, now) for each in found])
 
 
-def _incident(incident: Incident, handled: Handling, now: float) -> IncidentModel:
+def incident_model(incident: Incident, handled: Handling, now: float) -> IncidentModel:
+    """The incident as the API shows it at `now`."""
     acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
     return IncidentModel(
         **{name: getattr(incident, name) for name in IncidentModel.model_fields if hasattr(incident, name)},

@@ -65,13 +65,20 @@ class ChartData(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the values of one line come from: the reports of batches, or a measurement; `of_hours`: from the roll-ups,
-    where the rows are not kept any more."""
+    """Where the values of one line come from: the reports of batches, and `of_hours` where these are not kept any more;
+    or a measurement, which the store rolls up by itself."""
 
     name: str
-    of_hours: OfHours
     of_reports: Values | None = None
+    of_hours: OfHours | None = None
     measurement: str | None = None
+
+    def condensed(self, spec: StreamSpec, numbers: Numbers) -> float | None:
+        """The value over some hours, from their roll-ups; None if there is none."""
+        if self.of_hours is not None:
+            return self.of_hours(spec, numbers)
+        assert self.measurement is not None
+        return rolled.mean(self.measurement)(spec, numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +134,9 @@ CHARTS: Final = (
         title="State by partition",
         unit="bytes",
         lines=(
-            Source(name="largest", measurement=LARGEST, of_hours=rolled.mean(LARGEST)),
-            Source(name="median", measurement=MEDIAN, of_hours=rolled.mean(MEDIAN)),
-            Source(name="smallest", measurement=SMALLEST, of_hours=rolled.mean(SMALLEST)),
+            Source(name="largest", measurement=LARGEST),
+            Source(name="median", measurement=MEDIAN),
+            Source(name="smallest", measurement=SMALLEST),
         ),
     ),
     Chart(
@@ -168,7 +175,7 @@ CHARTS: Final = (
         title="Memory without state",
         unit="bytes",
         check="memory_usage",
-        lines=(Source(name="memory", measurement=MEMORY_BYTES, of_hours=rolled.mean(MEMORY_BYTES)),),
+        lines=(Source(name="memory", measurement=MEMORY_BYTES),),
     ),
     Chart(
         name="rates",
@@ -188,7 +195,7 @@ CHARTS: Final = (
         title="Backlog",
         unit="seconds",
         check="backlog",
-        lines=(Source(name="work that waits", measurement=BACKLOG_SECONDS, of_hours=rolled.mean(BACKLOG_SECONDS)),),
+        lines=(Source(name="work that waits", measurement=BACKLOG_SECONDS),),
     ),
     Chart(
         name="watermark_lag",
@@ -243,6 +250,9 @@ CHARTS: Final = (
 )
 
 
+_MEASURED: Final = tuple(line.measurement for chart in CHARTS for line in chart.lines if line.measurement is not None)
+_ROLLED: Final = (*rolled.NAMES, *_MEASURED)
+
 _SHOWS: Final = {
     **{chart.check: chart.name for chart in CHARTS if chart.check},
     "batch_longer_than_trigger": "batch_time",
@@ -266,7 +276,7 @@ def chart_data(
     """Every chart of a stream or query from `since` to `until` (Unix seconds). Raises StoreError."""
     kept = min(until, max(since, store.measurements.kept_since()))
     points = POINTS if kept in (since, until) else POINTS // 2
-    old = store.measurements.condensed(spec.name, rolled.NAMES, since, kept, points) if since < kept else {}
+    old = store.measurements.condensed(spec.name, _ROLLED, since, kept, points) if since < kept else {}
     reports = _reports(store, spec, kept, until, points)
     limits = thresholds.with_overrides(spec.health.thresholds)
     charts = []
@@ -292,7 +302,7 @@ def _of_hours(
     chart: Chart, spec: StreamSpec, old: Mapping[float, Numbers]
 ) -> tuple[list[float], list[list[float | None]]]:
     """The times at which any line of the chart has a value, and the values of each line at these times."""
-    rows = [(at, [line.of_hours(spec, numbers) for line in chart.lines]) for at, numbers in old.items()]
+    rows = [(at, [line.condensed(spec, numbers) for line in chart.lines]) for at, numbers in old.items()]
     valued = [(at, values) for at, values in rows if any(value is not None for value in values)]
     return [at for at, _ in valued], [[values[index] for _, values in valued] for index in range(len(chart.lines))]
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.store.hours import HOUR
 from streamwarden.adapters.store.rollup import Rolled
-from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
-from streamwarden.health.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES, tasks_at_once
+from streamwarden.health.series import STATE_BYTES, tasks_at_once
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store.measurements import RolledUp
@@ -35,13 +34,8 @@ NAMES: Final = (
     Rolled.STATE_COMMIT,
     Rolled.STATE_PARTITIONS,
     STATE_BYTES,
-    MEMORY_BYTES,
-    BACKLOG_SECONDS,
-    LARGEST,
-    MEDIAN,
-    SMALLEST,
 )
-"""What the functions below read."""
+"""What the functions below read, and what stands for the reports in a chart."""
 
 
 def mean(name: str, scale: float = 1.0) -> OfHours:

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of, require
-from streamwarden.airflow.web.actions import Id
+from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
+from streamwarden.airflow.web.incident_api import ReadIncidentDep
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import page
-from streamwarden.errors import ConfigError
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.consequences import IncidentGroup, grouped
 from streamwarden.health.incident import Incident
-from streamwarden.services.monitoring.handling import find, handling, log_of
+from streamwarden.services.monitoring.handling import handling, log_of
 from streamwarden.services.monitoring.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
 
@@ -62,14 +61,9 @@ def incidents(
 
 
 @router.get("/incidents/{incident_id}")
-def incident(incident_id: Id, request: Request, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
+def incident(found: ReadIncidentDep, request: Request, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
     """One incident: its reason, what it caused, its evidence around the moment, and what people did."""
     now = time.time()
-    try:
-        found = find(space.store, incident_id)
-    except ConfigError:
-        raise HTTPException(404, "there is no such incident, or you may not read it") from None
-    require(dag_of(found), user, "GET")
     return page(
         request,
         "incident_state.html" if part == "state" else "incident.html",
