@@ -141,11 +141,9 @@ def test_who_did_what_has_the_mutes_that_are_over(server: TestClient) -> None:
     ended = post(server, f"/mutes/{made['mute_id']}/end", {"reason": "it has moved"})
     assert ended.status_code == 200
     text = page(server, "/incidents/now?part=state")
-    log = text[text.index("Who did what") : text.index("Evidence")]
-    assert re.search(
-        r"ann \(Airflow\)</td><td>muted until [-0-9: ]+<div class=\"why\">counted</div></td><td>we move it", log
-    )
-    assert re.search(r"ended the mute.*it has moved", log)
+    log = " ".join(re.sub("<[^>]*>", " ", text[text.index("Who did what") : text.index("Evidence")]).split())
+    assert re.search(r"ann \(Airflow\) muted until [-0-9: ]+ counted we move it", log)
+    assert re.search(r"ann \(Airflow\) ended the mute counted it has moved", log)
     assert "we move it" not in page(server, "/incidents/past?part=state"), "that one was over before"
 
 

@@ -89,6 +89,23 @@ def test_hours_are_condensed_to_as_many_points_as_are_wanted(store: Store) -> No
     assert [(at - START) / HOUR for at in single] == [0.5, 1.5, 2.5, 3.5, 4.5]
 
 
+def test_a_stream_that_runs_an_hour_a_day_has_no_gaps_in_a_long_time(store: Store) -> None:
+    """Some hours are read for each point, and they are hours in which it ran."""
+    store.batches.upsert_many(STREAM, [report(n, at=START + DAY * n + 2 * HOUR, rows=10) for n in range(100)])
+    store.roll_up(START + 101 * DAY)
+    found = store.measurements.condensed(STREAM, [Rolled.ROWS], START, START + 100 * DAY, 40)
+    assert len(found) == 40
+    assert sum(each[Rolled.ROWS].hours for each in found.values()) == 100
+
+
+def test_a_long_time_is_read_by_some_of_its_hours(store: Store) -> None:
+    store.batches.upsert_many(STREAM, [report(n, at=START + HOUR * n, rows=10) for n in range(2000)])
+    store.roll_up(START + 2000 * HOUR)
+    found = store.measurements.condensed(STREAM, [Rolled.ROWS], START, START + 2000 * HOUR, 20)
+    assert len(found) == 20
+    assert sum(each[Rolled.ROWS].hours for each in found.values()) == 80
+
+
 def test_the_time_since_which_rows_are_kept_is_that_of_the_last_pruning(store: Store) -> None:
     assert store.measurements.kept_since() == 0.0
     store.prune(START + 8 * DAY + 60)
