@@ -3,11 +3,11 @@
     python benchmarks/pages/run.py [--streams 1000] [--rows 10000000] [--requests 100] [--postgresql URL]
 
 Builds a project of `--streams` streams with `--rows` rows of batches over seven days, as many rows of state operators,
-Spark's report of each batch (whole for 600 of a stream, times alone for the others, which saves 20 GB), and a verdict
-of every check, in an embedded store, or in the empty PostgreSQL database that the URL names. Serves the
-plugin's app as Airflow does, asks for each address `--requests` times, one after the other, and prints the times. The
-pages are also opened in Chromium. Meanwhile a writer stores a report every 50 ms, as drivers do; its times are compared
-with those while nobody asks.
+Spark's report of each batch (whole for 600 of a stream, times alone for the others, which saves 20 GB), a verdict of
+every check, and for one stream in twenty the roll-ups of the 83 days before, in an embedded store, or in the empty
+PostgreSQL database that the URL names. Serves the plugin's app as Airflow does, asks for each address `--requests`
+times, one after the other, and prints the times. The pages are also opened in Chromium. Meanwhile a writer stores a
+report every 50 ms, as drivers do; its times are compared with those while nobody asks.
 """
 
 from __future__ import annotations
@@ -36,20 +36,26 @@ import sqlalchemy as sa
 
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.tables import batches, measurements, state_operators
+from streamwarden.adapters.store.hours import HOUR
+from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.series import BACKLOG_SECONDS, STATE_BYTES
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import parse_progress
+from streamwarden.services.overview.rolled import NAMES
 from streamwarden.services.workspace import STORE_VARIABLE, Workspace
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = REPOSITORY / "tests/data/health/spark-4.3.0-rocksdb.jsonl"
 DAYS: Final = 6.9
 CHUNK: Final = 20_000
+QUARTER: Final = 90
+"""Days of the longest range of a chart."""
 DOWN: Final = 20
 """One stream in this many is down."""
+OLD: Final = 20
+"""One stream in this many, the one that is asked for among them, has run for `QUARTER` days."""
 API_GOAL: Final = 0.100
 PAINTS: Final = {"/": 1.0, "/streams/stream_0001": 1.5}
 """Page -> seconds until its first paint at most."""
@@ -97,6 +103,9 @@ def build(root: Path, streams: int, rows: int, url: str | None) -> Workspace:
     began = time.monotonic()
     for number in range(streams):
         fill(space.store, f"stream_{number:04}", number, rows // streams, now)
+        if number % OLD == 1:
+            roll_ups(space.store, f"stream_{number:04}", now)
+    space.store.prune(now)
     judge(space.store, streams)
     print(f"built in {time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     return space
@@ -147,6 +156,24 @@ def fill(store: Store, name: str, number: int, count: int, now: float) -> None:
             started_at=now - DAYS * 86400,
             exit=end,
         )
+    )
+
+
+def roll_ups(store: Store, name: str, now: float) -> None:
+    """The roll-ups of one stream, of the days whose batches are not kept any more."""
+    newest = int((now - 7 * 86400) // HOUR) * HOUR - HOUR
+    given = {
+        "stream": name,
+        "source": "a benchmark",
+        "unit": "1",
+        "samples": 60,
+        "total": 6e4,
+        "least": 1,
+        "most": 2000,
+    }
+    hours = range(newest, newest - (QUARTER - 7) * 86400, -HOUR)
+    insert(
+        store, hourly, [{**given, "hour": hour, "name": what} for hour in hours for what in (*NAMES, BACKLOG_SECONDS)]
     )
 
 
@@ -243,7 +270,7 @@ def serving(space: Workspace) -> Iterator[tuple[str, dict[str, str]]]:
 
 def asked(base: str, headers: dict[str, str], requests: int) -> list[tuple[str, list[float]]]:
     """(address, seconds of each answer)."""
-    day, week = time.time() - 86400, time.time() - 7 * 86400
+    day, week, quarter = (time.time() - days * 86400 for days in (1, 7, QUARTER))
     stream = "/api/v1/streams/stream_0001"
     addresses = (
         "/api/v1/streams",
@@ -251,7 +278,8 @@ def asked(base: str, headers: dict[str, str], requests: int) -> list[tuple[str, 
         stream,
         f"{stream}/charts",
         f"{stream}/charts?since={day:.0f}",
-        f"{stream}/charts?since={week + 86400 / 4:.0f}",
+        f"{stream}/charts?since={week}",
+        f"{stream}/charts?since={quarter}",
         f"{stream}/events",
         "/api/v1/drills",
         "/?part=fleet",

@@ -96,6 +96,24 @@ class Progress:
         return self.rows > 0 or any(phase in self.durations_ms for phase in _BATCH_PHASES)
 
     @property
+    def planning_ms(self) -> int:
+        """Wall time in which the batch was planned."""
+        return self._phases("latestOffset", "getBatch", "queryPlanning")
+
+    @property
+    def execution_ms(self) -> int:
+        """Wall time of the batch itself, its sink and the commit of its state."""
+        return self._phases("addBatch")
+
+    @property
+    def logs_ms(self) -> int:
+        """Wall time in which both logs were written."""
+        return self._phases("walCommit", "commitOffsets")
+
+    def _phases(self, *names: str) -> int:
+        return sum(self.durations_ms.get(name, 0) for name in names)
+
+    @property
     def malformed(self) -> int:
         """Input rows that could not be used, of all sources that `read_rows` reads."""
         counted = (

@@ -17,6 +17,9 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
+from streamwarden.drills.journal import DrillRun, DrillStep, JournalEntry
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream, living_driver
 from support.web_server import bearer, served
@@ -36,6 +39,21 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSchema]:
 def _fill(space: Workspace) -> None:
     add_stream(space.project, "counted")
     living_driver(space, "counted-1", time.time())
+    run = DrillRun(run_id="run-1", drill="kill_driver", stream="counted", started_at=1.0, facts={})
+    space.store.journals.save(run)
+    space.store.journals.append("run-1", JournalEntry(step=DrillStep.FAULT, at=1.0, kind="note", message="hit"))
+    space.store.incidents.save(
+        Incident(
+            incident_id="i-1",
+            stream="counted",
+            check="backlog",
+            status=Status.WARNING,
+            opened_at=1.0,
+            updated_at=1.0,
+            reason="behind",
+            evidence={"seconds": 7.5},
+        )
+    )
 
 
 def test_the_document_describes_the_operations(schema: BaseSchema) -> None:
@@ -50,11 +68,13 @@ def test_no_request_makes_the_server_fail(schema: BaseSchema, mode: GenerationMo
         _ask(operation, mode)
 
 
-def test_a_known_stream_is_asked_for_every_range(schema: BaseSchema) -> None:
-    """A generated name is that of no stream: here the rest of the request is generated."""
-    for operation in _operations(schema):
-        if "{stream}" in operation.path and operation.method == "get":
-            _ask(operation, GenerationMode.POSITIVE, stream="counted")
+@pytest.mark.parametrize(("name", "value"), [("stream", "counted"), ("run_id", "run-1"), ("incident_id", "i-1")])
+def test_what_exists_is_asked_for_in_every_way(schema: BaseSchema, name: str, value: str) -> None:
+    """A generated name is that of no stream, run or incident: here the rest of the request is generated."""
+    asked = [each for each in _operations(schema) if f"{{{name}}}" in each.path and each.method == "get"]
+    assert asked
+    for operation in asked:
+        _ask(operation, GenerationMode.POSITIVE, **{name: value})
 
 
 def _operations(schema: BaseSchema) -> list[APIOperation]:

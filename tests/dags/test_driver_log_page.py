@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import this_host
-from streamwarden.airflow.web.pages.stream import LINES, LOG_BYTES
+from streamwarden.airflow.web.seen_stream import LINES, LOG_BYTES
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.services.workspace import Workspace
@@ -21,6 +22,7 @@ from support.airflow_project import add_stream
 from support.web_server import bearer, served
 
 PAGES = "/streamwarden"
+API = f"{PAGES}/api/v1"
 EVIL = "<script>alert('x')</script>"
 SECRET = "xK9-unlike-any-word"
 HERE = ProcessIdentity(host=this_host(), pid=1, started_at=1)
@@ -52,8 +54,8 @@ class Streams:
             (folder / files.LOG).write_text(log)
         return folder
 
-    def log(self, name: str, *, stream: str = "counted", role: str | None = "VIEWER") -> tuple[int, str]:
-        answer = self.client.get(f"{PAGES}/streams/{stream}/drivers/{name}/log", headers=bearer(role))
+    def log(self, name: str, *, stream: str = "counted", below: str = PAGES) -> tuple[int, str]:
+        answer = self.client.get(f"{below}/streams/{stream}/drivers/{name}/log", headers=bearer("VIEWER"))
         return answer.status_code, answer.text
 
 
@@ -82,6 +84,20 @@ def test_what_a_job_printed_is_shown_without_its_secrets_and_runs_nothing(stream
     assert SECRET not in text
     assert EVIL not in text
     assert "&lt;script&gt;" in text
+
+
+def test_a_program_reads_the_same_end_without_secrets(streams: Streams) -> None:
+    folder = streams.driver("counted-1", f"password=hunter2hunter2\nconnecting with {SECRET}\nno disk\n")
+    files.write_spec(folder, {"name": "counted", "source": {"options": {"kafka.sasl.password": SECRET}}})
+    status, text = streams.log("counted-1", below=API)
+    assert status == 200
+    found = json.loads(text)
+    assert (len(found["lines"]), found["lines"][-1], found["problem"]) == (3, "no disk\n", "")
+    assert "hunter2" not in text
+    assert SECRET not in text
+    gone = json.loads(streams.log(streams.driver("counted-2", None).name, below=API)[1])
+    assert gone["lines"] == []
+    assert "newest 50 ended drivers" in gone["problem"]
 
 
 def test_only_the_end_of_a_long_log_is_shown(streams: Streams) -> None:
@@ -119,17 +135,19 @@ def test_a_log_of_another_host_on_shared_storage_is_shown(streams: Streams) -> N
 
 
 @pytest.mark.parametrize("name", ["halted-1", "counted-9", "..%2f..%2fetc", "a'%20OR%201=1"])
-def test_a_driver_of_another_stream_is_not_found(streams: Streams, name: str) -> None:
+@pytest.mark.parametrize("below", [PAGES, API])
+def test_a_driver_of_another_stream_is_not_found(streams: Streams, name: str, below: str) -> None:
     """Whoever may read one stream may not read the log of another by its driver's id."""
     streams.driver("halted-1", "not yours\n", stream="halted")
-    status, text = streams.log(name)
+    status, text = streams.log(name, below=below)
     assert status in (404, 422)
     assert "not yours" not in text
     assert "not yours" in streams.log("halted-1", stream="halted")[1]
 
 
+@pytest.mark.parametrize("below", [PAGES, API])
 def test_who_may_not_read_the_logs_of_tasks_reads_no_log_of_a_driver(
-    streams: Streams, monkeypatch: pytest.MonkeyPatch
+    streams: Streams, monkeypatch: pytest.MonkeyPatch, below: str
 ) -> None:
     """A role of the FAB auth manager may read the runs of a DAG without its logs, where Airflow shows the driver's."""
     streams.driver("counted-1", "words of the driver\n")
@@ -139,9 +157,9 @@ def test_who_may_not_read_the_logs_of_tasks_reads_no_log_of_a_driver(
     def without_logs(*, access_entity: DagAccessEntity | None = None, **asked: Any) -> bool:
         return access_entity is not DagAccessEntity.TASK_LOGS and answers(access_entity=access_entity, **asked)
 
-    assert streams.log("counted-1")[0] == 200
+    assert streams.log("counted-1", below=below)[0] == 200
     monkeypatch.setattr(manager, "is_authorized_dag", without_logs)
-    status, text = streams.log("counted-1")
+    status, text = streams.log("counted-1", below=below)
     assert status == 403
     assert "words of the driver" not in text
     assert streams.client.get(f"{PAGES}/streams/counted", headers=bearer("VIEWER")).status_code == 200

@@ -67,6 +67,7 @@ LISTS = (
     "/api/v1/streams",
     "/api/v1/drills",
     "/api/v1/incidents",
+    "/api/v1/mutes",
     "/api/v1/resilience",
 )
 """A user without rights gets them without a single stream."""

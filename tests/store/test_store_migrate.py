@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.dialects import postgresql
 
-from streamwarden.adapters.store import Store
+from streamwarden.adapters.store import Rolled, Store
 from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import metadata
@@ -115,6 +115,36 @@ def test_secrets_that_an_earlier_version_stored_are_removed(tmp_path: Path) -> N
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for each in tmp_path.iterdir():
         assert secret.encode() not in each.read_bytes(), each
+
+
+def test_batches_and_incidents_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    """Neither has what revision 0010 added, and a report that comes again changes nothing."""
+    path = tmp_path / "old.db"
+    database = Database(f"sqlite:///{path}")
+    database.create()
+    database.write(partial(upgrade_to, "0009"))
+    database.close()
+    old = report(1, at=100.0)
+    names = (
+        "stream, query_id, batch_id, run_id, at, started_at, executed, duration_ms, rows, malformed, origin, progress"
+    )
+    values = ("flights", old.query_id, 1, old.run_id, 100.0, 100.0, True, 5, 10, 0, "progress", json.dumps(old.raw))
+    incident = "('i', 'flights', 'backlog', 'WARNING', 'WARNING', 0, 1, 1, 'behind', '')"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"INSERT INTO batches ({names}) VALUES ({', '.join('?' * len(values))})", values)
+        connection.execute(
+            "INSERT INTO incidents (incident_id, stream, check_name, status, peak, good, opened_at, updated_at, "
+            f"reason, advice) VALUES {incident}"
+        )
+    with Store(f"sqlite:///{path}") as store:
+        store.migrate()
+        (batch,) = store.batches.window("flights")
+        assert batch.progress == old
+        (found,) = store.incidents.open()
+        assert found.evidence == {}
+        store.batches.upsert_progress("flights", old)
+        store.roll_up(2 * 3600.0)
+        assert Rolled.DURATION in {each.name for each in store.measurements.hourly("flights", 0)}
 
 
 def upgrade_to(revision: str, connection: sa.Connection) -> None:

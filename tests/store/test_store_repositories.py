@@ -40,6 +40,7 @@ INCIDENT = Incident(
     updated_at=100,
     reason="2 GB is above 1 GB",
     advice="tighten the watermark",
+    evidence={"batch_id": 7, "sizes": [1, 2]},
     good=2,
 )
 
@@ -277,6 +278,18 @@ class TestIncidents:
             )
         assert [incident.incident_id for incident in store.incidents.recent(limit=3)] == ["4", "3", "2"]
         assert store.incidents.recent("other") == ()
+
+    def test_recent_ones_of_some_streams_are_found_behind_many_of_another(self, store: Store) -> None:
+        ended = replace(INCIDENT, resolved_at=1)
+        for number in range(30):
+            store.incidents.save(replace(ended, incident_id=f"noise-{number}", stream="noise", opened_at=100 + number))
+        for number, name in enumerate(("pair", "pair/left", "pair_2")):
+            store.incidents.save(replace(ended, incident_id=name, stream=name, opened_at=number))
+        assert set(store.incidents.streams()) == {"noise", "pair", "pair/left", "pair_2"}
+        found = store.incidents.recent_of({"pair", "pair/left"}, limit=20)
+        assert [each.incident_id for each in found] == ["pair/left", "pair"]
+        assert [each.incident_id for each in store.incidents.recent_of(["noise"], limit=2)] == ["noise-29", "noise-28"]
+        assert store.incidents.recent_of([]) == ()
 
     def test_incidents_that_ended_since_a_time(self, store: Store) -> None:
         for name, at in {"later": 300, "now": 200, "long ago": 199}.items():

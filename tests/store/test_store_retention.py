@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters.store import Pruned, Rolled, Statistic, Store
+from streamwarden.adapters.store.measurements import RolledUp
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.progress import Progress
@@ -69,6 +70,46 @@ def test_a_batch_that_turns_out_to_belong_to_the_next_hour_leaves_the_first(stor
     store.batches.upsert_logged(STREAM, QUERY, 0, START + HOUR - 1, START + HOUR + 1)
     store.roll_up(START + DAY)
     assert hourly(store, Rolled.BATCHES) == [(1.5, 1.0)]
+
+
+def test_hours_are_condensed_to_as_many_points_as_are_wanted(store: Store) -> None:
+    """Four hours of two batches, then one hour of six, in points of two hours: each sample counts once."""
+    few = [report(n, at=START + HOUR * (n // 2) + n % 2, rows=10) for n in range(8)]
+    many = [report(8 + n, at=START + 4 * HOUR + n, rows=50) for n in range(6)]
+    store.batches.upsert_many(STREAM, [*few, *many])
+    store.roll_up(START + DAY)
+    found = store.measurements.condensed(STREAM, [Rolled.ROWS], START, START + 5 * HOUR, 3)
+    assert {(at - START) / HOUR: each[Rolled.ROWS] for at, each in found.items()} == {
+        1.0: RolledUp(hours=2, samples=4, total=40.0),
+        3.0: RolledUp(hours=2, samples=4, total=40.0),
+        4.5: RolledUp(hours=1, samples=6, total=300.0),  # the range ends in the middle of a point
+    }
+    assert store.measurements.condensed("another", [Rolled.ROWS], START, START + DAY, 3) == {}
+    single = store.measurements.condensed(STREAM, [Rolled.ROWS], START, START + 5 * HOUR, 240)
+    assert [(at - START) / HOUR for at in single] == [0.5, 1.5, 2.5, 3.5, 4.5]
+
+
+def test_a_stream_that_runs_an_hour_a_day_has_no_gaps_in_a_long_time(store: Store) -> None:
+    """Some hours are read for each point, and they are hours in which it ran."""
+    store.batches.upsert_many(STREAM, [report(n, at=START + DAY * n + 2 * HOUR, rows=10) for n in range(100)])
+    store.roll_up(START + 101 * DAY)
+    found = store.measurements.condensed(STREAM, [Rolled.ROWS], START, START + 100 * DAY, 40)
+    assert len(found) == 40
+    assert sum(each[Rolled.ROWS].hours for each in found.values()) == 100
+
+
+def test_a_long_time_is_read_by_some_of_its_hours(store: Store) -> None:
+    store.batches.upsert_many(STREAM, [report(n, at=START + HOUR * n, rows=10) for n in range(2000)])
+    store.roll_up(START + 2000 * HOUR)
+    found = store.measurements.condensed(STREAM, [Rolled.ROWS], START, START + 2000 * HOUR, 20)
+    assert len(found) == 20
+    assert sum(each[Rolled.ROWS].hours for each in found.values()) == 80
+
+
+def test_the_time_since_which_rows_are_kept_is_that_of_the_last_pruning(store: Store) -> None:
+    assert store.measurements.kept_since() == 0.0
+    store.prune(START + 8 * DAY + 60)
+    assert store.measurements.kept_since() == START + DAY
 
 
 def test_state_is_summed_over_operators_and_averaged_over_batches(store: Store) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamwarden.health.actions import IncidentAction
     from streamwarden.health.handling import Handling
     from streamwarden.health.incident import Incident
+    from streamwarden.health.incident_log import LogEntry
 
 SHORT_ID: Final = 8
 """Characters of an id in a table; a command takes as many as identify one."""
@@ -56,9 +57,11 @@ def incidents(
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
         found = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
+    elif everything:
+        names = [name for name in repository.streams() if owner(name) == stream]
+        found = list(repository.recent_of(names, limit))
     else:
-        known = repository.recent(None, 100 * limit) if everything else repository.open()
-        found = [each for each in known if owner(each.stream) == stream][:limit]
+        found = [each for each in repository.open() if owner(each.stream) == stream][:limit]
     resolved = [each.resolved_at for each in found if each.resolved_at is not None]
     handled = handling(space.store, now, since=min(resolved, default=None))
     if json:
@@ -113,14 +116,14 @@ def _as_data(each: Incident, handled: Handling, now: float) -> dict[str, object]
 def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> int:
     """Show one incident, with everything that people did about it: who, when and why."""
     from streamwarden.health.handling import Handling
-    from streamwarden.services.monitoring.handling import find
+    from streamwarden.services.monitoring.handling import find, log_of
 
     store, now = workspace(context).store, time.time()
     found = find(store, incident)
-    log = store.incident_actions.of(found.incident_id)
-    handled = Handling(actions={found.incident_id: log}, mutes=store.mutes.since(now))
+    actions, log = store.incident_actions.of(found.incident_id), log_of(store, found, now)
+    handled = Handling(actions={found.incident_id: actions}, mutes=store.mutes.since(now))
     if json:
-        as_json({**_as_data(found, handled, now), "actions": log})
+        as_json({**_as_data(found, handled, now), "actions": actions, "log": log})
         return Exit.OK
     state = status_word(found.status) if found.resolved_at is None else "[green]resolved[/]"
     say(f"{text(found.incident_id)}: {text(found.stream)}: {text(found.check)}: {state}")
@@ -131,12 +134,29 @@ def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> 
     table(
         ("when", "what", "who", "status then", "comment"),
         [
-            (clock(each.at), each.kind.value, text(each.who), status_word(each.status), text(each.text) or NONE)
+            (
+                clock(each.at),
+                text(_did(each)),
+                text(each.who),
+                status_word(each.status) if each.status else NONE,
+                text(each.said) or NONE,
+            )
             for each in log
         ],
-        empty="Nobody has acknowledged it or commented on it.",
+        empty="Nobody has acknowledged it, commented on it or muted it.",
+    )
+    table(
+        ("evidence", "value"),
+        [(text(name), text(str(value))) for name, value in found.evidence.items()],
+        empty="No evidence is recorded.",
     )
     return Exit.OK
+
+
+def _did(entry: LogEntry) -> str:
+    """`muted until 2026-01-31 12:00 UTC (counted: backlog)`."""
+    end = f" until {clock(entry.until)}" if entry.until is not None else ""
+    return f"{entry.what}{end}" + (f" ({entry.scope})" if entry.scope else "")
 
 
 @_group.command("ack")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streamwarden.health.verdict import ALARMS, Status, Verdict
@@ -15,6 +15,7 @@ class Incident:
 
     Args:
         updated_at: when a verdict last changed or confirmed it.
+        evidence: of the newest verdict that was not good: it stays when the incident is resolved.
         good: good verdicts in a row since the last bad one; enough of them resolve the incident.
         notified_at, notified_status: when one channel was sent the last message, and the status in it: OK once the end
             was sent. The store keeps them for each channel, see `health.delivery`.
@@ -30,6 +31,7 @@ class Incident:
     updated_at: float
     reason: str
     advice: str = ""
+    evidence: Mapping[str, object] = field(default_factory=dict)
     peak: Status = Status.WARNING
     good: int = 0
     resolved_at: float | None = None
@@ -135,6 +137,7 @@ def _opened(verdict: Verdict, now: float, incident_id: str) -> Incident:
         updated_at=now,
         reason=verdict.reason,
         advice=verdict.advice,
+        evidence=verdict.evidence,
         peak=verdict.status,
     )
 
@@ -148,4 +151,5 @@ def _worsened(incident: Incident, verdict: Verdict, now: float) -> Incident:
         updated_at=now,
         reason=verdict.reason,
         advice=verdict.advice,
+        evidence=verdict.evidence,
     )

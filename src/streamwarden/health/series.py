@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -97,18 +97,24 @@ def _local_cores(master: str) -> int | None:
     return int(match.group(1) or 1)
 
 
+def tasks_at_once(spec: StreamSpec) -> Callable[[int | None], int]:
+    """From the partitions of an operator (None: not reported) to how many of its tasks run at once."""
+    known, default = cores(spec) or 1, spec.state.shuffle_partitions
+    return lambda partitions: max(1, min(partitions or default, known))
+
+
 def wall_times(spec: StreamSpec, progresses: Iterable[Progress], field: str) -> list[float]:
     """Seconds of wall time of `field` (`commit_ms`, `removal_ms`) in each batch, all operators together.
 
     Spark's number is a sum over the operator's tasks. It is divided by how many of them ran at once, min(partitions,
     cores), or by 1 where the cores are not known, and can be no longer than the `addBatch` in which it happened.
     """
-    known, default = cores(spec) or 1, spec.state.shuffle_partitions
+    at_once = tasks_at_once(spec)
     times = []
     for progress in progresses:
         total = 0.0
         for operator in progress.operators:
-            total += getattr(operator, field) / max(1, min(operator.partitions or default, known))
+            total += getattr(operator, field) / at_once(operator.partitions)
         add_batch = progress.durations_ms.get("addBatch")
         times.append(round((total if add_batch is None or total < add_batch else add_batch) / 1000, 9))
     return times
@@ -116,9 +122,8 @@ def wall_times(spec: StreamSpec, progresses: Iterable[Progress], field: str) -> 
 
 def checkpoint_seconds(spec: StreamSpec, progresses: Sequence[Progress]) -> list[float]:
     """Seconds of wall time that each batch spent on its checkpoint: both logs, and the commit of its state."""
-    logs = [each.durations_ms.get("walCommit", 0) + each.durations_ms.get("commitOffsets", 0) for each in progresses]
     state = wall_times(spec, progresses, "commit_ms")
-    return [round(both / 1000 + commit, 9) for both, commit in zip(logs, state, strict=True)]
+    return [round(each.logs_ms / 1000 + commit, 9) for each, commit in zip(progresses, state, strict=True)]
 
 
 def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:

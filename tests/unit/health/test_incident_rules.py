@@ -26,7 +26,13 @@ def ids() -> Callable[[], str]:
 
 def verdict(status: Status, at: float = 0.0, *, stream: str = "orders", check: str = "state_size") -> Verdict:
     return Verdict(
-        stream=stream, check=check, status=status, at=at, reason=f"{status} at {at}", advice="do" * (status is not OK)
+        stream=stream,
+        check=check,
+        status=status,
+        at=at,
+        reason=f"{status} at {at}",
+        advice="do" * (status is not OK),
+        evidence={"judged": status.value, "at": at},
     )
 
 
@@ -67,6 +73,13 @@ def test_three_good_verdicts_in_a_row_resolve_it(after: list[Status], resolved_a
     (incident,) = play(WARNING, *after)
     assert incident.resolved_at == resolved_at
     assert (incident.status is OK) is (resolved_at is not None)
+
+
+def test_the_evidence_of_the_last_bad_verdict_stays_after_the_end() -> None:
+    """That of the good verdicts, and of those that did not know, would show nothing of the problem."""
+    (incident,) = play(WARNING, CRITICAL, UNKNOWN, OK, OK, OK)
+    assert incident.resolved_at is not None
+    assert incident.evidence == {"judged": "CRITICAL", "at": 60.0}
 
 
 def test_a_problem_that_returns_after_its_end_is_a_new_incident() -> None:

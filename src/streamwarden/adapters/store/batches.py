@@ -358,6 +358,9 @@ def _columns(row: BatchRow) -> dict[str, Any]:
         "rows": report and report.rows,
         "malformed": report and report.malformed,
         "watermark": report and report.watermark,
+        "planning_ms": report and report.planning_ms,
+        "execution_ms": report and report.execution_ms,
+        "logs_ms": report and report.logs_ms,
         "origin": row.origin.value,
         "progress": report and report.text,
     }
@@ -375,6 +378,9 @@ def _read(row: Row[Any]) -> BatchRow:
             rows=row.rows,
             malformed=row.malformed or 0,
             watermark=row.watermark,
+            planning_ms=row.planning_ms,
+            execution_ms=row.execution_ms,
+            logs_ms=row.logs_ms,
         )
     return BatchRow(
         stream=row.stream,

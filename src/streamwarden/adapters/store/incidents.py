@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -80,6 +80,7 @@ class SqlIncidentRepository:
             "resolved_at": incident.resolved_at,
             "reason": incident.reason,
             "advice": incident.advice,
+            "evidence": incident.evidence or None,
             "consequence_of": incident.consequence_of,
         }
 
@@ -107,6 +108,16 @@ class SqlIncidentRepository:
         """The newest incidents, open or resolved, newest first."""
         return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
 
+    def streams(self) -> Sequence[str]:
+        """The streams and queries that ever had an incident."""
+        query = sa.select(incidents.c.stream).distinct()
+        return self._database.read(lambda connection: connection.execute(query).scalars().all())
+
+    def recent_of(self, streams: Collection[str], limit: int = 100) -> Sequence[Incident]:
+        """`recent`, of exactly these streams and queries."""
+        query = incidents.select().where(incidents.c.stream.in_(streams))
+        return self._read(query.order_by(incidents.c.opened_at.desc()).limit(limit), None)
+
     def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
         if stream is not None:
             query = query.where(incidents.c.stream == stream)
@@ -133,6 +144,7 @@ def _incident(row: Row[Any]) -> Incident:
         updated_at=row.updated_at,
         reason=row.reason,
         advice=row.advice,
+        evidence=row.evidence or {},
         consequence_of=row.consequence_of,
         peak=Status(row.peak),
         good=row.good,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
@@ -14,6 +16,9 @@ from streamwarden.adapters.store.hours import HOUR, horizon, hour_of, mark_unrol
 from streamwarden.adapters.store.tables import hourly, measurements
 from streamwarden.health.window import Measurement
 
+_PER_POINT: Final = 4
+"""Hours that are read at least for a point of a chart, if the stream has as many."""
+
 
 class Statistic(StrEnum):
     """Which statistic of an hour's samples is returned."""
@@ -22,6 +27,19 @@ class Statistic(StrEnum):
     TOTAL = "total"
     LEAST = "least"
     MOST = "most"
+
+
+@dataclass(frozen=True, slots=True)
+class RolledUp:
+    """The roll-ups of one number over some hours: how many hours have it, its samples, and the sum of these."""
+
+    hours: int
+    samples: int
+    total: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.samples
 
 
 class SqlMeasurementRepository:
@@ -86,6 +104,63 @@ class SqlMeasurementRepository:
             stream: tuple(_rolled(row, statistic) for row in rows)
             for stream, rows in self._each(query, streams).items()
         }
+
+    def kept_since(self) -> float:
+        """Unix seconds: batches and measurements before this time were pruned, only their roll-ups are kept. 0 before
+        the first pruning."""
+        return self._database.read(horizon)
+
+    def condensed(
+        self, stream: str, names: Sequence[str], since: float, until: float, points: int
+    ) -> dict[float, dict[str, RolledUp]]:
+        """Unix time -> name -> the roll-ups of the hours around that time; at most `points` times, oldest first.
+
+        The hours begin between `since` and `until`. Where there are more than `points`, several become one, with the
+        weight of their samples. Of a long time some hours of each point are read, spread evenly: each is the newest of
+        its stretch that the stream has, found by an index, so the cost does not grow with the time.
+        """
+        first, end = hour_of(since), hour_of(until + HOUR - 1)
+        span = HOUR * max(1, math.ceil((end - first) / HOUR / points))
+        stretch = HOUR * max(1, span // HOUR // _PER_POINT)
+        newest = hourly.alias("newest")
+        number = sa.select(sa.literal(0).label("n")).cte("numbers", recursive=True)
+        number = number.union_all(sa.select(number.c.n + 1).where(number.c.n < (end - first - 1) // stretch))
+        begin = first + number.c.n * stretch
+        hour = (
+            sa.select(sa.func.max(newest.c.hour))
+            .where(newest.c.stream == stream, newest.c.hour >= begin, newest.c.hour < begin + stretch)
+            .where(newest.c.hour < end)
+            .scalar_subquery()
+        )
+        rows = (
+            sa.select(
+                ((hourly.c.hour - first) // span).label("number"),
+                hourly.c.name,
+                hourly.c.hour,
+                hourly.c.samples,
+                hourly.c.total,
+            )
+            .where(hourly.c.stream == stream, hourly.c.name.in_(names))
+            .where(hourly.c.hour.in_(sa.select(hour.label("hour")).select_from(number)))
+            .subquery()
+        )
+        query = (
+            sa.select(
+                rows.c.number,
+                rows.c.name,
+                sa.func.count(rows.c.hour.distinct()).label("hours"),
+                sa.func.sum(rows.c.samples).label("samples"),
+                sa.func.sum(rows.c.total).label("total"),
+            )
+            .group_by(rows.c.number, rows.c.name)
+            .order_by(rows.c.number)
+        )
+        found: dict[float, dict[str, RolledUp]] = {}
+        for row in self._database.read(lambda connection: connection.execute(query).all()):
+            start = first + row.number * span
+            numbers = found.setdefault((start + min(start + span, end)) / 2, {})
+            numbers[row.name] = RolledUp(int(row.hours), int(row.samples), float(row.total))
+        return found
 
     def sampled(
         self, streams: Sequence[str], name: str, since: float, until: float, points: int

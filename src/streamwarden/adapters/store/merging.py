@@ -22,7 +22,7 @@ class BatchOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """What a row keeps of one progress report."""
+    """What a row keeps of one progress report. The phases are None in a row that an earlier version wrote."""
 
     executed: bool
     started_at: float
@@ -32,6 +32,9 @@ class StoredReport:
     rows: int
     malformed: int
     watermark: float | None
+    planning_ms: int | None = None
+    execution_ms: int | None = None
+    logs_ms: int | None = None
 
     @property
     def rank(self) -> tuple[bool, float, str, str]:
@@ -88,6 +91,9 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
             rows=progress.rows,
             malformed=progress.malformed,
             watermark=progress.watermark,
+            planning_ms=progress.planning_ms,
+            execution_ms=progress.execution_ms,
+            logs_ms=progress.logs_ms,
         ),
     )
 

@@ -31,9 +31,17 @@ class Rolled(StrEnum):
     ROWS = "progress.rows"
     MALFORMED = "progress.malformed"
     DURATION = "progress.duration_ms"
+    PLANNING = "progress.planning_ms"
+    EXECUTION = "progress.execution_ms"
+    LOGS = "progress.logs_ms"
+    WATERMARK_LAG = "progress.watermark_lag"
     STATE_ROWS = "progress.state_rows"  # per batch, all operators
     STATE_MEMORY = "progress.state_memory_bytes"
     STATE_SST = "progress.state_sst_bytes"  # batches without a flush report 0 and are left out
+    STATE_UPDATE = "progress.state_update_ms_per_row"  # of the slowest operator
+    STATE_REMOVAL = "progress.state_removal_ms"  # the sum over tasks, all operators; as is the next
+    STATE_COMMIT = "progress.state_commit_ms"
+    STATE_PARTITIONS = "progress.state_partitions"  # of the operator with most
 
 
 _UNITS: Final[Mapping[Rolled, str]] = {
@@ -41,9 +49,17 @@ _UNITS: Final[Mapping[Rolled, str]] = {
     Rolled.ROWS: "rows",
     Rolled.MALFORMED: "rows",
     Rolled.DURATION: "ms",
+    Rolled.PLANNING: "ms",
+    Rolled.EXECUTION: "ms",
+    Rolled.LOGS: "ms",
+    Rolled.WATERMARK_LAG: "seconds",
     Rolled.STATE_ROWS: "rows",
     Rolled.STATE_MEMORY: "bytes",
     Rolled.STATE_SST: "bytes",
+    Rolled.STATE_UPDATE: "ms",
+    Rolled.STATE_REMOVAL: "ms",
+    Rolled.STATE_COMMIT: "ms",
+    Rolled.STATE_PARTITIONS: "partitions",
 }
 
 
@@ -103,16 +119,27 @@ def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
     done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
     finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
     ran = (
-        sa.select(batches.c.rows, batches.c.malformed, batches.c.duration_ms)
+        sa.select(
+            *(
+                batches.c[name]
+                for name in ("rows", "malformed", "duration_ms", "planning_ms", "execution_ms", "logs_ms")
+            ),
+            (batches.c.started_at - batches.c.watermark).label("lag"),
+        )
         .where(*within, batches.c.executed)
         .subquery()
     )
     same_batch = (batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))
+    per_row = sa.cast(state_operators.c.update_ms, sa.Double) / sa.func.nullif(state_operators.c.rows_updated, 0)
     state = (
         sa.select(
             sa.func.sum(state_operators.c.rows_total).label("rows"),
             sa.func.sum(state_operators.c.memory_bytes).label("memory"),
             sa.func.sum(state_operators.c.sst_bytes).label("sst"),
+            sa.func.max(per_row).label("update"),
+            sa.func.sum(state_operators.c.removal_ms).label("removal"),
+            sa.func.sum(state_operators.c.commit_ms).label("commit"),
+            sa.func.max(state_operators.c.partitions).label("partitions"),
         )
         .select_from(batches.join(state_operators, sa.and_(*same_batch)))
         .where(*within, batches.c.executed)
@@ -121,8 +148,24 @@ def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
     )
     kinds: tuple[dict[Rolled, sa.ColumnElement[Any]], ...] = (
         {Rolled.BATCHES: finished.c.one},
-        {Rolled.ROWS: ran.c.rows, Rolled.MALFORMED: ran.c.malformed, Rolled.DURATION: ran.c.duration_ms},
-        {Rolled.STATE_ROWS: state.c.rows, Rolled.STATE_MEMORY: state.c.memory, Rolled.STATE_SST: state.c.sst},
+        {
+            Rolled.ROWS: ran.c.rows,
+            Rolled.MALFORMED: ran.c.malformed,
+            Rolled.DURATION: ran.c.duration_ms,
+            Rolled.PLANNING: ran.c.planning_ms,
+            Rolled.EXECUTION: ran.c.execution_ms,
+            Rolled.LOGS: ran.c.logs_ms,
+            Rolled.WATERMARK_LAG: ran.c.lag,
+        },
+        {
+            Rolled.STATE_ROWS: state.c.rows,
+            Rolled.STATE_MEMORY: state.c.memory,
+            Rolled.STATE_SST: state.c.sst,
+            Rolled.STATE_UPDATE: state.c.update,
+            Rolled.STATE_REMOVAL: state.c.removal,
+            Rolled.STATE_COMMIT: state.c.commit,
+            Rolled.STATE_PARTITIONS: state.c.partitions,
+        },
     )
     return tuple(
         (

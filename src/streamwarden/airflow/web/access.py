@@ -24,6 +24,7 @@ from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.incident import Incident
+from streamwarden.health.mutes import Mute
 from streamwarden.lifecycle.queries import owner
 from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
@@ -66,7 +67,17 @@ def allowed_of(
 
 def dag_of(incident: Incident) -> str:
     """The DAG whose rights hold for an incident; of one that concerns all streams that which judges them."""
-    return HEALTH if incident.stream == EVERYWHERE else f"{PREFIX}{owner(incident.stream)}"
+    return dag_of_stream(incident.stream)
+
+
+def dag_of_stream(name: str) -> str:
+    """The DAG of a stream or of one of its queries; of `EVERYWHERE` the one that judges all streams."""
+    return HEALTH if name == EVERYWHERE else f"{PREFIX}{owner(name)}"
+
+
+def dags_of(mute: Mute) -> frozenset[str]:
+    """The DAGs whose rights hold for a mute: all of them are needed."""
+    return frozenset(map(dag_of_stream, mute.streams)) or frozenset({HEALTH})
 
 
 def readable_stream(stream: StreamName, user: GetUserDep) -> str:

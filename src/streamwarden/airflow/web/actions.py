@@ -6,16 +6,16 @@ What people do with streams and drills are runs of DAGs: the pages and programs 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Self
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Path
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web.access import HEALTH, ChangedStreamDep, dag_of, require
+from streamwarden.airflow.web.access import HEALTH, ChangedStreamDep, dag_of, dag_of_stream, dags_of, require
 from streamwarden.airflow.web.api import answer
 from streamwarden.airflow.web.origins import from_here
 from streamwarden.airflow.web.place import SpaceDep
@@ -24,7 +24,7 @@ from streamwarden.health.actions import ActionKind, IncidentAction
 from streamwarden.health.incident import Incident
 from streamwarden.health.mutes import Mute
 from streamwarden.health.verdict import Status
-from streamwarden.lifecycle.queries import identity, owner
+from streamwarden.lifecycle.queries import identity
 from streamwarden.services.monitoring.handling import acknowledge, add_comment, find, withdraw
 from streamwarden.services.monitoring.muting import current_mutes, mute, plan_maintenance, unmute
 from streamwarden.services.overview.rows import Model
@@ -34,6 +34,10 @@ router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
 Id = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]
 Text = Annotated[str, Field(max_length=500)]
+Reason = Annotated[str, Field(min_length=1, max_length=500)]
+LONGEST: Final = 24 * 90
+"""Hours of a mute or a maintenance window at most."""
+Hours = Annotated[float, Field(gt=0, le=LONGEST)]
 
 
 class Said(Model):
@@ -42,23 +46,49 @@ class Said(Model):
     reason: Text = ""
 
 
-class MuteRequest(Model):
-    """A mute that begins now."""
+class MuteTime(Model):
+    """A mute that begins now, and either lasts some hours or ends at a time."""
 
-    hours: Annotated[float, Field(gt=0, le=24 * 90)]
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    hours: Hours | None = None
+    until: datetime | None = None
+    """UTC unless it says otherwise; at most 90 days from now"""
+    reason: Reason
+
+    @model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if (self.hours is None) == (self.until is None):
+            raise ValueError("expected either `hours` or `until`, and not both")
+        return self
+
+    def over_at(self, now: float) -> float:
+        """When the mute ends. Raises HTTPException if that is too far away."""
+        end = now + 3600 * (self.hours or 0.0) if self.until is None else _utc(self.until)
+        if end - now > 3600 * LONGEST:
+            raise HTTPException(422, f"the mute would last longer than {LONGEST // 24} days; give an earlier end")
+        return end
+
+
+class MuteRequest(MuteTime):
+    """A mute of a stream, of one of its queries, or of some of its checks."""
+
     query: Annotated[str, Field(max_length=200)] = ""
     """one query of several; empty: the stream with all of them"""
     checks: tuple[str, ...] = ()
     """empty: every check"""
 
 
-class MaintenanceRequest(Model):
-    """A maintenance window: of the streams, of those with the tag, or of the whole fleet if neither is given."""
+class MaintenanceTime(Model):
+    """When a maintenance window is, and why."""
 
     starts: datetime
-    hours: Annotated[float, Field(gt=0, le=24 * 90)]
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    """UTC unless it says otherwise"""
+    hours: Hours
+    reason: Reason
+
+
+class MaintenanceRequest(MaintenanceTime):
+    """A maintenance window: of the streams, of those with the tag, or of the whole fleet if neither is given."""
+
     streams: tuple[str, ...] = ()
     tag: Annotated[str, Field(max_length=200)] = ""
 
@@ -86,6 +116,16 @@ class Muted(Model):
     reason: str
     planned: bool
     """whether it is a maintenance window"""
+    streams: tuple[str, ...]
+    """streams and queries; empty: the whole fleet"""
+    checks: tuple[str, ...]
+    """empty: every check"""
+    tag: str
+    """by which the streams were chosen; empty: they were named"""
+    created_at: float
+    ended_by: str
+    """who ended it before its time; empty if no person did"""
+    ended_reason: str
 
 
 def changeable(incident_id: Id, user: GetUserDep, space: SpaceDep) -> Incident:
@@ -129,41 +169,65 @@ def commenting(incident: IncidentDep, said: Said, user: GetUserDep, space: Space
 
 @router.post("/streams/{stream}/mute", response_model=Muted)
 def muting(stream: ChangedStreamDep, wanted: MuteRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
-    """Send nothing of the stream for some hours; its incidents are still opened and shown."""
+    """Send nothing of the stream for some time; its incidents are still opened and shown."""
+    return _mute(space, user, identity(stream, wanted.query), wanted, wanted.checks)
+
+
+@router.post("/incidents/{incident_id}/mute", response_model=Muted)
+def muting_check(incident: IncidentDep, wanted: MuteTime, user: GetUserDep, space: SpaceDep) -> JSONResponse:
+    """Send nothing of the check of this incident for some time, for its stream or query; every other check is sent."""
+    return _mute(space, user, incident.stream, wanted, (incident.check,))
+
+
+def _mute(space: Workspace, user: Any, name: str, wanted: MuteTime, checks: Sequence[str]) -> JSONResponse:
     now = time.time()
     made = _act(
         mute,
         space,
         space.catalog(),
-        identity(stream, wanted.query),
-        until=now + wanted.hours * 3600,
+        name,
+        until=wanted.over_at(now),
         who=who(user),
         reason=wanted.reason,
         now=now,
-        checks=wanted.checks,
+        checks=checks,
     )
     return _muted(made)
+
+
+@router.post("/streams/{stream}/maintenance", response_model=Muted)
+def maintenance_of_stream(
+    stream: ChangedStreamDep, wanted: MaintenanceTime, user: GetUserDep, space: SpaceDep
+) -> JSONResponse:
+    """Plan a maintenance window of one stream with its queries."""
+    return _plan(space, user, wanted, streams=(stream,))
 
 
 @router.post("/maintenance", response_model=Muted)
 def maintenance(wanted: MaintenanceRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Plan a maintenance window. Needs the right to change each stream, for a tag or the fleet that to change the DAG
     `health`."""
-    for dag_id in [f"{PREFIX}{owner(each)}" for each in wanted.streams] or [HEALTH]:
+    for dag_id in [dag_of_stream(each) for each in wanted.streams] or [HEALTH]:
         require(dag_id, user, "PUT")
-    starts = wanted.starts if wanted.starts.tzinfo else wanted.starts.replace(tzinfo=UTC)
+    return _plan(space, user, wanted, streams=wanted.streams, tag=wanted.tag)
+
+
+def _plan(
+    space: Workspace, user: Any, wanted: MaintenanceTime, *, streams: Sequence[str], tag: str = ""
+) -> JSONResponse:
+    starts = _utc(wanted.starts)
     made = _act(
         plan_maintenance,
         space,
         space.catalog(),
-        starts_at=starts.timestamp(),
-        until=starts.timestamp() + wanted.hours * 3600,
+        starts_at=starts,
+        until=starts + wanted.hours * 3600,
         who=who(user),
         reason=wanted.reason,
         now=time.time(),
-        streams=wanted.streams,
-        tag=wanted.tag,
-        fleet=not wanted.streams and not wanted.tag,
+        streams=streams,
+        tag=tag,
+        fleet=not streams and not tag,
     )
     return _muted(made)
 
@@ -174,9 +238,14 @@ def ending(mute_id: Id, said: Said, user: GetUserDep, space: SpaceDep) -> JSONRe
     found = next((each for each in current_mutes(space.store, time.time()) if each.mute_id == mute_id), None)
     if found is None:
         raise HTTPException(404, "there is no such mute in force, or you may not end it")
-    for dag_id in [f"{PREFIX}{owner(each)}" for each in found.streams] or [HEALTH]:
+    for dag_id in dags_of(found):
         require(dag_id, user, "PUT")
     return _muted(_act(unmute, space, mute_id, who=who(user), reason=said.reason, now=time.time()))
+
+
+def _utc(at: datetime) -> float:
+    """Unix seconds; a time without a zone is UTC."""
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 def _act(act: Any, space: Workspace, *given: Any, **named: Any) -> Any:
@@ -209,4 +278,10 @@ def muted_model(made: Mute) -> Muted:
         who=made.who,
         reason=made.reason,
         planned=made.planned,
+        streams=made.streams,
+        checks=made.checks,
+        tag=made.tag,
+        created_at=made.created_at,
+        ended_by=made.ended_by,
+        ended_reason=made.ended_reason,
     )

@@ -11,14 +11,14 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
 
 from streamwarden.adapters.store.hours import HOUR
-from streamwarden.adapters.store.retention import KEEP
 from streamwarden.airflow.web import seen, seen_drills
 from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.listing import DrillVerdict, RunFilter
 from streamwarden.drills.report import document
 from streamwarden.health.handling import Handling
@@ -32,6 +32,7 @@ from streamwarden.services.overview.charts import ChartData, chart_data
 from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, Text, drill_result
 from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
+from streamwarden.services.overview.status import State
 
 
 class Refusal(BaseModel):
@@ -54,6 +55,8 @@ REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
+ANY = BeforeValidator(lambda value: value or None)
+"""A form sends an empty value for "any"."""
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
 DagRunId = Annotated[
     str | None, Query(max_length=250, description="id of a run of a drill's DAG in Airflow: only the drill that it is")
@@ -109,6 +112,38 @@ class Drill(DrillResult):
     reason: str
 
 
+class JournalLine(Model):
+    """One entry of a journal."""
+
+    step: DrillStep
+    at: float
+    kind: str
+    message: str
+    data: dict[str, Any]
+
+
+class Journal(Model):
+    """Everything that a run of a drill saw, enough to reach the same verdict."""
+
+    format: int
+    """of `facts`"""
+    run_id: str
+    drill: str
+    stream: str
+    verdict: str
+    """PASSED, DEVIATED, ABORTED, FAILED or RUNNING"""
+    status: DrillStatus
+    """whether the drill completed"""
+    deviated: bool | None
+    """whether the system deviated; None: not known"""
+    reason: str
+    started_at: float
+    ended_at: float | None
+    facts: dict[str, Any]
+    """by step: the drill, the fork, the fault with its proof, the batches, the reconciliation"""
+    entries: tuple[JournalLine, ...]
+
+
 class IncidentModel(Model):
     """An incident, open or resolved."""
 
@@ -127,6 +162,8 @@ class IncidentModel(Model):
     """id of the incident that caused it; None: it alarms"""
     acknowledged_by: str | None
     muted_until: float | None
+    evidence: dict[str, Any]
+    """of the newest verdict that was not good: the numbers and where they came from"""
 
 
 class ResilienceMatrix(Model):
@@ -139,8 +176,8 @@ class ResilienceMatrix(Model):
 
 def selection(
     q: Annotated[str, SHORT] = "",
-    state: Annotated[str, SHORT] = "",
-    health: Annotated[Status | str, SHORT] = "",
+    state: Annotated[State | None, ANY, Query()] = None,
+    health: Annotated[Status | None, ANY, Query()] = None,
     tag: Annotated[str, SHORT] = "",
     trouble: bool = False,
     sort: Sort = Sort.TROUBLE,
@@ -152,7 +189,7 @@ def selection(
     return Selection(
         text=q,
         state=state,
-        health=Status(health) if health in set(Status) else None,
+        health=health,
         tag=tag,
         trouble=trouble,
         sort=sort,
@@ -215,7 +252,7 @@ def charts(
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end, kept_since=now - KEEP)
+    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
     return clean(Charts(since=begin, until=end, charts=found))
 
 
@@ -247,10 +284,10 @@ def drills(
     return answers([Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason) for run in found])
 
 
-@router.get("/drills/{run_id}")
+@router.get("/drills/{run_id}", response_model=Journal)
 def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
     """The journal of a run of a drill."""
-    return JSONResponse(redacted(document(run, space.store.journals.entries(run.run_id))), headers=HEADERS)
+    return answer(Journal.model_validate(document(run, space.store.journals.entries(run.run_id))))
 
 
 @router.get("/incidents", response_model=list[IncidentModel])
@@ -265,10 +302,11 @@ def incidents(
     now = time.time()
     handled = handling(space.store, now, since=0.0 if past else None)
     found = seen.incidents(space, user, stream=stream, past=past, limit=limit)
-    return answers([_incident(each, handled, now) for each in found])
+    return answers([incident_model(each, handled, now) for each in found])
 
 
-def _incident(incident: Incident, handled: Handling, now: float) -> IncidentModel:
+def incident_model(incident: Incident, handled: Handling, now: float) -> IncidentModel:
+    """The incident as the API shows it at `now`."""
     acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
     return IncidentModel(
         **{name: getattr(incident, name) for name in IncidentModel.model_fields if hasattr(incident, name)},

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
+from streamwarden.airflow.web.access import HEALTH, Method, allowed, allowed_of, dag_of_stream, dags_of
 from streamwarden.airflow.web.board import Snapshot, board
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.incident import Incident
+from streamwarden.health.mutes import Mute
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.selection import Selection, Totals, select, totals
@@ -90,7 +91,33 @@ def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: in
     Args:
         stream: only those of this stream and its queries; empty: all.
     """
-    known = space.store.incidents.recent(None, limit) if past else space.store.incidents.open()
-    fitting = [each for each in known if stream in ("", owner(each.stream))]
-    ids = allowed_of({dag_of(each) for each in fitting}, user)
-    return [each for each in fitting if dag_of(each) in ids]
+    repository = space.store.incidents
+    if past:
+        return list(repository.recent_of(_readable_names(repository.streams(), user, stream), limit))
+    found = repository.open()
+    names = _readable_names({each.stream for each in found}, user, stream)
+    return [each for each in found if each.stream in names]
+
+
+def _readable_names(names: Collection[str], user: Any, stream: str) -> frozenset[str]:
+    """Those of the streams and queries that `user` may read, of one stream if it is given."""
+    fitting = [name for name in names if stream in ("", owner(name))]
+    ids = allowed_of({dag_of_stream(name) for name in fitting}, user)
+    return frozenset(name for name in fitting if dag_of_stream(name) in ids)
+
+
+def mutes(user: Any, found: Iterable[Mute], stream: str, method: Method = "GET") -> list[Mute]:
+    """Those of the mutes that `user` may read (GET) or end (PUT): with the rights to all their streams.
+
+    Args:
+        stream: only those that concern this stream or one of its queries; empty: all.
+    """
+    fitting = [each for each in found if _concerns(each, stream)]
+    ids = allowed_of({dag for each in fitting for dag in dags_of(each)}, user, method)
+    return [each for each in fitting if dags_of(each) <= ids]
+
+
+def _concerns(mute: Mute, stream: str) -> bool:
+    if not stream or not mute.streams:
+        return True
+    return any(owner(each) == stream for each in mute.streams)

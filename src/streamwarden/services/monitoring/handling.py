@@ -9,6 +9,7 @@ from streamwarden.health.actions import ActionKind, IncidentAction, acknowledged
 from streamwarden.health.consequences import IncidentGroup
 from streamwarden.health.due import OLD_NEWS, resolved_since
 from streamwarden.health.handling import Handling
+from streamwarden.health.incident_log import LogEntry, incident_log
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -27,6 +28,12 @@ def handling(store: Store, now: float, *, since: float | None = None) -> Handlin
     oldest = resolved_since(mutes, now)
     actions = store.incident_actions.current(oldest if since is None else min(since, oldest))
     return Handling(actions=actions, mutes=mutes)
+
+
+def log_of(store: Store, incident: Incident, now: float) -> tuple[LogEntry, ...]:
+    """Everything that people did about the incident until `now` (Unix seconds), oldest first. Raises StoreError."""
+    actions = store.incident_actions.of(incident.incident_id)
+    return incident_log(incident, actions, store.mutes.since(incident.opened_at), now)
 
 
 def acknowledge(store: Store, incident_id: str, *, who: str, now: float, comment: str = "") -> IncidentAction:

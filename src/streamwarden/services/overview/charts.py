@@ -1,15 +1,15 @@
 """The charts of a stream: each is declared here once, with how its values come from the batches' reports.
 
-A chart of the last days is made of batches, evenly sampled; an older one of the hourly roll-ups, which keep less.
+As far back as batches are kept (about seven days), a line is drawn from them, evenly sampled. Before that time it is
+drawn from the hourly roll-ups. So a line of 90 days ends in fine points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.store.measurements import Statistic
 from streamwarden.adapters.store.rollup import Rolled
 from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.series import (
@@ -21,15 +21,18 @@ from streamwarden.health.series import (
     wall_times,
 )
 from streamwarden.progress import Progress
+from streamwarden.services.overview import rolled
 from streamwarden.services.overview.rows import Model
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.health.thresholds import Thresholds
+    from streamwarden.services.overview.rolled import Numbers, OfHours
     from streamwarden.stream import StreamSpec
 
 POINTS: Final = 240
-"""Points of a line at most: more than a chart has room for takes time and shows nothing."""
+"""Points of a line at most: more than a chart has room for takes time and shows nothing. A line that
+begins in the time whose batches are not kept any more has half of them for that time."""
 
 Values = Callable[["StreamSpec", Sequence[Progress]], Sequence[float | None]]
 
@@ -55,20 +58,27 @@ class ChartData(Model):
     warning: float | None
     """limit of the check with this name: WARNING from here on"""
     critical: float | None
-    hourly: bool
-    """the values are means of hours, because the batches are not kept any more"""
+    hourly_until: float | None
+    """Unix seconds: values before it are means of an hour or of several, because these batches are not kept any more;
+    None: there is no such value"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the values of one line come from: the reports of batches, or a measurement; `rolled`: the roll-up that
-    stands for it where the rows are not kept any more."""
+    """Where the values of one line come from: the reports of batches, and `of_hours` where these are not kept any more;
+    or a measurement, which the store rolls up by itself."""
 
     name: str
     of_reports: Values | None = None
+    of_hours: OfHours | None = None
     measurement: str | None = None
-    rolled: str | None = None
-    scale: float = 1.0
+
+    def condensed(self, spec: StreamSpec, numbers: Numbers) -> float | None:
+        """The value over some hours, from their roll-ups; None if there is none."""
+        if self.of_hours is not None:
+            return self.of_hours(spec, numbers)
+        assert self.measurement is not None
+        return rolled.mean(self.measurement)(spec, numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +97,13 @@ def _of(read: Callable[[Progress], float | None]) -> Values:
     return lambda _, reports: [read(each) for each in reports]
 
 
-def _phase(*names: str) -> Values:
-    return _of(lambda report: sum(report.durations_ms.get(name, 0) for name in names) / 1000)
-
-
 def _state_commit(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
     return wall_times(spec, reports, "commit_ms")
 
 
 def _processing(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
     commits = _state_commit(spec, reports)
-    return [each.durations_ms.get("addBatch", 0) / 1000 - commit for each, commit in zip(reports, commits, strict=True)]
+    return [each.execution_ms / 1000 - commit for each, commit in zip(reports, commits, strict=True)]
 
 
 def _latency(report: Progress) -> float | None:
@@ -119,7 +125,7 @@ CHARTS: Final = (
             Source(
                 name="state",
                 of_reports=lambda _, reports: [float(size) for _, size in state_bytes(reports)],
-                rolled=STATE_BYTES,
+                of_hours=rolled.mean(STATE_BYTES),
             ),
         ),
     ),
@@ -128,9 +134,9 @@ CHARTS: Final = (
         title="State by partition",
         unit="bytes",
         lines=(
-            Source(name="largest", measurement=LARGEST, rolled=LARGEST),
-            Source(name="median", measurement=MEDIAN, rolled=MEDIAN),
-            Source(name="smallest", measurement=SMALLEST, rolled=SMALLEST),
+            Source(name="largest", measurement=LARGEST),
+            Source(name="median", measurement=MEDIAN),
+            Source(name="smallest", measurement=SMALLEST),
         ),
     ),
     Chart(
@@ -138,36 +144,50 @@ CHARTS: Final = (
         title="Checkpoint duration",
         unit="seconds",
         check="checkpoint_duration",
-        lines=(Source(name="checkpoint", of_reports=checkpoint_seconds),),
+        lines=(Source(name="checkpoint", of_reports=checkpoint_seconds, of_hours=rolled.checkpoint),),
     ),
     Chart(
         name="state_update_latency",
         title="State update latency",
         unit="seconds",
         check="state_update_latency",
-        lines=(Source(name="per updated row", of_reports=_of(_latency)),),
+        lines=(
+            Source(
+                name="per updated row", of_reports=_of(_latency), of_hours=rolled.mean(Rolled.STATE_UPDATE, scale=0.001)
+            ),
+        ),
     ),
     Chart(
         name="state_cleanup_time",
         title="State cleanup time",
         unit="seconds",
         check="state_cleanup_time",
-        lines=(Source(name="cleanup", of_reports=lambda spec, reports: wall_times(spec, reports, "removal_ms")),),
+        lines=(
+            Source(
+                name="cleanup",
+                of_reports=lambda spec, reports: wall_times(spec, reports, "removal_ms"),
+                of_hours=rolled.cleanup,
+            ),
+        ),
     ),
     Chart(
         name="memory_usage",
         title="Memory without state",
         unit="bytes",
         check="memory_usage",
-        lines=(Source(name="memory", measurement=MEMORY_BYTES, rolled=MEMORY_BYTES),),
+        lines=(Source(name="memory", measurement=MEMORY_BYTES),),
     ),
     Chart(
         name="rates",
         title="Rows a second",
         unit="rows/s",
         lines=(
-            Source(name="in", of_reports=_of(lambda report: report.input_rows_per_second)),
-            Source(name="processed", of_reports=_of(lambda report: report.processed_rows_per_second)),
+            Source(name="in", of_reports=_of(lambda report: report.input_rows_per_second), of_hours=rolled.rows_in),
+            Source(
+                name="processed",
+                of_reports=_of(lambda report: report.processed_rows_per_second),
+                of_hours=rolled.rows_processed,
+            ),
         ),
     ),
     Chart(
@@ -175,13 +195,13 @@ CHARTS: Final = (
         title="Backlog",
         unit="seconds",
         check="backlog",
-        lines=(Source(name="work that waits", measurement=BACKLOG_SECONDS, rolled=BACKLOG_SECONDS),),
+        lines=(Source(name="work that waits", measurement=BACKLOG_SECONDS),),
     ),
     Chart(
         name="watermark_lag",
         title="Watermark behind the clock",
         unit="seconds",
-        lines=(Source(name="lag", of_reports=_of(_lag)),),
+        lines=(Source(name="lag", of_reports=_of(_lag), of_hours=rolled.mean(Rolled.WATERMARK_LAG)),),
     ),
     Chart(
         name="batch_time",
@@ -189,10 +209,18 @@ CHARTS: Final = (
         unit="seconds",
         stacked=True,
         lines=(
-            Source(name="planning", of_reports=_phase("latestOffset", "getBatch", "queryPlanning")),
-            Source(name="processing and sink", of_reports=_processing),
-            Source(name="state commit", of_reports=_state_commit),
-            Source(name="logs", of_reports=_phase("walCommit", "commitOffsets")),
+            Source(
+                name="planning",
+                of_reports=_of(lambda report: report.planning_ms / 1000),
+                of_hours=rolled.mean(Rolled.PLANNING, scale=0.001),
+            ),
+            Source(name="processing and sink", of_reports=_processing, of_hours=rolled.processing),
+            Source(name="state commit", of_reports=_state_commit, of_hours=rolled.state_commit),
+            Source(
+                name="logs",
+                of_reports=_of(lambda report: report.logs_ms / 1000),
+                of_hours=rolled.mean(Rolled.LOGS, scale=0.001),
+            ),
         ),
     ),
     Chart(
@@ -203,8 +231,7 @@ CHARTS: Final = (
             Source(
                 name="batch",
                 of_reports=_of(lambda report: report.duration_ms / 1000),
-                rolled=Rolled.DURATION,
-                scale=0.001,
+                of_hours=rolled.mean(Rolled.DURATION, scale=0.001),
             ),
         ),
     ),
@@ -216,12 +243,15 @@ CHARTS: Final = (
             Source(
                 name="rows",
                 of_reports=_of(lambda report: float(sum(each.rows_total for each in report.operators))),
-                rolled=Rolled.STATE_ROWS,
+                of_hours=rolled.mean(Rolled.STATE_ROWS),
             ),
         ),
     ),
 )
 
+
+_MEASURED: Final = tuple(line.measurement for chart in CHARTS for line in chart.lines if line.measurement is not None)
+_ROLLED: Final = (*rolled.NAMES, *_MEASURED)
 
 _SHOWS: Final = {
     **{chart.check: chart.name for chart in CHARTS if chart.check},
@@ -241,51 +271,58 @@ def chart_for(check: str) -> str:
 
 
 def chart_data(
-    store: Store, spec: StreamSpec, thresholds: Thresholds, since: float, until: float, *, kept_since: float
+    store: Store, spec: StreamSpec, thresholds: Thresholds, since: float, until: float
 ) -> tuple[ChartData, ...]:
-    """Every chart of a stream or query from `since` to `until` (Unix seconds). Raises StoreError.
-
-    Args:
-        kept_since: before this time only the roll-ups are kept.
-    """
-    if since < kept_since:
-        return tuple(_rolled(store, spec, thresholds, since, until))
-    batches = store.batches.sampled(spec.name, since, until, POINTS)
-    reports = [each.progress for each in batches if each.progress is not None]
+    """Every chart of a stream or query from `since` to `until` (Unix seconds). Raises StoreError."""
+    kept = min(until, max(since, store.measurements.kept_since()))
+    points = POINTS if kept in (since, until) else POINTS // 2
+    old = store.measurements.condensed(spec.name, _ROLLED, since, kept, points) if since < kept else {}
+    reports = _reports(store, spec, kept, until, points)
     limits = thresholds.with_overrides(spec.health.thresholds)
-    return tuple(
-        _chart(each, limits, [_line(line, store, spec, reports, since, until) for line in each.lines], hourly=False)
-        for each in CHARTS
-    )
+    charts = []
+    for chart in CHARTS:
+        at, before = _of_hours(chart, spec, old)
+        recent = [_recent(line, store, spec, reports, kept, until, points) for line in chart.lines]
+        lines = [
+            Line(name=new.name, at=(*at, *new.at), values=(*values, *new.values))
+            for values, new in zip(before, recent, strict=True)
+        ]
+        charts.append(_chart(chart, limits, lines, hourly_until=kept if at else None))
+    return tuple(charts)
 
 
-def _line(
-    line: Source, store: Store, spec: StreamSpec, reports: Sequence[Progress], since: float, until: float
+def _reports(store: Store, spec: StreamSpec, since: float, until: float, points: int) -> list[Progress]:
+    if since >= until:
+        return []
+    batches = store.batches.sampled(spec.name, since, until, points)
+    return [each.progress for each in batches if each.progress is not None]
+
+
+def _of_hours(
+    chart: Chart, spec: StreamSpec, old: Mapping[float, Numbers]
+) -> tuple[list[float], list[list[float | None]]]:
+    """The times at which any line of the chart has a value, and the values of each line at these times."""
+    rows = [(at, [line.condensed(spec, numbers) for line in chart.lines]) for at, numbers in old.items()]
+    valued = [(at, values) for at, values in rows if any(value is not None for value in values)]
+    return [at for at, _ in valued], [[values[index] for _, values in valued] for index in range(len(chart.lines))]
+
+
+def _recent(
+    line: Source, store: Store, spec: StreamSpec, reports: Sequence[Progress], since: float, until: float, points: int
 ) -> Line:
     if line.of_reports is not None:
         values = line.of_reports(spec, reports)
         return Line(name=line.name, at=tuple(each.at for each in reports), values=tuple(values))
     assert line.measurement is not None
-    points = store.measurements.sampled([spec.name], line.measurement, since, until, POINTS)[spec.name]
-    return Line(name=line.name, at=tuple(at for at, _ in points), values=tuple(value for _, value in points))
+    found = (
+        store.measurements.sampled([spec.name], line.measurement, since, until, points)[spec.name]
+        if since < until
+        else ()
+    )
+    return Line(name=line.name, at=tuple(at for at, _ in found), values=tuple(value for _, value in found))
 
 
-def _rolled(store: Store, spec: StreamSpec, thresholds: Thresholds, since: float, until: float) -> Sequence[ChartData]:
-    found = store.measurements.hourly(spec.name, since, Statistic.MEAN)
-    limits = thresholds.with_overrides(spec.health.thresholds)
-    charts = []
-    for chart in CHARTS:
-        lines = [
-            Line(name=line.name, at=tuple(at for at, _ in points), values=tuple(v * line.scale for _, v in points))
-            for line in chart.lines
-            if line.rolled is not None
-            and (points := [(each.at, each.value) for each in found if each.name == line.rolled and each.at <= until])
-        ]
-        charts.append(_chart(chart, limits, lines, hourly=True))
-    return charts
-
-
-def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly: bool) -> ChartData:
+def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly_until: float | None) -> ChartData:
     own = limits.of(chart.check) if chart.check else {}
     return ChartData(
         name=chart.name,
@@ -295,5 +332,5 @@ def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly: b
         lines=tuple(lines),
         warning=own.get("warning"),
         critical=own.get("critical"),
-        hourly=hourly,
+        hourly_until=hourly_until,
     )

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.rows import Model, StreamRow
+from streamwarden.services.overview.status import State
 
 PAGE: Final = 100
 """Rows of a page."""
@@ -60,7 +61,7 @@ class Selection:
     """
 
     text: str = ""
-    state: str = ""
+    state: State | None = None
     health: Status | None = None
     tag: str = ""
     trouble: bool = False
@@ -94,7 +95,7 @@ def _fits(row: StreamRow, chosen: Selection) -> bool:
     texts = (row.stream, row.owner, row.description, *row.tags)
     return (
         (not chosen.text or any(chosen.text.lower() in each.lower() for each in texts))
-        and chosen.state in ("", row.state)
+        and chosen.state in (None, row.state)
         and chosen.health in (None, row.health)
         and (not chosen.tag or chosen.tag in row.tags)
         and (not chosen.trouble or row.in_trouble)

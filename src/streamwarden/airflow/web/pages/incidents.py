@@ -7,22 +7,18 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of, require
-from streamwarden.airflow.web.actions import Id
+from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
+from streamwarden.airflow.web.incident_api import ReadIncidentDep
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import page
-from streamwarden.errors import ConfigError
 from streamwarden.health.causes import EVERYWHERE
 from streamwarden.health.consequences import IncidentGroup, grouped
 from streamwarden.health.incident import Incident
-from streamwarden.health.mutes import Mute
-from streamwarden.lifecycle.queries import owner
-from streamwarden.services.monitoring.handling import find, handling
+from streamwarden.services.monitoring.handling import handling, log_of
 from streamwarden.services.monitoring.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
 
@@ -46,16 +42,13 @@ def incidents(
     """The open incidents, or the newest with those that are resolved."""
     now = time.time()
     mine = seen.incidents(space, user, stream=stream, past=past, limit=PAST)
-    mutes = [each for each in current_mutes(space.store, now) if _concerns(each, stream)]
     return page(
         request,
         "incidents_list.html" if part == "list" else "incidents.html",
         groups=_order(grouped(mine)),
         handling=handling(space.store, now, since=0.0 if past else None),
-        mutes=[each for each in mutes if allowed_of(_dags(each), user) == frozenset(_dags(each))],
-        ends=frozenset(
-            each.mute_id for each in mutes if allowed_of(_dags(each), user, "PUT") == frozenset(_dags(each))
-        ),
+        mutes=(mutes := seen.mutes(user, current_mutes(space.store, now), stream)),
+        ends=frozenset(each.mute_id for each in seen.mutes(user, mutes, stream, "PUT")),
         stream=stream,
         past=past,
         now=now,
@@ -68,23 +61,16 @@ def incidents(
 
 
 @router.get("/incidents/{incident_id}")
-def incident(incident_id: Id, request: Request, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
+def incident(found: ReadIncidentDep, request: Request, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
     """One incident: its reason, what it caused, its evidence around the moment, and what people did."""
     now = time.time()
-    try:
-        found = find(space.store, incident_id)
-    except ConfigError:
-        raise HTTPException(404, "there is no such incident, or you may not read it") from None
-    require(dag_of(found), user, "GET")
-    verdict = next((each for each in space.store.verdicts.latest(found.stream) if each.check == found.check), None)
     return page(
         request,
         "incident_state.html" if part == "state" else "incident.html",
         charts=not part,
         group=IncidentGroup(found, tuple(space.store.incidents.consequences(found.incident_id))),
-        actions=space.store.incident_actions.of(found.incident_id),
+        log=log_of(space.store, found, now),
         handling=handling(space.store, now, since=0.0),
-        evidence=dict(verdict.evidence) if verdict is not None and found.resolved_at is None else {},
         chart="" if found.stream == EVERYWHERE else chart_for(found.check),
         since=found.opened_at - AROUND,
         until=min(now, (found.resolved_at or found.opened_at) + AROUND),
@@ -104,12 +90,3 @@ def _changeable(incidents: Sequence[Incident], user: Any) -> frozenset[str]:
 def _order(groups: Sequence[IncidentGroup]) -> list[IncidentGroup]:
     """Open before resolved, the worst first, then the newest."""
     return sorted(groups, key=lambda each: (each.root.resolved_at is not None, -each.status.rank, -each.root.opened_at))
-
-
-def _concerns(mute: Mute, stream: str) -> bool:
-    return not stream or mute.covers(stream) or any(owner(each) == stream for each in mute.streams)
-
-
-def _dags(mute: Mute) -> list[str]:
-    """The DAGs whose runs a user must be allowed to read to see this mute."""
-    return [f"{PREFIX}{owner(each)}" for each in mute.streams] or [HEALTH]

@@ -10,35 +10,18 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import (
-    DriverId,
-    LoggedStreamDep,
-    QueryName,
-    StreamDep,
-    allowed,
-    allowed_of,
-    declared,
-)
+from streamwarden.airflow.web import seen, seen_stream
+from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep, allowed, allowed_of
 from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.seen_drills import readable_drills
-from streamwarden.config.loading import STREAMS
-from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.health.causes import DRILL
 from streamwarden.health.consequences import grouped
-from streamwarden.lifecycle.events import ui_address
 from streamwarden.lifecycle.queries import identity, owner
-from streamwarden.lint.linter import lint
-from streamwarden.redaction import redacted_text
 from streamwarden.services.analysis.history import history
-from streamwarden.services.analysis.linting import gathered
-from streamwarden.services.analysis.tuning import gather
-from streamwarden.services.fleet.log_tail import end_of_log
-from streamwarden.services.overview.anatomy import anatomy, facts
+from streamwarden.services.overview.anatomy import facts
 from streamwarden.services.overview.rows import DOCUMENTED, StreamRow
 from streamwarden.services.workspace import Workspace
-from streamwarden.tuning.advisor import advise
 
 router = APIRouter()
 
@@ -49,9 +32,6 @@ EVENTS: Final = 50
 """Newest events that are shown."""
 PAST: Final = 20
 """Newest incidents and drills that are shown."""
-LINES: Final = 200
-LOG_BYTES: Final = 256 * 1024
-"""The end of a driver's log that is shown: whatever the job prints, a page of this size."""
 
 Range = Annotated[str, Query(pattern="^(" + "|".join(RANGES) + ")$")]
 
@@ -88,7 +68,7 @@ def stream(
         drills=_drills(space, stream, user),
         audits=_audits(space, stream, user),
         changes=allowed(row.dag_id, user, "PUT"),
-        declaration=_declaration(space, stream),
+        declaration=seen_stream.declaration(space, stream),
         **_of_part(space, row, part),
     )
 
@@ -103,23 +83,14 @@ def _of_part(space: Workspace, row: StreamRow, part: str) -> dict[str, Any]:
     stream = owner(row.stream)
     events = history(space.store, stream, time.time() - RANGES["7d"])
     incidents = space.store.incidents.recent(row.stream, PAST)
-    drivers = space.store.drivers.history(stream, time.time() - RANGES["7d"])[::-1][:PAST]
-    lives = drivers and drivers[0].exit is None
+    drivers, ui = seen_stream.drivers(space, stream, time.time() - RANGES["7d"])
     return {
         "events": events[-EVENTS:][::-1],
         "incidents": grouped(incidents),
         "runs": space.store.journals.recent(stream=stream, limit=PAST),
-        "drivers": drivers,
-        "ui": ui_address(space.store.drivers.events(drivers[0].driver_id)) if lives else None,
+        "drivers": drivers[:PAST],
+        "ui": ui,
     }
-
-
-def _declaration(space: Workspace, stream: str) -> str:
-    """The stream's file as it is now, without secrets; empty if it cannot be read."""
-    try:
-        return redacted_text((space.project / STREAMS / f"{stream}.yaml").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _drills(space: Workspace, stream: str, user: Any) -> dict[str, bool]:
@@ -139,25 +110,20 @@ def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
 @router.get("/streams/{stream}/advice")
 def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """The findings of the linter, and advice from the stream's history: read when a person opens it."""
-    spec, drills, now = declared(space, stream, query), tuple(catalogs().drills(space).values()), time.time()
-    seen_facts = gathered(declared(space, stream, None), drills, space.store, now)
-    known = gather(spec, space.store, drills, now, space.thresholds())
+    found = seen_stream.advice(space, stream, query)
     return page(
         request,
         "stream_advice.html",
-        findings=lint(seen_facts),
-        pieces=advise(known),
-        problems=(*seen_facts.problems, *known.problems),
+        findings=found.findings,
+        pieces=found.recommendations,
+        problems=found.problems,
     )
 
 
 @router.get("/streams/{stream}/checkpoint")
 def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """What `inspect` says of the checkpoint: read when a person opens it."""
-    try:
-        found, problem = anatomy(declared(space, stream, query)), ""
-    except StreamwardenError as error:
-        found, problem = None, str(error)
+    found, problem = seen_stream.checkpoint(space, stream, query)
     return page(
         request,
         "stream_checkpoint.html",
@@ -170,14 +136,8 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
 @router.get("/streams/{stream}/drivers/{driver_id}/log")
 def log(request: Request, stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> Response:
     """The end of a driver's log: read when a person opens it."""
-    record = space.store.drivers.get(driver_id)
-    if record is None or record.stream != stream:
-        raise HTTPException(404, f"there is no such driver of {stream}")
-    try:
-        lines, problem = end_of_log(record, LINES, most=LOG_BYTES), ""
-    except ProcessError as error:
-        lines, problem = (), str(error)
-    return page(request, "stream_log.html", lines=lines, folder=record.folder, problem=problem)
+    found = seen_stream.end_of(space, stream, driver_id)
+    return page(request, "stream_log.html", lines=found.lines, folder=found.folder, problem=found.problem)
 
 
 @router.get("/dags/{dag_id}")

@@ -134,7 +134,7 @@
     box.className = "chart";
     box.id = `chart-${chart.name}`;
     const caption = document.createElement("figcaption");
-    caption.textContent = `${chart.title}${chart.hourly ? ", means of hours" : ""}`;
+    caption.textContent = `${chart.title}${chart.hourly_until ? `, until ${clock(chart.hourly_until).slice(0, 10)} means of hours` : ""}`;
     if (chart.warning !== null && chart.critical !== null) {
       const said = document.createElement("span");
       said.className = "dim";
@@ -146,7 +146,7 @@
     if (!chart.lines.some((line) => line.at.length)) {
       const empty = document.createElement("p");
       empty.className = "empty";
-      empty.textContent = chart.hourly ? "No roll-up is kept of this number." : "Nothing was measured in this time.";
+      empty.textContent = "Nothing was measured in this time.";
       box.append(empty);
       return null;
     }

@@ -1,0 +1,101 @@
+"""`/api/v1` for reading one incident and the mutes: with what people did, when and why. Times are Unix seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import JSONResponse
+
+from streamwarden.airflow.web import seen
+from streamwarden.airflow.web.access import dag_of, require
+from streamwarden.airflow.web.actions import Id, Muted, muted_model
+from streamwarden.airflow.web.api import SHORT, IncidentModel, answer, answers, incident_model
+from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.errors import ConfigError
+from streamwarden.health.incident import Incident
+from streamwarden.health.verdict import Status
+from streamwarden.services.monitoring.handling import find, handling, log_of
+from streamwarden.services.monitoring.muting import current_mutes
+from streamwarden.services.overview.charts import chart_for
+from streamwarden.services.overview.rows import Model
+from streamwarden.services.overview.selection import PAGE
+
+router = APIRouter(prefix="/api/v1")
+
+
+class LogLine(Model):
+    """What a person did about an incident, or muted of it."""
+
+    at: float
+    who: str
+    what: str
+    said: str
+    status: Status | None
+    """of the incident with its consequences at that time; None: a mute does not depend on it"""
+    since: float | None
+    """when a mute begins"""
+    until: float | None
+    """when a mute ends"""
+    scope: str
+    """what a mute covers"""
+
+
+class IncidentDetail(IncidentModel):
+    """One incident with what it caused and what people did."""
+
+    chart: str
+    """name of the stream's chart that shows the problem best"""
+    consequences: tuple[str, ...]
+    """ids of the incidents that it caused"""
+    log: tuple[LogLine, ...]
+
+
+def readable(incident_id: Id, user: GetUserDep, space: SpaceDep) -> Incident:
+    """The incident, for a user who may read the runs of its stream's DAG."""
+    try:
+        incident = find(space.store, incident_id)
+    except ConfigError:
+        raise HTTPException(404, "there is no such incident, or you may not read it") from None
+    require(dag_of(incident), user, "GET")
+    return incident
+
+
+ReadIncidentDep = Annotated[Incident, Depends(readable)]
+
+
+@router.get("/incidents/{incident_id}", response_model=IncidentDetail)
+def incident(incident: ReadIncidentDep, space: SpaceDep) -> JSONResponse:
+    """One incident, open or resolved."""
+    now = time.time()
+    shown = incident_model(incident, handling(space.store, now, since=0.0), now)
+    caused = space.store.incidents.consequences(incident.incident_id)
+    lines = [
+        LogLine(**{name: getattr(each, name) for name in LogLine.model_fields})
+        for each in log_of(space.store, incident, now)
+    ]
+    return answer(
+        IncidentDetail(
+            **shown.model_dump(),
+            chart=chart_for(incident.check),
+            consequences=tuple(each.incident_id for each in caused),
+            log=tuple(lines),
+        )
+    )
+
+
+@router.get("/mutes", response_model=list[Muted])
+def mutes(
+    user: GetUserDep,
+    space: SpaceDep,
+    stream: Annotated[str, SHORT] = "",
+    past: bool = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> JSONResponse:
+    """The mutes and maintenance windows that are in force or planned and that the user may read; with `past` those that
+    are over too. Those that begin last come first."""
+    store = space.store
+    found = seen.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
+    return answers([muted_model(each) for each in found[::-1][:limit]])
