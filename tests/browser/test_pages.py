@@ -240,16 +240,32 @@ def test_the_details_of_a_stream_are_read_when_a_person_opens_them(visit: Open) 
         expect(page.locator("details[open]").filter(has=summary)).to_contain_text(said)
 
 
-def test_a_log_that_a_person_opened_stays_while_the_page_refreshes_itself(visit: Open) -> None:
+def test_a_log_that_a_person_opened_stays_while_the_page_refreshes_itself(
+    visit: Open, installation: Installation
+) -> None:
+    """Also while the page gets another table above it."""
+    now, incidents = time.time(), installation.space.store.incidents
+    skewed = Incident(
+        incident_id="skewed",
+        stream="counted",
+        check="partition_skew",
+        status=Status.WARNING,
+        opened_at=now,
+        updated_at=now,
+        reason="one partition is large",
+    )
     page = visit(STREAM)
     details = page.locator("details", has_text="End of its log").first
     details.locator("summary").click()
     log = details.locator("pre")
     expect(log).not_to_be_empty()
     log.evaluate("log => { log.dataset.opened = 'yes'; }")
-    for _ in range(2):
-        with page.expect_response(lambda answer: "part=happened" in answer.url, timeout=PATIENCE):
-            pass
+    table = page.get_by_role("region", name="Incidents").get_by_role("row").filter(has_text="one partition is large")
+    incidents.save(skewed)
+    expect(table).to_be_visible(timeout=PATIENCE)
+    expect(details.locator("pre[data-opened]")).to_be_visible()
+    incidents.save(resolve(skewed, "the scenario is over", time.time()))
+    expect(table).to_contain_text("resolved", timeout=PATIENCE)
     expect(details.locator("pre[data-opened]")).to_be_visible()
 
 

@@ -120,7 +120,9 @@ function adopt(old, fresh) {
   const has = [...fresh.childNodes];
   const ids = new Set(has.map(({ id }) => id).filter(Boolean)); // what has an id keeps its element, wherever it moves
   has.forEach((each, at) => {
-    while (ids.has(each.id) && old.childNodes[at]?.id && !ids.has(old.childNodes[at].id)) old.childNodes[at].remove();
+    const kept = each.id && [...old.children].find(({ id }) => id === each.id);
+    while (kept && old.childNodes[at] !== kept && !ids.has(old.childNodes[at].id)) old.childNodes[at].remove();
+    if (kept && old.childNodes[at] !== kept) old.insertBefore(kept, old.childNodes[at]);
     const had = old.childNodes[at];
     if (!had || (!alike(had, each) && ids.has(had.id))) old.insertBefore(each, had ?? null);
     else if (!alike(had, each)) had.replaceWith(each);
