@@ -57,6 +57,7 @@ rows = spark.readStream.schema("id BIGINT").json("input")
 rows.writeStream.foreachBatch(keep).partitionBy("id").start().awaitTermination()
 rows.writeStream.format("console").start().awaitTermination()
 rows.writeStream.toTable("kept").awaitTermination()
+spark.readStream.format(sys.argv[2]).load().writeStream.format("parquet").start(out)
 """
 
 
@@ -70,7 +71,7 @@ def stream(world: Project) -> StreamSpec:
     return world.spec(
         "two",
         RUNS,
-        args=(str(world.data),),
+        args=(str(world.data), "rate"),
         source=SourceSpec(),
         sink=SinkSpec(),
         quarantine=None,
@@ -90,14 +91,16 @@ def ids(captured: Path) -> list[int]:
 
 
 def test_a_function_that_runs_writes_below_the_fork_and_everything_else_is_refused(world: Project) -> None:
-    """The negative control of the fence: seven ways to write elsewhere. And `fork.batches` cuts the input."""
+    """The negative control of the fence: seven ways to write elsewhere, and a source without an end, whose name the
+    script's text does not show. And `fork.batches` cuts the input."""
     world.publish(4)
     before = contents(world)
     made = fork(stream(world), into=world.root / "fork", rewind="all")
     script = replace(made.spec.fork or ScriptFork(output=""), foreach_batch=ForeachBatch.RUN, batches=2)
     driver_id = world.start(replace(made.spec, fork=script))
     end = world.await_end(driver_id)
-    assert end.kind is ExitKind.COMPLETED, (end, world.log(driver_id))
+    assert (end.kind, end.error_class) == (ExitKind.FAILED, "JobError"), (end, world.log(driver_id))
+    assert "reads a source of the format rate, which makes rows for as long as the query runs" in end.message
     assert contents(world) == before
     assert not (world.data / "spark-warehouse").exists()
     captured, table, console = fork_queries(made.spec)
