@@ -137,8 +137,8 @@ class ScriptRun:
         )
         write_document(Path(self._output, INDEX, f"{name}.json"), asdict(query))
 
-    def report(self, *key: str) -> TwinReport:
-        """The verdict on the fork with `verification.key`."""
+    def report(self, *key: str, tolerance: Mapping[str, float] | None = None) -> TwinReport:
+        """The verdict on the fork with `verification.key` and `verification.tolerance`."""
         view = ForkView(
             stream=self.fork.name,
             origin=self.fork.name,
@@ -151,7 +151,7 @@ class ScriptRun:
             oracles=(OracleKind.TWIN,),
             spec=self.fork,
         )
-        return ScriptWitness(view, self.home, VerificationSpec(key=key), within=1.0).report()
+        return ScriptWitness(view, self.home, VerificationSpec(key=key, tolerance=tolerance or {}), within=1.0).report()
 
     def done(self) -> Execution:
         """What Spark reports of the twin's batches."""
@@ -200,6 +200,19 @@ def test_a_declared_key_that_does_not_identify_a_row_is_an_error_that_names_the_
     run.add("alerts", order_id=[1, 1])
     with pytest.raises(VerificationError, match="the query alerts, the declared key order_id does not"):
         run.report("order_id")
+
+
+def test_a_tolerance_holds_for_the_queries_that_have_its_column(run: ScriptRun) -> None:
+    run.add("alerts", order_id=[1, 2], total=[5.0, 5.0])
+    run.add("plain", text=["a", "b"])
+    assert run.report("order_id", tolerance={"total": 0.1}).outcome.exactly_once
+
+
+@pytest.mark.parametrize(("key", "column"), [(("order_id",), "totl"), ((), "total")])
+def test_a_tolerance_that_would_be_ignored_is_an_error(run: ScriptRun, key: tuple[str, ...], column: str) -> None:
+    run.add("alerts", order_id=[1, 2], total=[5.0, 5.0])
+    with pytest.raises(VerificationError, match=f"names {column}, and no query"):
+        run.report(*key, tolerance={column: 0.1})
 
 
 def test_a_problem_of_one_query_is_a_problem_of_the_verdict() -> None:

@@ -59,13 +59,14 @@ class ScriptWitness:
         """The comparison of each query with a twin, and with a second one if a row differs.
 
         Raises VerificationError if the twin cannot be made or run, no query has an output, the batches cannot be
-        repeated, or the declared key identifies no row.
+        repeated, or the declared key or a tolerance fits no query.
         """
         began = time.monotonic()
         queries = self._judged()
         twin, done = self._run(1)
         verdicts = [self._verdict(query, twin.spec, done) for query in queries]
         self._require_key_used(verdicts)
+        self._require_tolerances_used(verdicts)
         twins = 1
         if any(rows_differ(each.outcome) for each in verdicts):
             twins = 2
@@ -170,12 +171,22 @@ class ScriptWitness:
                 next_step="correct it, or remove it: the drill then finds a key of each query, or compares whole rows",
             )
 
+    def _require_tolerances_used(self, verdicts: Sequence[QueryVerdict]) -> None:
+        for name in self.verification.tolerance:
+            if not any(each.key.has_value(name, each.mine) for each in verdicts):
+                raise VerificationError(
+                    f"verification.tolerance names {name}, and no query of the script has such a column beside a key",
+                    expected="a column of a query whose rows are identified by a key, and which is not in the key",
+                    where="verification.tolerance of the drill's file",
+                    next_step="correct the name or remove it; where no key is found, declare `verification.key`",
+                )
+
     def _tolerances(self, output: Output, key: RowKey) -> dict[str, Tolerance]:
         """Those of the drill's file that concern a number of this query."""
         return {
             name: Tolerance(relative=bound)
             for name, bound in self.verification.tolerance.items()
-            if key.columns and name in output.columns and name not in key.columns
+            if key.has_value(name, output)
         }
 
 
