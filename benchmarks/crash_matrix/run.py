@@ -1,8 +1,8 @@
 """The crash matrix of four set-ups: every state of the files that a crash can leave, restarted and verified.
 
 The set-ups are a windowed aggregation on both state stores, a transformWithState with timers in event time, and the
-aggregation into a PostgreSQL table. Each is the job of the catalogue over twelve batches, with the states around
-batches 7 to 10: the log of the files is compacted in batch 9. The exit code is 1 if a restart gave another output that
+aggregation into a PostgreSQL table. Each is the job of the catalogue over twelve batches, with the states around the
+default batches. The exit code is 1 if a restart gave another output that
 nothing reported; its record is kept then.
 
     python benchmarks/crash_matrix/run.py [--only NAME]
@@ -38,7 +38,6 @@ from support.postgres_server import running  # noqa: E402
 
 FILES: Final = 12
 FLIGHTS: Final = 12_000
-AROUND: Final = (7, 8, 9, 10)
 BEGAN: Final = datetime(2026, 1, 1, 9, tzinfo=UTC)
 _REFUSED: Final = (Ending.REFUSED, Origin.KILL)
 """A restart that a person has to help: it is listed like a finding, and is none."""
@@ -58,7 +57,7 @@ def main() -> int:
         if given.only in (None, name):
             folder = Path(tempfile.mkdtemp(prefix="crash-matrix-"))
             with set_up(folder) as spec:
-                recorded = record(spec, into=folder / "matrix", around=AROUND)
+                recorded = record(spec, into=folder / "matrix")
                 matrix = restart(recorded, recorded.states)
                 print(line(name, matrix), flush=True)
                 findings += len(matrix.findings)

@@ -11,7 +11,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from streamwarden.adapters.connections import variable
+from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.forks.scripts import INDEX
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.scripts import fork_queries
 from streamwarden.sources.kafka.source import KafkaSource
@@ -57,6 +59,7 @@ rows = spark.readStream.schema("id BIGINT").json("input")
 rows.writeStream.foreachBatch(keep).partitionBy("id").start().awaitTermination()
 rows.writeStream.format("console").start().awaitTermination()
 rows.writeStream.toTable("kept").awaitTermination()
+spark.readStream.format(sys.argv[2]).load().writeStream.format("parquet").start(out)
 """
 
 
@@ -70,7 +73,7 @@ def stream(world: Project) -> StreamSpec:
     return world.spec(
         "two",
         RUNS,
-        args=(str(world.data),),
+        args=(str(world.data), "rate"),
         source=SourceSpec(),
         sink=SinkSpec(),
         quarantine=None,
@@ -90,14 +93,16 @@ def ids(captured: Path) -> list[int]:
 
 
 def test_a_function_that_runs_writes_below_the_fork_and_everything_else_is_refused(world: Project) -> None:
-    """The negative control of the fence: seven ways to write elsewhere. And `fork.batches` cuts the input."""
+    """The negative control of the fence: seven ways to write elsewhere, and a source without an end, whose name the
+    script's text does not show. And `fork.batches` cuts the input."""
     world.publish(4)
     before = contents(world)
     made = fork(stream(world), into=world.root / "fork", rewind="all")
     script = replace(made.spec.fork or ScriptFork(output=""), foreach_batch=ForeachBatch.RUN, batches=2)
     driver_id = world.start(replace(made.spec, fork=script))
     end = world.await_end(driver_id)
-    assert end.kind is ExitKind.COMPLETED, (end, world.log(driver_id))
+    assert (end.kind, end.error_class) == (ExitKind.FAILED, "JobError"), (end, world.log(driver_id))
+    assert "reads a source of the format rate, which makes rows for as long as the query runs" in end.message
     assert contents(world) == before
     assert not (world.data / "spark-warehouse").exists()
     captured, table, console = fork_queries(made.spec)
@@ -122,12 +127,17 @@ clicks = spark.readStream.format("kafka").options(**broker).option("subscribe", 
     clicks.selectExpr("key", "value").writeStream.queryName("copy").format("kafka").options(**broker)
     .option("topic", "copies").option("checkpointLocation", "checkpoints/copy").start()
 )
+(
+    clicks.selectExpr("uuid() AS id").writeStream.queryName("tagged").format("parquet")
+    .option("path", "output/tagged").option("checkpointLocation", "checkpoints/tagged").start()
+)
 spark.streams.awaitAnyTermination()
 """
 """It begins with the newest record, as Spark does, and has no limit."""
 
 
 def test_a_topic_is_read_in_batches_from_its_beginning_and_none_is_written(world: Project) -> None:
+    """A second query makes another key in each run: as long as it is judged, nothing can be proven."""
     with broker() as kafka, pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), kafka.connection)
         kafka.create("clicks", partitions=2)
@@ -140,10 +150,14 @@ def test_a_topic_is_read_in_batches_from_its_beginning_and_none_is_written(world
         driver_id = world.start(forked)
         end = world.await_end(driver_id)
         assert end.kind is ExitKind.COMPLETED, (end, world.log(driver_id))
-        (query,) = fork_queries(forked)
-        captured = Path(str(query.output))
+        copy, tagged = fork_queries(forked)
+        captured = Path(str(copy.output))
         assert sorted(each.name for each in captured.glob("batch_id=*")) == [f"batch_id={batch}" for batch in range(3)]
         assert kafka.ends("copies", 1) == [0]
+        with pytest.raises(VerificationError, match=r"cannot be proven .* of 60 keys are in one") as unstable:
+            compared_with_twin(forked, world.root / "twins", key=("id",))
+        assert str(unstable.value.where).startswith("the key id")
+        Path(str(tagged.output)).parent.joinpath(INDEX, "tagged.json").unlink()
         twin = compared_with_twin(forked, world.root / "twins")
     assert twin.outcome.exactly_once, twin.outcome.to_dict()
     assert (twin.outcome.expected, twin.outcome.records, twin.last) == (60, 60, 2)

@@ -14,13 +14,16 @@ from streamwarden.stream import StreamSpec
 from support.verdicts import recorded
 
 
-def compared_with_twin(spec: StreamSpec, home: Path, *, after: int | None = None) -> TwinReport:
+def compared_with_twin(
+    spec: StreamSpec, home: Path, *, after: int | None = None, key: tuple[str, ...] = ()
+) -> TwinReport:
     """The comparison of a run that has ended, by its twin alone.
 
     Args:
         home: folder of the twins.
         after: the batch after which `making.keep_start` kept the run in `home`: the twin goes on from there. None: it
             begins with an empty checkpoint, as that of a script always does.
+        key: `verification.key`.
     """
     run = ForkView(
         stream=spec.name,
@@ -35,9 +38,9 @@ def compared_with_twin(spec: StreamSpec, home: Path, *, after: int | None = None
         spec=spec,
     )
     if spec.fork is not None:
-        return ScriptWitness(run, home, VerificationSpec(), within=300.0).report()
+        return ScriptWitness(run, home, VerificationSpec(key=key), within=300.0).report()
     starts, first = recorded(spec.name), 0 if after is None else after + 1
-    return Witness(run, home, VerificationSpec(), starts=starts, first=first, within=300.0).report()
+    return Witness(run, home, VerificationSpec(key=key), starts=starts, first=first, within=300.0).report()
 
 
 def assert_the_twin_agrees(spec: StreamSpec, home: Path, *, of: str, after: int | None = None) -> TwinReport:

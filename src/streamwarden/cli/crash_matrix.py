@@ -11,12 +11,15 @@ import typer
 from streamwarden.cli.exits import Exit
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, duration, workspace
+from streamwarden.services.crash_matrix.task import AROUND, BATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamwarden.drills.crash_states import Outcome
     from streamwarden.services.crash_matrix.matrix import Matrix
+
+_AROUND = ",".join(map(str, AROUND))
 
 _COLOURS = {"right": "green", "refused": "yellow", "different": "bold red"}
 
@@ -29,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def crash_matrix(
     context: typer.Context,
     stream: StreamName,
-    around: Annotated[str, typer.Option(metavar="BATCHES", help="Batches around which the states lie.")] = "8,9,10",
+    around: Annotated[str, typer.Option(metavar="BATCHES", help="Batches around which the states lie.")] = _AROUND,
     within: Annotated[str, typer.Option(metavar="DURATION", help="Longest time of the restarts.")] = "30m",
     again: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Use the record in FOLDER, which an earlier run kept.")
@@ -70,14 +73,12 @@ def crash_matrix(
 
 
 def _batches(given: str) -> list[int]:
-    from streamwarden.services.crash_matrix.matrix import BATCHES
-
     try:
         found = [int(part) for part in given.split(",")]
     except ValueError:
         found = []
     if not found or min(found) < 0 or max(found) > BATCHES - 2:
-        raise typer.BadParameter(f"expected batches from 0 to {BATCHES - 2}, such as 8,9,10", param_hint="--around")
+        raise typer.BadParameter(f"expected batches from 0 to {BATCHES - 2}, such as {_AROUND}", param_hint="--around")
     return found
 
 

@@ -2,14 +2,15 @@
 
 A record lists the changes of the files of a checkpoint and of its sink, in the order in which they happened. A kill
 leaves a prefix of them, and perhaps a file that was half written. Storage that breaks its promises leaves more: a file
-that has its name and only half its content, or a file that is missing although later ones are there.
+that has its name and only half its content, a file that is lost although later ones are there, or a file that is there
+although an earlier one and all that came after that one are not yet.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -72,7 +73,7 @@ class CrashState:
     Args:
         batch: the batch around which it lies; name: what a person reads.
         applied: the first operations of the record that happened.
-        without: of these, one that is lost.
+        without: of these, those that are lost, or that had not happened when a later one did.
         torn: of these, one whose file has only the first half of its content. A kill leaves that under the temporary
             name, if the file had one; storage that breaks its promises leaves it under its own.
     """
@@ -82,7 +83,7 @@ class CrashState:
     name: str
     origin: Origin
     applied: int
-    without: int | None = None
+    without: tuple[int, ...] = ()
     torn: int | None = None
 
 
@@ -115,13 +116,13 @@ def with_ledger(operations: Sequence[Operation]) -> tuple[Operation, ...]:
 
 def ledger_of(operations: Sequence[Operation], state: CrashState) -> int | None:
     """The newest batch whose transaction a state has; None: it has none."""
-    applied = (each for index, each in enumerate(operations[: state.applied]) if index != state.without)
+    applied = (each for index, each in enumerate(operations[: state.applied]) if index not in state.without)
     batches = [int(each.path.rpartition("/")[2]) for each in applied if each.part == "ledger"]
     return max(batches, default=None)
 
 
 def crash_states(operations: Sequence[Operation], batches: Iterable[int]) -> list[CrashState]:
-    """The states around `batches`: each prefix for all of them, and what broken storage leaves for the last.
+    """The states around `batches`: each prefix for all of them, and what broken storage leaves of the last.
 
     Raises ValueError if the record has no commit of one of them.
     """
@@ -131,18 +132,8 @@ def crash_states(operations: Sequence[Operation], batches: Iterable[int]) -> lis
         raise ValueError(f"the record has no commit of batch {missing[0]}")
     made = [state for batch in wanted for state in _killed(operations, batch, ranges[batch])]
     made += _broken(operations, wanted[-1], ranges[wanted[-1]])
-    return [
-        CrashState(
-            number=number,
-            batch=each.batch,
-            name=each.name,
-            origin=each.origin,
-            applied=each.applied,
-            without=each.without,
-            torn=each.torn,
-        )
-        for number, each in enumerate(made)
-    ]
+    made += _reordered(operations, wanted[-1], ranges[wanted[-1]])
+    return [replace(each, number=number) for number, each in enumerate(made)]
 
 
 def _killed(operations: Sequence[Operation], batch: int, span: tuple[int, int]) -> Iterator[CrashState]:
@@ -164,24 +155,56 @@ def _broken(operations: Sequence[Operation], batch: int, span: tuple[int, int]) 
     begin, end = span
     for index in range(begin, end):
         each = operations[index]
-        if each.change is Change.REMOVED or _is_checksum(each.path):
+        if not _is_file(each):
             continue
         torn, lost = f"{each.path} has half its content", f"{each.path} is lost"
         if each.content:
             yield CrashState(number=0, batch=batch, name=torn, origin=Origin.STORAGE, applied=end, torn=index)
-        yield CrashState(number=0, batch=batch, name=lost, origin=Origin.STORAGE, applied=end, without=index)
+        yield CrashState(number=0, batch=batch, name=lost, origin=Origin.STORAGE, applied=end, without=(index,))
 
 
-def _is_checksum(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name.startswith(".") and name.endswith(".crc")
+def _reordered(operations: Sequence[Operation], batch: int, span: tuple[int, int]) -> Iterator[CrashState]:
+    """One file was stored ahead of an earlier one: neither that one is there, nor what came between or behind them.
+
+    Of each two parts of the files, and of two files of one part, this makes the pair with the fewest operations in
+    between; of several, the first. So there are at most as many states as pairs of parts.
+    """
+    begin, end = span
+    nearest: dict[tuple[str, str], tuple[int, int]] = {}
+    newest: dict[str, int] = {}
+    for later in range(begin, end):
+        part = operations[later].part
+        if not _is_file(operations[later]):
+            continue
+        for other, earlier in newest.items():
+            best = nearest.get((other, part))
+            if best is None or later - earlier < best[1] - best[0]:
+                nearest[other, part] = earlier, later
+        newest[part] = later
+    for earlier, later in sorted(nearest.values()):
+        if (earlier, later) != (end - 2, end - 1):  # that is the batch without one of its files
+            yield CrashState(
+                number=0,
+                batch=batch,
+                name=f"{operations[later].path} is stored ahead of {operations[earlier].path}",
+                origin=Origin.STORAGE,
+                applied=later + 1,
+                without=tuple(range(earlier, later)),
+            )
+
+
+def _is_file(operation: Operation) -> bool:
+    """Whether it makes a file that is not just the checksum of another one."""
+    name = operation.path.rpartition("/")[2]
+    checksum = name.startswith(".") and name.endswith(".crc")
+    return operation.change is not Change.REMOVED and not checksum
 
 
 def files_of(operations: Sequence[Operation], state: CrashState) -> Mapping[str, int]:
     """The files of a state: path -> the operation that gave each its content."""
     found: dict[str, int] = {}
     for index, each in enumerate(operations[: state.applied]):
-        if index == state.without or each.part == "ledger":
+        if index in state.without or each.part == "ledger":
             continue
         if index == state.torn and state.origin is Origin.KILL and each.temporary:
             found[each.temporary] = index

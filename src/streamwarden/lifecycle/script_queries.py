@@ -44,9 +44,11 @@ class NamedInput:
     """What a script names of a source; None: nothing that could be read.
 
     Args:
+        format: as the script names it; of a table, its name.
         whole: no option leaves a file of the folder out, as far as is known.
     """
 
+    format: str | None = None
     path: str | None = None
     topic: str | None = None
     line: int | None = None

@@ -28,7 +28,10 @@ _POSITIONS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Method -> the names of its first parameters, in lower case as all names of options here."""
 
-_LOADS: Final = frozenset({"load", "text", "json", "csv", "parquet", "orc", "xml", "table"})
+_BY_FORMAT: Final = frozenset({"text", "json", "csv", "parquet", "orc", "xml"})
+"""Methods that read files of the format that they are named after."""
+
+_LOADS: Final = _BY_FORMAT | {"load", "table"}
 """Methods that end a reader: the calls behind them are the frame's."""
 
 Texts = Mapping[str, str]
@@ -57,7 +60,9 @@ def named_inputs(tree: ast.Module) -> Iterator[NamedInput]:
     for chain in chains(tree, READER):
         end = next((at for at, (name, _) in enumerate(chain.calls, 1) if name in _LOADS), 0)
         options = _options(chain.calls[:end], texts)
-        yield NamedInput(path=options.get("path"), topic=options.get("subscribe"), line=chain.line)
+        last = chain.calls[end - 1][0] if end else None
+        format = last if last in _BY_FORMAT else options.get("format")
+        yield NamedInput(format=format, path=options.get("path"), topic=options.get("subscribe"), line=chain.line)
 
 
 def constants(tree: ast.Module) -> Texts:

@@ -13,14 +13,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from streamwarden.lifecycle.forks.scripts import FILE_FORMATS, TOPIC_FORMAT
 from streamwarden.spark.query_starts import options_of, private_field
 from streamwarden.spark.topic_size import kept_records
 
 _BY_FORMAT: Final = ("json", "orc", "parquet", "text", "csv", "xml")
-
-_FILES: Final = frozenset({*_BY_FORMAT, "avro", "binaryfile"})
-
-_TOPIC: Final = "kafka"
 
 _CLEANING: Final = frozenset({"cleansource", "sourcearchivedir"})
 
@@ -74,7 +71,7 @@ def changed(format: str, options: Mapping[str, str | None]) -> dict[str, str]:
         format: in lower case.
         options: of the script, with names in lower case.
     """
-    if format == _TOPIC:  # as the fork of any other job: the rows that are new when it starts would be none
+    if format == TOPIC_FORMAT:  # as the fork of any other job: the rows that are new when it starts would be none
         return {} if _BY_TIME & set(options) else {_BEGIN: "earliest"}
     return {"cleanSource": "off"} if _CLEANING & set(options) else {}
 
@@ -83,10 +80,10 @@ def _cut(
     spark: Any, format: str, path: object, options: Mapping[str, str | None], batches: int
 ) -> tuple[str, int] | None:
     """The option that limits a batch of the source, and its value; None for a source that is not cut."""
-    if format == _TOPIC:
+    if format == TOPIC_FORMAT:
         records = kept_records(spark, options)
         return None if records is None else (_RECORDS_LIMIT, limit(records, batches))
-    if format in _FILES and isinstance(path, str) and "maxbytespertrigger" not in options:
+    if format in FILE_FORMATS and isinstance(path, str) and "maxbytespertrigger" not in options:
         return _FILES_LIMIT, limit(_files(spark, path), batches)
     return None
 

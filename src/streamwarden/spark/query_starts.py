@@ -137,14 +137,18 @@ def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping
 
 
 def _input(relation: Any) -> NamedInput:
-    """What a streaming relation reads; nothing is known of a kind of relation that names neither."""
+    """What a streaming relation reads. A kind of relation that names no format is the format itself."""
     kind = str(relation.getClass().getSimpleName())
     if kind == "StreamingRelation":
-        options = relation.dataSource().options()
+        source = relation.dataSource()
+        options = source.options()
         path = options.get("path")
         left_out = any(options.get(name).isDefined() for name in _LEAVES_OUT)
-        return NamedInput(path=str(path.get()) if path.isDefined() else None, whole=not left_out)
-    return NamedInput(topic=relation.extraOptions().get("subscribe")) if kind == "StreamingRelationV2" else NamedInput()
+        place = str(path.get()) if path.isDefined() else None
+        return NamedInput(format=str(source.className()), path=place, whole=not left_out)
+    if kind == "StreamingRelationV2":
+        return NamedInput(format=str(relation.sourceName()), topic=relation.extraOptions().get("subscribe"))
+    return NamedInput(format=kind)
 
 
 def private_field(jvm_object: Any, name: str) -> Any:

@@ -78,7 +78,7 @@ def test_a_file_without_a_temporary_name_is_half_written_under_its_own() -> None
 def test_broken_storage_tears_and_loses_each_file_of_the_last_batch_alone() -> None:
     states = [each for each in crash_states(RECORD, [0, 1]) if each.origin is Origin.STORAGE]
     assert {each.batch for each in states} == {1}
-    assert len(states) == 8
+    assert sum("half its content" in each.name or "lost" in each.name for each in states) == 8
     lost = named("checkpoint/offsets/1 is lost")
     assert "checkpoint/offsets/1" not in paths(lost)
     assert "checkpoint/commits/1" in paths(lost)
@@ -90,6 +90,53 @@ def test_a_checksum_is_a_state_of_a_kill_and_none_of_broken_storage() -> None:
     states = crash_states([*RECORD[:12], renamed("checkpoint/offsets/.2.crc"), RECORD[12]], [2])
     assert sum(each.origin is Origin.KILL for each in states) == 10
     assert not any(".crc" in each.name for each in states if each.origin is Origin.STORAGE)
+
+
+def ahead(operations: list[Operation], batch: int) -> list[CrashState]:
+    return [each for each in crash_states(operations, [batch]) if "stored ahead of" in each.name]
+
+
+def test_reordered_writes_leave_a_later_file_without_an_earlier_one_and_without_the_rest() -> None:
+    (manifest,) = [
+        each for each in ahead(RECORD, 1) if "_spark_metadata/1 is stored ahead of output/part-1" in each.name
+    ]
+    assert manifest.origin is Origin.STORAGE
+    found = paths(manifest)
+    assert {"checkpoint/offsets/1", "output/_spark_metadata/1", "output/part-0"} <= found
+    assert not {"output/part-1", "checkpoint/commits/1"} & found
+
+
+def test_what_lies_between_two_reordered_files_is_not_there_either() -> None:
+    (commit,) = [each for each in ahead(RECORD, 1) if "commits/1 is stored ahead of checkpoint/offsets/1" in each.name]
+    found = paths(commit)
+    assert "checkpoint/commits/1" in found
+    assert not {"checkpoint/offsets/1", "output/part-1", "output/_spark_metadata/1"} & found
+
+
+def test_each_two_parts_of_the_last_batch_are_reordered_once_by_their_nearest_files() -> None:
+    data = [Operation(path=f"output/more-{each}", change=Change.WRITTEN, content="more") for each in range(50)]
+    operations = [*RECORD[:11], *data, *RECORD[11:]]
+    assert {each.batch for each in crash_states(operations, [1, 2]) if "ahead" in each.name} == {2}
+    assert [each.name.replace("checkpoint/", "").replace("output/", "") for each in ahead(operations, 2)] == [
+        "part-2 is stored ahead of offsets/2",
+        "_spark_metadata/2 is stored ahead of offsets/2",
+        "commits/2 is stored ahead of offsets/2",
+        "more-0 is stored ahead of part-2",
+        "_spark_metadata/2 is stored ahead of more-49",
+        "commits/2 is stored ahead of more-49",
+    ]
+
+
+def test_no_state_of_broken_storage_is_made_twice() -> None:
+    states = [each for each in crash_states(RECORD, [2]) if each.origin is Origin.STORAGE]
+    assert len({(tuple(sorted(files_of(RECORD, each).items())), each.torn) for each in states}) == len(states)
+
+
+def test_a_removal_and_a_checksum_are_not_stored_ahead_of_a_file() -> None:
+    gone = Operation(path="checkpoint/offsets/0", change=Change.REMOVED)
+    operations = [*RECORD[:10], gone, renamed("checkpoint/offsets/.2.crc"), *RECORD[10:]]
+    assert len(ahead(operations, 2)) == len(ahead(RECORD, 2))
+    assert not any(".crc" in each.name or "offsets/0" in each.name for each in ahead(operations, 2))
 
 
 def test_a_removed_file_is_not_in_later_states() -> None:
@@ -104,7 +151,7 @@ def test_the_transaction_of_a_batch_comes_directly_before_its_commit() -> None:
     assert operations[at + 1].path == "checkpoint/commits/1"
     before = CrashState(number=0, batch=1, name="", origin=Origin.KILL, applied=at)
     after = CrashState(number=0, batch=1, name="", origin=Origin.KILL, applied=at + 1)
-    lost = CrashState(number=0, batch=1, name="", origin=Origin.STORAGE, applied=at + 2, without=at)
+    lost = CrashState(number=0, batch=1, name="", origin=Origin.STORAGE, applied=at + 2, without=(at,))
     assert [ledger_of(operations, each) for each in (before, after, lost)] == [0, 1, 0]
     assert not any(path.startswith("ledger") for path in files_of(operations, after))
 
@@ -120,4 +167,5 @@ def test_a_batch_that_the_record_lacks_is_refused() -> None:
 
 
 def test_states_are_numbered_in_order() -> None:
-    assert [each.number for each in crash_states(RECORD, [0, 1, 2])] == list(range(34))
+    states = crash_states(RECORD, [0, 1, 2])
+    assert [each.number for each in states] == list(range(len(states)))

@@ -16,7 +16,7 @@ from streamwarden.services.forks.scripts import fork_queries, unplanned, unread
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import ScriptFork, StreamSpec
+from streamwarden.stream import ScriptFork, StreamSpec, TriggerSpec
 
 DECLARED = {"by_page": "/data/cp/pages", "by_user": None}
 SPEC = StreamSpec(name="clicks__fork", job="clicks.py", checkpoint="/fork/checkpoint", data="/data")
@@ -71,6 +71,26 @@ def test_a_query_that_starts_again_goes_on_and_another_one_does_not(queries: For
     start(queries, name="hourly", checkpoint="cp/c")
     with pytest.raises(JobError, match="two queries with the name hourly"):
         start(queries, name="Hourly", checkpoint="cp/d")
+
+
+@pytest.mark.parametrize("format", ["json", "CSV", "parquet", "binaryFile", "kafka", None])
+def test_a_query_of_files_or_of_a_topic_starts(queries: ForkQueries, format: str | None) -> None:
+    assert start(queries, NamedInput(format=format)).name == "query_1"
+
+
+@pytest.mark.parametrize("format", ["rate", "Rate", "rate-micro-batch", "socket", "kinesis", "LocalRelation"])
+def test_a_query_of_a_source_that_cannot_be_read_again_is_refused_at_its_start(
+    queries: ForkQueries, format: str
+) -> None:
+    with pytest.raises(JobError, match=f"reads a source of the format {format}, which") as error:
+        start(queries, NamedInput(format="json"), NamedInput(format=format))
+    assert (error.value.where, bool(error.value.expected), bool(error.value.next_step)) == ("clicks.py", True, True)
+
+
+def test_a_query_in_real_time_mode_is_refused_at_its_start(queries: ForkQueries) -> None:
+    query = NamedQuery(format="kafka", trigger=TriggerSpec(processing_time=None, real_time=5.0))
+    with pytest.raises(JobError, match="in real-time mode"):
+        queries.redirected(query, [], options={}, partitioned=False, append=True)
 
 
 @pytest.mark.parametrize("writer_first", [True, False])

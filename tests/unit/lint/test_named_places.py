@@ -44,8 +44,25 @@ def test_a_word_count_as_one_would_submit_it() -> None:
             line=10,
         ),
     )
-    assert read.inputs == (NamedInput(path="input/words", line=7),)
+    assert read.inputs == (NamedInput(format="text", path="input/words", line=7),)
     assert read.queries == 1
+
+
+@pytest.mark.parametrize(
+    ("reader", "format"),
+    [
+        ('.format("rate").load()', "rate"),
+        ('.load(format="socket")', "socket"),
+        ('.option("multiLine", True).json("in")', "json"),
+        ('.format("rate").json("in")', "json"),
+        ('.json("in").join(other.format("rate"))', "json"),
+        (".format(sys.argv[1]).load()", None),
+        ('.table("orders")', None),
+    ],
+)
+def test_the_format_of_a_source_is_its_method_or_a_constant(reader: str, format: str | None) -> None:
+    (found,) = job(f"rows = spark.readStream{reader}\n").inputs
+    assert found.format == format
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,45 @@ def test_a_script_is_judged_by_the_twin_whatever_its_file_declares(stream: Strea
     assert forks.declared(stream.name, Feed.ORIGIN).sink == SinkSpec(), "the script has its own"
 
 
+@pytest.mark.parametrize(
+    ("text", "why", "next_step"),
+    [
+        (
+            'spark.readStream.format("rate").load()',
+            "rate, which makes rows for as long as",
+            "its fork has a last batch",
+        ),
+        ('spark.readStream.format("Rate-Micro-Batch").load()', "which makes rows for as long as", "read files"),
+        ('spark.readStream.load(format="socket")', "socket, which keeps no row", "write to a topic"),
+        ('spark.readStream.format("kinesis").load()', "kinesis, which is not known to give the same", "copy its rows"),
+        ('df.writeStream.trigger(realTime="5 seconds").start()', "in real-time mode", "an oracle"),
+    ],
+)
+def test_a_script_whose_batches_cannot_be_executed_again_is_refused_by_its_text(
+    stream: StreamSpec, text: str, why: str, next_step: str
+) -> None:
+    Path(stream.job).write_text(f"{text}\n")
+    error = refusal(stream)
+    assert why in error.observed
+    assert stream.job in str(error.where)
+    assert next_step in str(error.next_step)
+
+
+def test_a_script_that_its_file_declares_in_real_time_mode_is_refused(stream: StreamSpec) -> None:
+    Path(stream.job).write_text("df.writeStream.start()\n")
+    stream = replace(stream, trigger=REAL_TIME)
+    assert "in real-time mode" in refusal(stream).observed
+    with pytest.raises(VerificationError, match="in real-time mode"):
+        require_verdict(stream, Feed.ORIGIN, AUTO)
+
+
+def test_a_script_whose_text_does_not_name_its_source_is_left_to_its_fork(stream: StreamSpec) -> None:
+    Path(stream.job).write_text("spark.readStream.format(sys.argv[1]).load().writeStream.start()\n")
+    assert require_verdict(stream, Feed.ORIGIN, AUTO) == (TWIN,)
+    forks = DrillForks(DrillArchive(Path(stream.checkpoint).parent), lambda _: stream)
+    assert forks.declared(stream.name, Feed.ORIGIN).name == "flights"
+
+
 def test_a_script_without_an_output_is_refused(stream: StreamSpec) -> None:
     Path(stream.job).write_text("df.writeStream.format('console').start()\n")
     assert "write to console, which keeps no output" in refusal(stream).observed

@@ -14,13 +14,13 @@ from streamwarden import disk
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.codec import decode, encode
 from streamwarden.drills.crash_states import CrashState, Ending, Operation, Outcome, crash_states, with_ledger
-from streamwarden.errors import CheckpointError, ConfigError, VerificationError
+from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.lifecycle import folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.settings import MAINTENANCE, RETAIN
 from streamwarden.services.crash_matrix.laying import PARTS
 from streamwarden.services.crash_matrix.recording import Recording
-from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
+from streamwarden.services.crash_matrix.task import AROUND, BATCHES, OUTCOMES, TASK
 from streamwarden.services.fleet.program import here, run_program
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
@@ -29,12 +29,6 @@ from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream import StreamSpec
 from streamwarden.units import Seconds
-
-BATCHES: Final = 12
-"""Batches of the run without a crash: in the tenth Spark compacts its logs of files."""
-
-AROUND: Final = (8, 9, 10)
-"""The batches around which the states lie: before, in and after the compaction."""
 
 WITHIN: Final = 1800.0
 """Seconds for each of the two programs."""
@@ -98,7 +92,8 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
         within: seconds for the run, with the start of Spark.
 
     Raises:
-        CheckpointError: the stream cannot be forked, or its states cannot be laid out again.
+        CheckpointError: the stream cannot be forked, or the record is not whole.
+        ConfigError: the states of such a stream cannot be laid out again.
         VerificationError: the run did not end in time, or ended with an error.
     """
     run = into / _RUN
@@ -203,11 +198,11 @@ def _with(spec: StreamSpec, conf: Mapping[str, str]) -> StreamSpec:
 
 
 def _require_recordable(origin: StreamSpec, spec: StreamSpec, places: Places) -> None:
-    """Raises CheckpointError for a fork whose states cannot be laid out again."""
+    """Raises ConfigError for a fork whose states cannot be laid out again."""
     sink = spec.sink
     if spec.checkpoint == places.checkpoint and spec.source.path and isinstance(sink, Sink) and sink.can_be_set_back:
         return
-    raise CheckpointError(
+    raise ConfigError(
         f"the stream reads a source of the kind {spec.source.kind} and writes a sink of the kind {sink.kind}",
         expected="files on this host that are read, and files or an append-only table that are written: no other "
         "states can be laid out as a crash leaves them",

@@ -1,4 +1,4 @@
-"""The files by which a crash matrix and its Spark program communicate."""
+"""What a crash matrix covers, and the files by which it and its Spark program communicate."""
 
 from __future__ import annotations
 
@@ -6,3 +6,10 @@ from typing import Final
 
 TASK: Final = "task.json"
 OUTCOMES: Final = "outcomes.jsonl"
+
+BATCHES: Final = 12
+"""Batches of the run without a crash: in the tenth Spark compacts its logs of files."""
+
+AROUND: Final = (7, 8, 9, 10)
+"""The batches around which the states lie: before, in and after the compaction. Around three batches a kill leaves some
+80 states of a stream whose rows go into a table, and around four it leaves a hundred."""

@@ -43,18 +43,20 @@ def require_verdict(stream: StreamSpec, feed: Feed, asked: OracleKind) -> tuple[
             where=stream.job,
             next_step="remove `verification.oracle` from the drill's file: the twin judges each query of a script",
         )
+    obstacle = why_no_twin(stream, feed)
     if script:
+        if obstacle is not None:
+            raise _no_twin(stream, obstacle, next_step="write a job with build() and an oracle in place of the script")
         return (OracleKind.TWIN,)
     own: tuple[OracleKind, ...] = ()
     if asked is OracleKind.JOB or (asked is OracleKind.AUTO and oracle_file(job).exists()):
         load_oracle(job)
         own = (OracleKind.JOB,)
-    obstacle = why_no_twin(stream, feed)
     if asked is not OracleKind.JOB and obstacle is None:
         return (*own, OracleKind.TWIN)
     if not own:
         without = "" if asked is OracleKind.TWIN else f", and the job has no oracle (there is no {oracle_file(job)})"
-        raise _no_twin(stream, f"{obstacle}{without}")
+        raise _no_twin(stream, f"{obstacle}{without}", next_step="write an oracle for the job")
     return own
 
 
@@ -117,11 +119,11 @@ def require_fork(stream: StreamSpec, feed: Feed, wanted: ForkSpec | None = None)
         require_script_fork(stream, wanted.rewind, wanted.at)
 
 
-def _no_twin(stream: StreamSpec, observed: str) -> VerificationError:
+def _no_twin(stream: StreamSpec, observed: str, *, next_step: str) -> VerificationError:
     return VerificationError(
         observed,
         expected="a stream and a fault with which a twin can execute the batches again, or a job with an oracle",
         where=stream.file or stream.name,
-        next_step="write an oracle for the job and set `verification.oracle: job`, or drill the stream with another "
-        "fault, such as `kill_driver`",
+        next_step=f"{next_step} and set `verification.oracle: job`, or drill the stream with another fault, such as "
+        "`kill_driver`",
     )

@@ -15,7 +15,7 @@ from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.logs import all_offsets
 from streamwarden.checkpoint.sources import source_entries
 from streamwarden.checkpoint.uris import to_path
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import CheckpointError, JobError
 from streamwarden.lifecycle.folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
 from streamwarden.lifecycle.forks.plan import log_ends
@@ -27,6 +27,7 @@ from streamwarden.lifecycle.forks.scripts import (
     input_place,
     output_place,
     reads,
+    require_repeatable,
 )
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
@@ -64,6 +65,7 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
             where=where,
             next_step="remove `fork.at`",
         )
+    _require_repeatable(spec, job)
     if not has_output(each.format for each in job.sinks):
         formats = ", ".join(sorted({str(each.format) for each in job.sinks}))
         raise CheckpointError(
@@ -80,6 +82,15 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
             where=spec.job,
             next_step="give each of the two queries a script and a stream, and drill each of them",
         )
+
+
+def _require_repeatable(spec: StreamSpec, job: JobFacts) -> None:
+    try:
+        require_repeatable(spec, [spec.trigger, *(each.trigger for each in job.named)], job.inputs)
+    except JobError as error:
+        raise CheckpointError(
+            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
+        ) from error
 
 
 def _text(spec: StreamSpec) -> JobFacts:

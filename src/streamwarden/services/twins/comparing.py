@@ -96,7 +96,7 @@ def _shown(types: Iterable[ColumnType]) -> set[str]:
 
 def _require_values(tolerances: Mapping[str, Tolerance], key: RowKey, twin: Output) -> None:
     for name in tolerances:
-        if not key.columns or name in key.columns or name not in twin.columns:
+        if not key.has_value(name, twin):
             where = "the output has no such column" if name not in twin.columns else key.origin
             raise VerificationError(
                 f"`verification.tolerance` names {name}, which is not compared as a number: {where}",

@@ -22,6 +22,10 @@ class RowKey:
     columns: tuple[str, ...]
     origin: str
 
+    def has_value(self, name: str, output: Output) -> bool:
+        """Whether rows that this key identifies have the column as a value."""
+        return bool(self.columns) and name in output.columns and name not in self.columns
+
 
 def find_key(declared: Sequence[str], of_sink: Sequence[str], plan: str, output: Output) -> RowKey:
     """The key of the twin's output: what the drill declares, else what the sink declares, else what the query groups

@@ -21,7 +21,7 @@ from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, unread
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
-from streamwarden.services.twins.keys import RowKey, find_key
+from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.laying import batches_of
 from streamwarden.services.twins.running import Twin, execute
 from streamwarden.services.twins.witness import watermark_problems
@@ -58,13 +58,15 @@ class ScriptWitness:
     def report(self) -> TwinReport:
         """The comparison of each query with a twin, and with a second one if a row differs.
 
-        Raises VerificationError if the twin cannot be made or run, no query has an output, or the batches cannot be
-        repeated.
+        Raises VerificationError if the twin cannot be made or run, no query has an output, the batches cannot be
+        repeated, or the declared key or a tolerance fits no query.
         """
         began = time.monotonic()
         queries = self._judged()
         twin, done = self._run(1)
         verdicts = [self._verdict(query, twin.spec, done) for query in queries]
+        self._require_key_used(verdicts)
+        self._require_tolerances_used(verdicts)
         twins = 1
         if any(rows_differ(each.outcome) for each in verdicts):
             twins = 2
@@ -131,7 +133,7 @@ class ScriptWitness:
         else:
             problems += watermark_problems(place, open_path(its_query.checkpoint), batches, frozenset(), facts["plan"])
         problems += some("file of the input that was never read", unread(query, query.listed))
-        key = find_key((), (), facts["plan"], its)
+        key = self._key(query, facts["plan"], its)
         verdict = QueryVerdict(
             query=query, batches=tuple(batches), key=key, records=facts["records"], problems=tuple(problems), mine=mine
         )
@@ -145,12 +147,46 @@ class ScriptWitness:
         tolerances = self._tolerances(its, verdict.key)
         return verdict.compared(its, tolerances, unstable_columns(its, second, verdict.key, tolerances))
 
+    def _key(self, query: ForkQuery, plan: str, its: Output) -> RowKey:
+        """The declared key holds for each query whose output has all of its columns."""
+        declared = self.verification.key if set(self.verification.key) <= set(its.columns) else ()
+        try:
+            return find_key(declared, (), plan, its)
+        except VerificationError as error:
+            raise VerificationError(
+                f"in the output of the query {query.name}, {error.observed}",
+                expected=error.expected,
+                where=error.where,
+                next_step=error.next_step,
+            ) from error
+
+    def _require_key_used(self, verdicts: Sequence[QueryVerdict]) -> None:
+        declared = self.verification.key
+        if declared and not any(each.key.origin == DECLARED for each in verdicts):
+            columns = "; ".join(f"{each.query.name} has {', '.join(each.mine.columns) or 'none'}" for each in verdicts)
+            raise VerificationError(
+                f"no query of the script has all columns of the declared key {', '.join(declared)}",
+                expected=f"columns of one query's output: {columns}",
+                where="verification.key of the drill's file",
+                next_step="correct it, or remove it: the drill then finds a key of each query, or compares whole rows",
+            )
+
+    def _require_tolerances_used(self, verdicts: Sequence[QueryVerdict]) -> None:
+        for name in self.verification.tolerance:
+            if not any(each.key.has_value(name, each.mine) for each in verdicts):
+                raise VerificationError(
+                    f"verification.tolerance names {name}, and no query of the script has such a column beside a key",
+                    expected="a column of a query whose rows are identified by a key, and which is not in the key",
+                    where="verification.tolerance of the drill's file",
+                    next_step="correct the name or remove it; where no key is found, declare `verification.key`",
+                )
+
     def _tolerances(self, output: Output, key: RowKey) -> dict[str, Tolerance]:
         """Those of the drill's file that concern a number of this query."""
         return {
             name: Tolerance(relative=bound)
             for name, bound in self.verification.tolerance.items()
-            if key.columns and name in output.columns and name not in key.columns
+            if key.has_value(name, output)
         }
 
 
