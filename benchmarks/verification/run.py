@@ -1,11 +1,13 @@
 """What it costs to verify an output of many rows, compared with reading both sides once.
 
 Both sides are folders of Parquet files with a manifest, as Spark's file sink writes them, with the same rows in another
-order: a key of text and an instant, another instant and two whole numbers. Each round is a process of its own that
-reads both sides, finds out that the key identifies a row, reconciles them by key as a drill with a twin does, and lets
-Great Expectations judge. With `--deviations` so many rows of the actual side are lost, duplicated, unexpected and
-wrong. `--engines` joins the same rows by DuckDB and by pyarrow alone. `--topic` makes rows of as many records of a
-topic, each hundredth of them written twice, without a broker.
+order: a key of text and an instant, another instant and two whole numbers. Each round is two processes. The first only
+reads both sides. The second verifies as a drill with a twin does: it begins to import Great Expectations in a thread,
+reads both sides, finds out that the key identifies a row, reconciles the sides by key, and lets Great Expectations
+judge. The ratios compare the steps of the second process with the reading of the first. With `--deviations` so many
+rows of the actual side are lost, duplicated, unexpected and wrong. `--engines` joins the same rows by DuckDB and by
+pyarrow alone. `--topic` makes rows of as many records of a topic, each hundredth of them written twice, without a
+broker.
 
     python benchmarks/verification/run.py [--rows 10000000] [--rounds 3] [--deviations 0] [--engines | --topic]
 """
@@ -34,11 +36,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.output import Output
 
 FILES = 40
 KEY = ["key", "window_start"]
 HOUR = 3_600_000_000
-STEPS = ("read both sides", "reconcile", "judge")
+ALONE = "read both sides, nothing beside"
+STEPS = ("read both sides, the import beside", "find the key and reconcile", "judge")
 
 
 def main() -> int:
@@ -66,13 +70,13 @@ def main() -> int:
             for name in ("duckdb", "pyarrow"):
                 print(f"{name}: {measured(name, folder)}")
             return 0
-        rounds = [measured("verify", folder) for _ in range(given.rounds)]
+        rounds = [{**measured("read", folder), **measured("verify", folder)} for _ in range(given.rounds)]
     print("| step | seconds | CPU seconds | peak memory |\n|---|---|---|---|")
-    for step in STEPS:
+    for step in (ALONE, *STEPS):
         seconds, cpu, memory = (statistics.median(each[step][at] for each in rounds) for at in range(3))
         print(f"| {step} | {seconds:.1f} | {cpu:.1f} | {memory:.2f} GB |")
     for name, steps in (("reading and reconciling", STEPS[:2]), ("the same and the judge", STEPS)):
-        ratios = [[sum(each[step][at] for step in steps) / each[STEPS[0]][at] for each in rounds] for at in range(2)]
+        ratios = [[sum(each[step][at] for step in steps) / each[ALONE][at] for each in rounds] for at in range(2)]
         seconds, cpu = (f"{statistics.median(each):.2f} ({min(each):.2f} … {max(each):.2f})" for each in ratios)
         print(f"{name} / reading both sides: {seconds} by the clock, {cpu} by CPU time")
     print(f"found: {rounds[0]['found']}; {len(rounds)} rounds of {given.rows:,} rows a side")
@@ -117,14 +121,27 @@ def table(ids: npt.NDArray[np.int64], rows: int, wrong: set[int]) -> pa.Table:
     )
 
 
+def read(folder: Path) -> list[Output]:
+    """Both sides."""
+    return [read_output(folder / name) for name in ("expected", "actual")]
+
+
+def only_read(folder: Path) -> dict[str, Any]:
+    """Seconds, CPU seconds and peak memory of reading both sides."""
+    result: dict[str, Any] = {}
+    timed(ALONE, result, lambda: read(folder))
+    return result
+
+
 def verify(folder: Path) -> dict[str, Any]:
     """Seconds, CPU seconds and peak memory after each step, and what was found."""
     from streamwarden.services.twins.comparing import compare
     from streamwarden.services.twins.keys import find_key
-    from streamwarden.services.verifying.expectations import judge
+    from streamwarden.services.verifying.expectations import import_beside, judge
 
     result: dict[str, Any] = {}
-    sides = timed(STEPS[0], result, lambda: [read_output(folder / name) for name in ("expected", "actual")])
+    import_beside()
+    sides = timed(STEPS[0], result, lambda: read(folder))
     outcome = timed(
         STEPS[1],
         result,
@@ -192,6 +209,7 @@ def whole(folder: Path) -> pa.Table:
 
 
 MEASURES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "read": only_read,
     "verify": verify,
     "duckdb": join_by_duckdb,
     "pyarrow": join_by_pyarrow,

@@ -51,7 +51,9 @@ def _set_up(space: Workspace) -> None:
 
 def _declare(project: Path) -> None:
     add_stream(project, "counted")
-    for name, fault in {"kill": "kill_driver", "restart": "controlled_restart", "hidden": "freeze_driver"}.items():
+    at_state = "kill_driver, moment: after_state"
+    faults = {"kill": "kill_driver", "at_state": at_state, "restart": "controlled_restart", "hidden": "freeze_driver"}
+    for name, fault in faults.items():
         text = DRILL.format(name=name, stream="counted", fault=fault, evil=EVIL)
         (project / "config" / "drills" / f"{name}.yaml").write_text(text)
 
@@ -287,13 +289,20 @@ def test_the_matrix_shows_verdict_recovery_trend_and_what_was_never_tried(server
     page = seen(server, "drills/matrix")
     shown = text(page)
     assert "stream controlled restart kill driver" in shown
-    assert re.search(r"counted never overdue restart ABORTED", shown)
+    assert re.search(r"counted never overdue restart ABORTED \S+( \S+)? ago without options never tried", shown)
+    assert "never tried: moment: after_state overdue" not in shown
+    assert re.search(r"never tried: moment: after_state 2 variants without options ABORTED", shown)
     assert "proven" in shown
     assert page.text.count('<svg class="spark"') == 1
 
 
 def test_the_api_has_the_rows_of_the_matrix(server: TestClient) -> None:
-    restart, kill = seen(server, "api/v1/resilience").json()["rows"]
+    restart, kill, at_state = seen(server, "api/v1/resilience").json()["rows"]
+    assert (at_state["fault"], at_state["variant"], at_state["verdict"]) == (
+        "kill_driver",
+        "moment: after_state",
+        "NEVER",
+    )
     assert (restart["verdict"], restart["overdue"], restart["trials"]) == ("NEVER", ["restart"], [])
     assert [each["verdict"] for each in kill["trials"]] == ["ABORTED", "DEVIATED", "PASSED"]
     assert kill["trials"][1]["recovery_seconds"] == pytest.approx(31.876, abs=0.001)

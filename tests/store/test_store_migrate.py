@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +20,15 @@ from sqlalchemy.dialects import postgresql
 from streamwarden.adapters.store import Rolled, Store
 from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
-from streamwarden.adapters.store.tables import metadata
+from streamwarden.adapters.store.tables import drills, metadata
+from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.resilience import trials_of
 from streamwarden.errors import StoreError
 from streamwarden.health.delivery import Delivery
 from streamwarden.health.verdict import Status
 from streamwarden.redaction import REDACTED
 from support.reports import report
+from support.stored_journals import stored
 from support.stores import migrate_at_once
 
 
@@ -145,6 +149,25 @@ def test_batches_and_incidents_of_an_earlier_version_are_read(tmp_path: Path) ->
         store.batches.upsert_progress("flights", old)
         store.roll_up(2 * 3600.0)
         assert Rolled.DURATION in {each.name for each in store.measurements.hourly("flights", 0)}
+
+
+def test_the_runs_that_an_earlier_version_stored_have_their_trials(tmp_path: Path) -> None:
+    """But not those that go on, and not those that cannot be read."""
+    done, _ = stored("kill_driver", run_id="done")
+    runs = (done, replace(done, run_id="running", status=DrillStatus.RUNNING), replace(done, run_id="odd", facts={}))
+    database = Database(f"sqlite:///{tmp_path / 'streamwarden.db'}")
+    database.create()
+    database.write(partial(upgrade_to, "0009"))
+    insert = drills.insert()
+    rows = [
+        {**{each.name: getattr(run, each.name) for each in fields(DrillRun)}, "status": run.status.value}
+        for run in runs
+    ]
+    database.write(lambda connection: connection.execute(insert, rows))
+    database.close()
+    with Store(f"sqlite:///{tmp_path / 'streamwarden.db'}") as store:
+        store.migrate()
+        assert store.trials.newest() == trials_of(done) != ()
 
 
 def upgrade_to(revision: str, connection: sa.Connection) -> None:

@@ -10,6 +10,7 @@ from streamwarden.adapters.store.tables import drivers, journal_entries
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.drills.listing import DrillVerdict, RunFilter
 from streamwarden.drills.report import verdict_word
+from streamwarden.drills.resilience import trials_of
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.health.delivery import EVERY_CHANNEL, Delivery
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator
@@ -19,6 +20,7 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
 from support.children import Line, children
+from support.stored_journals import stored
 
 JVM = ProcessIdentity(host="node-1", pid=4711, started_at=1000)
 DRIVER = DriverRecord(
@@ -466,6 +468,51 @@ class TestJournals:
         store._database.write(lambda connection: connection.execute(journal_entries.insert().values(line)))
         with pytest.raises(DrillError, match="levitation"):
             store.journals.entries("run-1")
+
+
+class TestTrials:
+    """What runs have shown, in small rows that are written together with each run."""
+
+    @staticmethod
+    def ran(number: int, **changes: Any) -> DrillRun:
+        run, _ = stored("kill_driver", **{"run_id": f"run-{number}", "started_at": float(number), **changes})
+        return run
+
+    def test_a_run_that_ended_is_read_back_as_its_trial(self, store: Store) -> None:
+        store.journals.save(self.ran(1, drill="kill", stream="orders"))
+        assert store.trials.newest() == trials_of(self.ran(1, drill="kill", stream="orders"))
+        (trial,) = store.trials.newest("orders")
+        assert (trial.fault, trial.verdict, len(trial.estimates)) == ("kill_driver", "PASSED", 2)
+        assert store.trials.newest("other") == ()
+
+    def test_a_run_that_goes_on_has_no_trial_and_one_that_is_saved_again_has_its_last_verdict(
+        self, store: Store
+    ) -> None:
+        store.journals.save(self.ran(1, status=DrillStatus.RUNNING, deviated=None))
+        assert store.trials.newest() == ()
+        store.journals.save(self.ran(1))
+        store.journals.save(self.ran(1, deviated=True))
+        assert [trial.verdict for trial in store.trials.newest()] == ["DEVIATED"]
+
+    def test_a_run_that_cannot_be_read_leaves_no_trial_of_its_earlier_state(self, store: Store) -> None:
+        store.journals.save(self.ran(1))
+        store.journals.save(self.ran(1, facts={}))
+        assert store.trials.newest() == ()
+        assert store.journals.get("run-1") is not None
+
+    def test_a_drill_that_runs_often_does_not_hide_one_that_runs_seldom(self, store: Store) -> None:
+        """The bound is for each drill on each stream, newest first."""
+        store.journals.save(self.ran(0, drill="seldom"))
+        for number in range(1, 8):
+            store.journals.save(self.ran(number, drill="often"))
+        store.journals.save(self.ran(9, drill="often", stream="other"))
+        assert [(trial.drill, trial.at) for trial in store.trials.newest(runs=2)] == [
+            ("often", 9.0),
+            ("often", 7.0),
+            ("often", 6.0),
+            ("seldom", 0.0),
+        ]
+        assert [trial.at for trial in store.trials.newest("other", runs=2)] == [9.0]
 
 
 class TestMeasurements:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from streamwarden.cli.words import NONE, age, ago, drill_word
 from streamwarden.units import format_count
 
 if TYPE_CHECKING:
-    from streamwarden.drills.resilience import ErrorOfFormula, Resilience
+    from streamwarden.drills.resilience import Cell, ErrorOfFormula, Resilience
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +32,10 @@ def resilience(
 ) -> int:
     """Show which faults each stream survived in its drills, and when. With STREAM, also how long each recovery took.
 
-    The exit code is 1 if the newest run of a drill deviated, 4 if a fault has not been tried, was not decided, or its
-    drill is overdue, and 0 otherwise.
+    A fault may have several variants, such as the moments of kill_driver. Each is judged by its own newest run, and the
+    table shows the worst of them. The exit code is 1 if the newest run of a variant deviated, 4 if one has not been
+    tried, was not decided, or its drill is overdue, and 0 otherwise. Variants that no drill is configured for count
+    only if there are no others of the fault.
     """
     from streamwarden.services.monitoring.resilience import resilience_of
 
@@ -51,31 +54,50 @@ def resilience(
 
 def _matrix(rows: Sequence[Resilience], now: float) -> None:
     """A line for each stream, a column for each fault."""
-    from streamwarden.drills.resilience import faults_of
+    from streamwarden.drills.resilience import cells, faults_of
 
-    faults, cells = faults_of(rows), {(row.stream, row.fault): _cell(row, now) for row in rows}
+    faults, shown = faults_of(rows), {(each.stream, each.fault): _cell(each, now) for each in cells(rows)}
     streams = dict.fromkeys(row.stream for row in rows)
     table(
         ("stream", *(text(fault.replace("_", " ")) for fault in faults)),
-        [(text(stream), *(cells.get((stream, fault), NONE) for fault in faults)) for stream in streams],
+        [(text(stream), *(shown.get((stream, fault), NONE) for fault in faults)) for stream in streams],
         empty="There are no drills. Add a file to config/drills.",
     )
 
 
-def _cell(row: Resilience, now: float) -> str:
-    if not row.trials:
-        return "[yellow]never, overdue[/]" if row.overdue else "[yellow]never[/]"
-    late = ", [yellow]overdue[/]" if row.overdue else ""
-    return f"{drill_word(row.verdict)} {age(row.trials[0].at, now)}{late}"
+def _cell(cell: Cell, now: float) -> str:
+    """`DEVIATED 2d 3h, 1 of 5 never tried, overdue`."""
+    if cell.worst is None:
+        return "[yellow]never, overdue[/]" if cell.overdue else "[yellow]never[/]"
+    count = f"{len(cell.untried)} of {len(cell.judged)}"
+    untried = f", [yellow]{count} never tried[/]" if cell.untried else ""
+    return f"{_newest(cell.worst, now)}{untried}{_late(cell.overdue)}"
+
+
+def _newest(row: Resilience, now: float) -> str:
+    return f"{drill_word(row.verdict)} {age(row.trials[0].at, now)}" if row.trials else "[yellow]never[/]"
+
+
+def _late(overdue: Sequence[str]) -> str:
+    return ", [yellow]overdue[/]" if overdue else ""
 
 
 def _detail(rows: Sequence[Resilience], now: float) -> None:
     table(
-        ("fault", "newest run", "last survived", "passed", "recovery (seconds)", "predictions: median error, worst"),
+        (
+            "fault",
+            "variant",
+            "newest run",
+            "last survived",
+            "passed",
+            "recovery (seconds)",
+            "predictions: median error, worst",
+        ),
         [
             (
                 text(row.fault),
-                _cell(row, now),
+                text(row.variant) or NONE,
+                _newest(row, now) + _late(row.overdue),
                 ago(row.survived_at, now),
                 f"{sum(trial.verdict == 'PASSED' for trial in row.trials)} of {len(row.trials)}",
                 _recoveries(row.recoveries),
@@ -103,14 +125,18 @@ def _error(each: ErrorOfFormula) -> str:
 
 
 def _exit(rows: Sequence[Resilience]) -> Exit:
-    if any(row.verdict == "DEVIATED" for row in rows):
+    from streamwarden.drills.resilience import cells
+
+    found = cells(rows)
+    if any(each.verdict == "DEVIATED" for each in found):
         return Exit.BAD
-    return Exit.UNDECIDED if any(row.overdue or row.verdict != "PASSED" for row in rows) else Exit.OK
+    decided = all(each.verdict == "PASSED" and not each.untried and not each.overdue for each in found)
+    return Exit.OK if decided else Exit.UNDECIDED
 
 
 def _as_data(row: Resilience) -> dict[str, object]:
     return {
-        **plain(row),
+        **plain(replace(row, trials=row.recent)),
         "verdict": row.verdict,
         "survived_at": row.survived_at,
         "recoveries": list(row.recoveries),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
+from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.parts import DrillTarget, FaultSpec
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import FaultResult, RunState
@@ -15,6 +17,11 @@ from streamwarden.errors import DrillError
 
 NEVER: Final = "NEVER"
 """The verdict of a fault that no run has tried."""
+
+RECENT: Final = 50
+"""Newest runs that a list shows, and whose recoveries are summed up."""
+
+_WORST_FIRST: Final = ("DEVIATED", "FAILED", "ABORTED", "PASSED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +41,22 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One fault of one run of a drill: the run's verdict in one word, and the recovery in seconds from the fault."""
+    """One fault of one run of a drill that ended: all that a list of runs needs, without the run's facts.
+
+    Args:
+        number: of the fault in the run, from 0.
+        variant: see `variant_of`.
+        at: when the run began, Unix seconds.
+        verdict: the run's, in one word.
+        recovery: seconds from the fault.
+    """
 
     run_id: str
+    number: int = 0
     drill: str
+    stream: str
+    fault: str
+    variant: str = ""
     at: float
     verdict: str
     recovery: float | None = None
@@ -56,9 +75,10 @@ class ErrorOfFormula:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resilience:
-    """What is known about one fault of one stream.
+    """What is known about one variant of one fault of one stream.
 
     Args:
+        variant: see `variant_of`.
         drills: names of the configured drills that break the stream so; empty: only older runs did.
         overdue: those of them that did not run when they were due.
         trials: the runs that ended, newest first.
@@ -66,6 +86,7 @@ class Resilience:
 
     stream: str
     fault: str
+    variant: str = ""
     drills: tuple[str, ...] = ()
     overdue: tuple[str, ...] = ()
     trials: tuple[Trial, ...] = ()
@@ -81,9 +102,14 @@ class Resilience:
         return next((trial.at for trial in self.trials if trial.verdict == "PASSED"), None)
 
     @property
+    def recent(self) -> tuple[Trial, ...]:
+        """The newest runs, for a list of them."""
+        return self.trials[:RECENT]
+
+    @property
     def recoveries(self) -> tuple[float, ...]:
-        """Seconds, of the runs in which it recovered, newest first."""
-        return tuple(trial.recovery for trial in self.trials if trial.recovery is not None)
+        """Seconds, of the recent runs in which it recovered, newest first."""
+        return tuple(trial.recovery for trial in self.recent if trial.recovery is not None)
 
     @property
     def errors(self) -> tuple[ErrorOfFormula, ...]:
@@ -108,35 +134,103 @@ class Resilience:
         return ours if ours.drills or ours.trials else None
 
 
-def resilience(
-    drills: Mapping[str, DrillSpec], runs: Iterable[DrillRun], overdue: Iterable[str] = ()
-) -> tuple[Resilience, ...]:
-    """One row for each stream and fault, sorted: those that a drill is configured for, and those of older runs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One fault of one stream: a field of the table stream x fault.
 
     Args:
-        runs: newest first. A run that has not ended, and one whose journal cannot be read, is left out.
+        variants: one row for each variant of the fault, sorted.
+    """
+
+    stream: str
+    fault: str
+    variants: tuple[Resilience, ...]
+
+    @property
+    def judged(self) -> tuple[Resilience, ...]:
+        """The variants that count: those that a drill is configured for, or all if there is none."""
+        return tuple(row for row in self.variants if row.drills) or self.variants
+
+    @property
+    def worst(self) -> Resilience | None:
+        """The variant whose newest run had the worst verdict; of several, the one that ran last. None: none ever ran.
+
+        Each variant is judged by its own newest run: a later run of another variant proves nothing about it.
+        """
+        tried = [row for row in self.judged if row.trials]
+        return min(tried, key=lambda row: (_WORST_FIRST.index(row.verdict), -row.trials[0].at), default=None)
+
+    @property
+    def verdict(self) -> str:
+        """The worst of the variants that were tried."""
+        return self.worst.verdict if self.worst is not None else NEVER
+
+    @property
+    def untried(self) -> tuple[Resilience, ...]:
+        """The variants that count and that no run has tried."""
+        return tuple(row for row in self.judged if not row.trials)
+
+    @property
+    def overdue(self) -> tuple[str, ...]:
+        """Names of drills, sorted."""
+        return tuple(sorted({name for row in self.variants for name in row.overdue}))
+
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Stream, fault, variant."""
+
+
+def resilience(
+    drills: Mapping[str, DrillSpec], trials: Iterable[Trial], overdue: Iterable[str] = ()
+) -> tuple[Resilience, ...]:
+    """One row for each stream, fault and variant of it, sorted: those that a drill is configured for, and those of
+    older runs.
+
+    Args:
+        trials: newest first.
         overdue: names of drills.
     """
     late = frozenset(overdue)
-    configured: dict[tuple[str, str], list[str]] = {}
+    configured: dict[_Key, list[str]] = {}
     for name, spec in sorted(drills.items()):
-        for kind in dict.fromkeys(fault.kind.value for fault in spec.sequence):
-            configured.setdefault((spec.stream, kind), []).append(name)
-    tried: dict[tuple[str, str], list[Trial]] = {}
-    for run in runs:
-        if (state := _readable(run)) is not None:
-            for result in state.results:  # without the faults whose turn never came
-                tried.setdefault((run.stream, result.spec.kind.value), []).append(_trial(run, result))
+        for kind, variant in dict.fromkeys((each.kind.value, variant_of(spec, each)) for each in spec.sequence):
+            configured.setdefault((spec.stream, kind, variant), []).append(name)
+    tried: dict[_Key, list[Trial]] = {}
+    for trial in trials:
+        tried.setdefault((trial.stream, trial.fault, trial.variant), []).append(trial)
     return tuple(
         Resilience(
-            stream=stream,
-            fault=fault,
-            drills=tuple(names := configured.get((stream, fault), [])),
+            stream=key[0],
+            fault=key[1],
+            variant=key[2],
+            drills=tuple(names := configured.get(key, [])),
             overdue=tuple(name for name in names if name in late),
-            trials=tuple(tried.get((stream, fault), ())),
+            trials=tuple(tried.get(key, ())),
         )
-        for stream, fault in sorted({*configured, *tried})
+        for key in sorted({*configured, *tried})
     )
+
+
+def cells(rows: Iterable[Resilience]) -> tuple[Cell, ...]:
+    """The rows by stream and fault, in the order of the rows."""
+    grouped: dict[tuple[str, str], list[Resilience]] = {}
+    for row in rows:
+        grouped.setdefault((row.stream, row.fault), []).append(row)
+    return tuple(Cell(stream=key[0], fault=key[1], variants=tuple(found)) for key, found in grouped.items())
+
+
+def variant_of(spec: DrillSpec, fault: FaultSpec) -> str:
+    """What makes the fault of this drill another experiment than its kind alone: its options, and the live stream
+    instead of a fork. `moment: after_state`; empty: nothing."""
+    live = "on the live stream" if spec.target is DrillTarget.PRODUCTION else ""
+    return ", ".join(filter(None, (FAULTS[fault.kind].variant(fault), live)))
+
+
+def trials_of(run: DrillRun) -> tuple[Trial, ...]:
+    """What a run has tried, without the faults whose turn never came. Empty: it has not ended, or another version wrote
+    its journal; then `drill show` reports why it cannot be read."""
+    state = _readable(run)
+    return () if state is None else tuple(_trial(run, state, number) for number in range(len(state.results)))
 
 
 def _readable(run: DrillRun) -> RunState | None:
@@ -144,15 +238,20 @@ def _readable(run: DrillRun) -> RunState | None:
         return None
     try:
         return RunState.of(run)
-    except DrillError:  # another version wrote it: it says nothing here, and `drill show` reports why
+    except DrillError:
         return None
 
 
-def _trial(run: DrillRun, result: FaultResult) -> Trial:
+def _trial(run: DrillRun, state: RunState, number: int) -> Trial:
+    result = state.results[number]
     recovery = result.recovery
     return Trial(
         run_id=run.run_id,
+        number=number,
         drill=run.drill,
+        stream=run.stream,
+        fault=result.spec.kind.value,
+        variant=variant_of(state.drill, result.spec),
         at=run.started_at,
         verdict=verdict_word(run),
         recovery=recovery.recovery_seconds if recovery is not None else None,

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from streamwarden.drills.comparison import compare
 from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.resilience import NEVER, resilience
+from streamwarden.drills.parts import (
+    CheckpointTarget,
+    DrillTarget,
+    FaultKind,
+    FaultSpec,
+    FileDamage,
+    KillMoment,
+    OutageService,
+    OutageSpec,
+)
+from streamwarden.drills.production import ProductionSpec
+from streamwarden.drills.resilience import NEVER, RECENT, Trial, cells, resilience, trials_of, variant_of
 from streamwarden.drills.spec import DrillSpec
+from support.drill_live import HOURS
 from support.stored_journals import facts_with, stored
 
 KILL = DrillSpec(name="kill", stream="orders", fault=FaultSpec(kind=FaultKind.KILL_DRIVER))
@@ -25,6 +37,29 @@ def ran(number: int, *, deviated: bool = False, **recovery: Any) -> DrillRun:
     return replace(run, deviated=deviated, facts=facts)
 
 
+def tried(*runs: DrillRun) -> list[Trial]:
+    """What the runs have shown, newest first as the runs are."""
+    return list(chain.from_iterable(map(trials_of, runs)))
+
+
+def killing(name: str, moment: KillMoment | None) -> DrillSpec:
+    """A drill that kills the driver of `orders` at this moment."""
+    return DrillSpec(name=name, stream="orders", fault=FaultSpec(kind=FaultKind.KILL_DRIVER, moment=moment))
+
+
+def killed(number: int, spec: DrillSpec, *, deviated: bool = False) -> Trial:
+    """The trial of a run of such a drill."""
+    return Trial(
+        run_id=f"{spec.name}-{number}",
+        drill=spec.name,
+        stream="orders",
+        fault="kill_driver",
+        variant=variant_of(spec, spec.sequence[0]),
+        at=float(number),
+        verdict="DEVIATED" if deviated else "PASSED",
+    )
+
+
 def predicted(run: DrillRun, seconds: float) -> DrillRun:
     """The run with one prediction."""
     term = {"name": "all", "seconds": seconds, "source": "the test"}
@@ -32,30 +67,31 @@ def predicted(run: DrillRun, seconds: float) -> DrillRun:
 
 
 def test_each_configured_fault_has_a_row_also_if_it_was_never_tried() -> None:
-    kill, stop = resilience({"kill": KILL, "stop": STOP}, [ran(1)], overdue=["stop"])[::-1]
+    kill, stop = resilience({"kill": KILL, "stop": STOP}, tried(ran(1)), overdue=["stop"])[::-1]
     assert (kill.fault, kill.verdict, kill.drills, kill.overdue) == ("kill_driver", "PASSED", ("kill",), ())
     assert (stop.fault, stop.verdict, stop.drills, stop.overdue) == ("controlled_restart", NEVER, ("stop",), ("stop",))
 
 
 def test_the_newest_run_gives_the_verdict_and_the_newest_passed_one_when_it_survived() -> None:
-    (row,) = resilience({"kill": KILL}, [ran(3, deviated=True), ran(2), ran(1)])
+    (row,) = resilience({"kill": KILL}, tried(ran(3, deviated=True), ran(2), ran(1)))
     assert row.verdict == "DEVIATED"
     assert row.survived_at == 2.0
 
 
 def test_a_fault_whose_drill_is_gone_keeps_its_row() -> None:
-    (row,) = resilience({}, [ran(1)])
+    (row,) = resilience({}, tried(ran(1)))
     assert (row.stream, row.fault, row.drills) == ("orders", "kill_driver", ())
 
 
 def test_a_run_that_goes_on_and_one_that_cannot_be_read_say_nothing() -> None:
     running = replace(ran(2), status=DrillStatus.RUNNING, deviated=None)
-    (row,) = resilience({"kill": KILL}, [running, replace(ran(1), facts={})])
+    (row,) = resilience({"kill": KILL}, tried(running, replace(ran(1), facts={})))
     assert row.verdict == NEVER
 
 
 def test_of_a_drill_that_is_hidden_nothing_is_left() -> None:
-    (row, _) = resilience({"stop": STOP, "kill": KILL}, [ran(2, deviated=True), replace(ran(1), drill="old")])[::-1]
+    runs = tried(ran(2, deviated=True), replace(ran(1), drill="old"))
+    (row, _) = resilience({"stop": STOP, "kill": KILL}, runs)[::-1]
     assert row.of({"stop"}) is None
     old = row.of({"old"})
     assert old is not None
@@ -65,7 +101,7 @@ def test_of_a_drill_that_is_hidden_nothing_is_left() -> None:
 def test_the_error_of_a_formula_is_taken_over_all_runs() -> None:
     """Predicted 12, 9 and 20 seconds where 10 were measured: +20 %, -10 % and +100 %."""
     runs = [predicted(ran(number, restart_seconds=10.0), seconds) for number, seconds in enumerate((12.0, 9.0, 20.0))]
-    (row,) = resilience({"kill": KILL}, runs)
+    (row,) = resilience({"kill": KILL}, tried(*runs))
     (error,) = row.errors
     assert (error.formula, error.runs) == ("F", 3)
     assert error.median == pytest.approx(0.2)
@@ -73,9 +109,95 @@ def test_the_error_of_a_formula_is_taken_over_all_runs() -> None:
 
 
 def test_a_run_that_never_came_back_has_no_recovery_and_no_error() -> None:
-    (row,) = resilience({"kill": KILL}, [predicted(ran(1, restart_seconds=None, recovery_seconds=None), 5.0)])
+    (row,) = resilience({"kill": KILL}, tried(predicted(ran(1, restart_seconds=None, recovery_seconds=None), 5.0)))
     assert row.recoveries == ()
     assert row.errors == ()
+
+
+FILES, STATE, ANY = (
+    killing("kill_after_files", KillMoment.AFTER_FILES),
+    killing("kill_after_state", KillMoment.AFTER_STATE),
+    killing("kill_driver", None),
+)
+MOMENTS = {each.name: each for each in (FILES, STATE, ANY)}
+
+
+def test_a_later_pass_at_one_moment_hides_no_deviation_at_another_and_no_moment_that_never_ran() -> None:
+    (cell,) = cells(resilience(MOMENTS, [killed(2, ANY), killed(1, FILES, deviated=True)]))
+    assert [(row.variant, row.verdict, row.drills) for row in cell.variants] == [
+        ("", "PASSED", ("kill_driver",)),
+        ("moment: after_files", "DEVIATED", ("kill_after_files",)),
+        ("moment: after_state", NEVER, ("kill_after_state",)),
+    ]
+    assert cell.verdict == "DEVIATED"
+    assert cell.worst is cell.variants[1]
+    assert cell.untried == (cell.variants[2],)
+
+
+def test_a_deviation_is_over_when_the_same_variant_passes() -> None:
+    """Negative control of the test above: the newest run of each variant counts, and not its worst run."""
+    trials = [killed(4, STATE), killed(3, FILES), killed(2, ANY), killed(1, FILES, deviated=True)]
+    (cell,) = cells(resilience(MOMENTS, trials))
+    assert (cell.verdict, cell.untried) == ("PASSED", ())
+
+
+def test_a_cell_that_no_run_has_tried_is_never_and_names_what_is_overdue() -> None:
+    (cell,) = cells(resilience(MOMENTS, [], overdue=["kill_after_state", "kill_driver"]))
+    assert (cell.verdict, cell.worst, len(cell.untried)) == (NEVER, None, 3)
+    assert cell.overdue == ("kill_after_state", "kill_driver")
+
+
+def test_a_variant_that_no_drill_has_any_more_is_shown_and_does_not_count() -> None:
+    (cell,) = cells(resilience({"kill_driver": ANY}, [killed(2, ANY), killed(1, FILES, deviated=True)]))
+    assert [row.verdict for row in cell.variants] == ["PASSED", "DEVIATED"]
+    assert cell.verdict == "PASSED"
+    (cell,) = cells(resilience({}, [killed(2, ANY), killed(1, FILES, deviated=True)]))
+    assert cell.verdict == "DEVIATED", "without any drill the last runs are all that is known"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"target": CheckpointTarget.COMMIT}, {"target": CheckpointTarget.CHANGELOG}),
+        ({"damage": FileDamage.TRUNCATED}, {"damage": FileDamage.LOST}),
+    ],
+)
+def test_each_part_of_a_checkpoint_and_each_damage_is_another_experiment(one: Any, other: Any) -> None:
+    def damaged(options: Any) -> DrillSpec:
+        chosen = {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST, **options}
+        return DrillSpec(name="x", stream="orders", fault=FaultSpec(kind=FaultKind.CHECKPOINT_DAMAGE, **chosen))
+
+    assert len(resilience({"one": damaged(one), "other": damaged(other)}, [])) == 2
+
+
+def test_what_only_says_how_a_fault_is_tried_makes_no_other_experiment() -> None:
+    """Attempts, deadlines and the commands of an outage; and a default that a file spells out."""
+
+    def stopped(command: str, lasts: float) -> FaultSpec:
+        outage = OutageSpec(service=OutageService.SINK, down=(command,), up=("up",), lasts=lasts)
+        return FaultSpec(kind=FaultKind.SERVICE_OUTAGE, outage=outage, attempts=int(lasts))
+
+    pairs = {
+        "outage.service: sink": (stopped("stop", 5.0), stopped("halt", 7.0)),
+        "by: 1h": (FaultSpec(kind=FaultKind.CLOCK_STEP), FaultSpec(kind=FaultKind.CLOCK_STEP, by=3600.0)),
+        "lasts: 10.0 s": (FaultSpec(kind=FaultKind.SINK_LOCKED), FaultSpec(kind=FaultKind.SINK_LOCKED, lasts=10.0)),
+    }
+    for variant, faults in pairs.items():
+        assert {variant_of(KILL, each) for each in faults} == {variant}
+    assert variant_of(KILL, FaultSpec(kind=FaultKind.CLOCK_STEP, by=-7200.0)) == "by: -2h"
+    assert variant_of(KILL, FaultSpec(kind=FaultKind.INPUT_DOUBLED, deduplicates=True)) == "deduplicates: true"
+
+
+def test_the_live_stream_is_another_experiment_than_its_fork() -> None:
+    live = replace(KILL, target=DrillTarget.PRODUCTION, production=ProductionSpec(allowed_hours=HOURS))
+    assert [row.variant for row in resilience({"kill": KILL, "live": live}, [])] == ["", "on the live stream"]
+
+
+def test_a_list_has_the_newest_runs_and_the_verdict_of_the_past_is_over_all() -> None:
+    trials = [killed(number, ANY, deviated=number > 0) for number in range(RECENT + 1, -1, -1)]
+    (row,) = resilience({"kill_driver": ANY}, trials)
+    assert len(row.recent) == RECENT
+    assert row.survived_at == 0.0
 
 
 def test_two_runs_are_compared_by_what_they_measured_and_by_what_differed() -> None:

@@ -17,7 +17,7 @@ from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.outcome import decide
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.report import build_report, markdown, verdict_word
-from streamwarden.drills.resilience import resilience
+from streamwarden.drills.resilience import resilience, trials_of
 from streamwarden.drills.sequence import LONGEST_PAUSE, Plan, draw
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import FaultResult, RunState
@@ -178,7 +178,7 @@ def test_a_run_counts_for_each_fault_that_had_its_turn() -> None:
     world = World(total_batches=30)
     spec = several(KILL, SINK)
     run = world.engine(spec).run("several")
-    killed, failing = resilience({"several": spec}, [run])
+    killed, failing = resilience({"several": spec}, trials_of(run))
     assert [(row.fault, row.verdict, row.drills) for row in (killed, failing)] == [
         ("kill_driver", "PASSED", ("several",)),
         ("sink_failing", "PASSED", ("several",)),
@@ -188,7 +188,7 @@ def test_a_run_counts_for_each_fault_that_had_its_turn() -> None:
     ]
     assert killed.errors != failing.errors
     never = World(lives_that_start=1, total_batches=30).engine(spec).run("several")
-    assert [row.verdict for row in resilience({"several": spec}, [never])] == ["DEVIATED", "NEVER"]
+    assert [row.verdict for row in resilience({"several": spec}, trials_of(never))] == ["DEVIATED", "NEVER"]
 
 
 def test_two_runs_are_compared_fault_by_fault() -> None:

@@ -157,6 +157,15 @@ def test_the_declared_key_comes_before_the_sinks_and_that_before_the_querys() ->
     assert found([], ["gone"], "", **more) == WHOLE_ROW
 
 
+def test_a_key_that_was_found_is_not_checked_a_second_time_and_one_that_was_only_given_is() -> None:
+    """The rows of the twin have been seen once: that takes as long as reading them."""
+    assert found(["id"]).checked
+    assert not found().checked
+    twice = output(rows=[*RIGHT[:2], RIGHT[0]], columns=COLUMNS)
+    with pytest.raises(VerificationError, match="occur several times"):
+        compare(twice, twice, BY_ID, records=3, tolerances={})
+
+
 def test_whole_rows_are_compared_where_nothing_identifies_a_row() -> None:
     assert found() == WHOLE_ROW
     assert found(plan=DEPARTURES) == WHOLE_ROW, "the output drops a column that the query groups by"

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Row
+from sqlalchemy.engine import Connection, Row
 
+from streamwarden.adapters.store import trials
 from streamwarden.adapters.store.database import Database, upsert
 from streamwarden.adapters.store.tables import drills, journal_entries
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
@@ -31,7 +32,7 @@ class SqlJournalRepository:
         self._database = database
 
     def save(self, run: DrillRun) -> None:
-        """Insert the run or replace it."""
+        """Insert the run or replace it, and the trials of one that has ended."""
         row = {
             "run_id": run.run_id,
             "drill": run.drill,
@@ -43,7 +44,13 @@ class SqlJournalRepository:
             "reason": run.reason,
             "facts": run.facts,
         }
-        self._database.write(lambda connection: upsert(connection, drills, [row]))
+
+        def put(connection: Connection) -> None:
+            upsert(connection, drills, [row])
+            if run.status is not DrillStatus.RUNNING:
+                trials.put(connection, run)
+
+        self._database.write(put)
 
     def append(self, run_id: str, entry: JournalEntry) -> None:
         """Add a line to the journal; a line is never changed or removed."""

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from streamwarden.adapters.store.database import Database, StoreBusy
 
-HEAD: Final = "0010"
+HEAD: Final = "0011"
 """The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"

@@ -26,6 +26,7 @@ from streamwarden.adapters.store.queries import SqlQueryRepository
 from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
 from streamwarden.adapters.store.rollup import roll_up
 from streamwarden.adapters.store.stops import SqlStopRepository
+from streamwarden.adapters.store.trials import SqlTrialRepository
 from streamwarden.adapters.store.verdicts import SqlVerdictRepository
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Liveness
@@ -75,6 +76,7 @@ class Store:
         self.incident_actions = SqlIncidentActionRepository(self._database)
         self.mutes = SqlMuteRepository(self._database)
         self.journals = SqlJournalRepository(self._database)
+        self.trials = SqlTrialRepository(self._database)
         self.evaluations = SqlEvaluationRepository(self._database)
         self.deliveries = SqlDeliveryRepository(self._database)
         self.drill_schedules = SqlDrillScheduleRepository(self._database)

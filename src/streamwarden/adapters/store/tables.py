@@ -350,6 +350,24 @@ drills: Final = sa.Table(
     comment="Drill runs",
 )
 
+trials: Final = sa.Table(
+    "trials",
+    metadata,
+    _name("run_id", primary_key=True),
+    _count("number", "of the fault in its run, from 0", primary_key=True, autoincrement=False),
+    _name("drill", nullable=False),
+    _name("stream", nullable=False),
+    _name("fault", "its kind", nullable=False),
+    _name("variant", "the options that make it another experiment; empty if there are none", nullable=False),
+    _time("started_at", "of the run", nullable=False),
+    _name("verdict", "of the run", nullable=False),
+    sa.Column("recovery_seconds", sa.Double, comment="from the fault; empty if the stream did not come back"),
+    sa.Column("measured_seconds", sa.Double, comment="what the formulas predict: from the launch, or from the fault"),
+    sa.Column("predicted", JsonText, nullable=False, comment="formula -> seconds"),
+    sa.Index("ix_trials_stream_drill_started_at", "stream", "drill", "started_at"),
+    comment="The faults of the drill runs that ended, without the facts of the runs",
+)
+
 journal_entries: Final = sa.Table(
     "journal_entries",
     metadata,

@@ -317,7 +317,7 @@ def incident_model(incident: Incident, handled: Handling, now: float) -> Inciden
 
 @router.get("/resilience", response_model=ResilienceMatrix)
 def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
-    """The resilience matrix: a row for each stream and fault, of the drills that the user may read."""
+    """The resilience matrix: a row for each stream, fault and variant of it, of the drills that the user may read."""
     at, rows = seen_drills.resilience_for(user, stream)
     return answer(ResilienceMatrix(at=at, rows=tuple(resilience_row(row) for row in rows)))
 

@@ -20,12 +20,12 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 from streamwarden.errors import DrillError
 from streamwarden.health.causes import DRILL
-from streamwarden.services.monitoring.drill_incidents import longest_run, overdue_drills
+from streamwarden.services.monitoring.drill_incidents import longest_run, overdue_now
 from streamwarden.services.monitoring.resilience import resilience_of
 from streamwarden.services.workspace import Workspace
 
 AGAIN: Final = 15.0
-"""Seconds for which the matrix is shown without reading it again: it takes the journals of hundreds of runs."""
+"""Seconds for which the matrix is shown without reading it again: it takes the trials of thousands of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +130,7 @@ def configured(space: Workspace, user: Any, now: float) -> list[ConfiguredDrill]
 def _due(
     specs: Mapping[str, DrillSpec], newest: Mapping[str, DrillRun], space: Workspace, now: float
 ) -> dict[str, float]:
-    runs = {name: [newest[name]] if name in newest else [] for name in specs}
-    missed = overdue_drills(specs, runs, space.store.drill_schedules.since(), now)
+    missed = overdue_now(space.store, specs, newest, now)
     return {name: due for each in missed.values() for name, due in each.items()}
 
 

@@ -183,6 +183,12 @@ class Fault(Protocol):
         fit one another."""
         return self
 
+    def variant(self, fault: FaultSpec) -> str:
+        """The options that make it another experiment than its kind alone, as a drill's file spells them: `target:
+        commit, damage: lost`; empty if there are none. By default all options of the kind that are given."""
+        given = ((option, getattr(fault, option)) for option in (*self.needs, *self.takes))
+        return ", ".join(f"{option}: {_spelled(value)}" for option, value in given if value is not None)
+
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
         every stream."""
@@ -224,6 +230,10 @@ class RefusalFault(Protocol):
 
     def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
         """The fork as the documentation lets it go on. May run again."""
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def prove_as_observed(

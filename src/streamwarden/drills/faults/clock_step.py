@@ -57,6 +57,11 @@ class ClockStep(Fault):
         "shows the time of the next batch again. Let NTP slew the clocks of the hosts instead of stepping them.",
     )
 
+    def variant(self, fault: FaultSpec) -> str:
+        """How far, also if the file does not say it."""
+        by = _by(fault)
+        return f"by: {'-' if by < 0 else ''}{format_duration(abs(by))}"
+
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Rows that are made by the clock would be other rows after a step."""
         if declared.source.GENERATED:
@@ -71,7 +76,7 @@ class ClockStep(Fault):
         return "the driver's clock is right again" if context.driver_clock.reset(context.run_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        by = _step(context)
+        by = _by(context.spec)
         before = context.checkpoint.position(context.fork)
         context.mark()
         context.driver_clock.step(context.run_id, by)
@@ -98,11 +103,11 @@ class ClockStep(Fault):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         """A miss may have let a batch run on the wrong time too."""
-        return replace(prove_as_observed(context, strike, _judge), clock_step=_step(context))
+        return replace(prove_as_observed(context, strike, _judge), clock_step=_by(context.spec))
 
 
-def _step(context: FaultContext) -> Seconds:
-    return STEP if context.spec.by is None else context.spec.by
+def _by(fault: FaultSpec) -> Seconds:
+    return STEP if fault.by is None else fault.by
 
 
 def _await_stepped(context: FaultContext, by: Seconds, *, after: int | None, deadline: float) -> int | None:

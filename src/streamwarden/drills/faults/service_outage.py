@@ -139,6 +139,10 @@ class ServiceOutage(Fault):
         """The outage of the service that the drill's file names."""
         return self if fault.outage is None else _KINDS.get(fault.outage.service, self)
 
+    def variant(self, fault: FaultSpec) -> str:
+        """The service; the commands and the time are ways to stop it."""
+        return f"outage.service: {_outage(fault).service}"
+
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """A folder needs no service."""
         part = _outage(fault).service

@@ -25,7 +25,7 @@ from streamwarden.drills.ports import HeldTable
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream import StreamSpec
-from streamwarden.units import Seconds
+from streamwarden.units import Seconds, format_duration
 
 LASTS: Final = 10.0
 """Seconds from the moment at which a batch waits until the table is free again, if the drill's file does not say."""
@@ -54,6 +54,10 @@ class SinkLocked(Fault):
         next_step="Find the session that holds the lock (`pg_locks`, `pg_stat_activity`) and end it. Nothing is lost.",
     )
 
+    def variant(self, fault: FaultSpec) -> str:
+        """How long, also if the file does not say it: a lock beyond the `lock_timeout` is another experiment."""
+        return f"lasts: {format_duration(_lasts(fault))}"
+
     def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
         """Only a database locks tables."""
         if declared.sink.SERVICE != "database":
@@ -68,7 +72,7 @@ class SinkLocked(Fault):
             )
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        lasts = LASTS if context.spec.lasts is None else context.spec.lasts
+        lasts = _lasts(context.spec)
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         with context.sink.hold(context.fork) as table:
@@ -96,6 +100,10 @@ class SinkLocked(Fault):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         return prove_as_observed(context, strike, _judge)
+
+
+def _lasts(fault: FaultSpec) -> Seconds:
+    return LASTS if fault.lasts is None else fault.lasts
 
 
 def _watch(

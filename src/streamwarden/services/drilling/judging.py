@@ -65,6 +65,7 @@ class ForkVerifier:
         clock_steps: Sequence[Seconds] = (),
     ) -> Reconciliation:
         """Raises VerificationError if no verdict is possible."""
+        _import_beside()
         spec = fork.spec
         own = 0 if fork.batch is None else fork.batch + 1
         outcome = verify(
@@ -90,6 +91,7 @@ class ForkVerifier:
         clock_steps: Sequence[Seconds] = (),
     ) -> TwinReport:
         """Raises VerificationError if no verdict is possible."""
+        _import_beside()
         home = self._archive.folder(run_id) / TWIN
         if fork.spec.fork is not None:
             return ScriptWitness(fork, home, verification, within).report()
@@ -161,6 +163,13 @@ class ExpectationsJudge:
             from streamwarden.services.verifying.expectations import judge_audit
 
             return judge_audit(audit, min_records)
+
+
+def _import_beside() -> None:
+    """The judge is needed when the outputs are compared; until then it is imported beside."""
+    from streamwarden.services.verifying.expectations import import_beside
+
+    import_beside()
 
 
 @contextlib.contextmanager

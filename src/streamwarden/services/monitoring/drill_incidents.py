@@ -192,6 +192,18 @@ def overdue_drills(
     return found
 
 
+def overdue_now(
+    store: Store, drills: Mapping[str, DrillSpec], newest: Mapping[str, DrillRun], now: float
+) -> dict[str, dict[str, float]]:
+    """As `overdue_drills`. Raises StoreError.
+
+    Args:
+        newest: drill -> its newest run.
+    """
+    runs = {name: [newest[name]] if name in newest else [] for name in drills}
+    return overdue_drills(drills, runs, store.drill_schedules.since(), now)
+
+
 _GONE: Final = "the drill is no longer in config/drills, or it drills another stream"
 
 

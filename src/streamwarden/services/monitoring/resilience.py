@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from streamwarden.drills.resilience import Resilience, resilience
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.services.monitoring.drill_incidents import overdue_drills
+from streamwarden.services.monitoring.drill_incidents import overdue_now
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
-RUNS: Final = 50
-"""Newest runs of a stream that count."""
-
 
 def resilience_of(store: Store, drills: Mapping[str, DrillSpec], stream: str | None, now: float) -> list[Resilience]:
-    """One row for each stream and fault, sorted. Raises StoreError.
+    """One row for each stream, fault and variant of it, sorted. Raises StoreError.
 
     Args:
         drills: all drills with a correct file, by name.
@@ -25,13 +22,8 @@ def resilience_of(store: Store, drills: Mapping[str, DrillSpec], stream: str | N
             drill.
     """
     wanted = {name: spec for name, spec in drills.items() if stream in (None, spec.stream)}
-    streams = sorted({spec.stream for spec in wanted.values()}) if stream is None else [stream]
-    runs = {name: store.journals.recent(stream=name, limit=RUNS) for name in streams}
-    of_drills = {name: [run for run in runs[spec.stream] if run.drill == name] for name, spec in wanted.items()}
-    missed = overdue_drills(wanted, of_drills, store.drill_schedules.since(), now)
+    missed = overdue_now(store, wanted, store.journals.newest_of_drills(), now)
     late = [name for each in missed.values() for name in each]
-    return [row for name in streams for row in resilience(_of(wanted, name), runs[name], late)]
-
-
-def _of(drills: Mapping[str, DrillSpec], stream: str) -> dict[str, DrillSpec]:
-    return {name: spec for name, spec in drills.items() if spec.stream == stream}
+    streams = {spec.stream for spec in wanted.values()} if stream is None else {stream}
+    trials = (each for each in store.trials.newest(stream) if each.stream in streams)
+    return list(resilience(wanted, trials, late))

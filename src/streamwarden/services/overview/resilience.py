@@ -29,10 +29,12 @@ class FormulaError(Model):
 
 
 class ResilienceRow(Model):
-    """What is known about one fault of one stream."""
+    """What is known about one variant of one fault of one stream."""
 
     stream: str
     fault: str
+    variant: str
+    """the options that make it another experiment, such as `moment: after_state`; empty if there are none"""
     drills: tuple[str, ...]
     """drills that are configured to break the stream so"""
     overdue: tuple[str, ...]
@@ -43,7 +45,7 @@ class ResilienceRow(Model):
     """when the newest run began that passed"""
     errors: tuple[FormulaError, ...]
     trials: tuple[TrialRow, ...]
-    """the runs that ended, newest first"""
+    """the newest runs that ended, at most 50, newest first"""
 
 
 def resilience_row(row: Resilience) -> ResilienceRow:
@@ -51,6 +53,7 @@ def resilience_row(row: Resilience) -> ResilienceRow:
     return ResilienceRow(
         stream=row.stream,
         fault=row.fault,
+        variant=row.variant,
         drills=row.drills,
         overdue=row.overdue,
         verdict=row.verdict,
@@ -67,6 +70,6 @@ def resilience_row(row: Resilience) -> ResilienceRow:
                 verdict=each.verdict,
                 recovery_seconds=each.recovery,
             )
-            for each in row.trials
+            for each in row.recent
         ),
     )

@@ -38,6 +38,7 @@ def compare(
         twin,
         fork,
         key=key.columns,
+        checked=key.checked,
         records=records,
         tolerances=tolerances,
         ignored=left_out,
@@ -78,7 +79,7 @@ def _only(
 ) -> Reconciliation:
     """The comparison of two outputs by some of their columns."""
     left_out = {*one.columns, *other.columns}.difference(columns)
-    return compare_outputs(one, other, key=key.columns, tolerances=tolerances, ignored=left_out)
+    return compare_outputs(one, other, key=key.columns, checked=key.checked, tolerances=tolerances, ignored=left_out)
 
 
 def _type_problems(name: str, twin: Output, fork: Output) -> list[str]:

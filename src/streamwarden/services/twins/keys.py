@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streamwarden.errors import VerificationError
@@ -17,10 +17,16 @@ WHOLE: Final = "whole rows were compared, as a multiset: no column is known to i
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """Columns that identify a row of the output; none: whole rows are compared. `origin`: where they come from."""
+    """Columns that identify a row of the output; none: whole rows are compared.
+
+    Args:
+        origin: where they come from.
+        checked: they were seen to be different in each row of the twin's output.
+    """
 
     columns: tuple[str, ...]
     origin: str
+    checked: bool = field(default=False, compare=False)
 
     def has_value(self, name: str, output: Output) -> bool:
         """Whether rows that this key identifies have the column as a value."""
@@ -48,10 +54,10 @@ def find_key(declared: Sequence[str], of_sink: Sequence[str], plan: str, output:
                 where="verification.key, compared with the twin's output",
                 next_step="correct it, or remove it: the drill then finds a key, or compares whole rows",
             )
-        return RowKey(tuple(declared), DECLARED)
+        return RowKey(tuple(declared), DECLARED, checked=True)
     for key in _candidates(of_sink, plan):
         if _why_not(key.columns, output) is None:
-            return key
+            return replace(key, checked=True)
     return RowKey((), WHOLE)
 
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.drills.audited import records_of
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
+
+
+def import_beside() -> None:
+    """Begin to import Great Expectations in a thread, so that the seconds which that takes pass while the outputs are
+    read. `judge` waits for it, and raises what goes wrong."""
+    Thread(target=_import, name="import great_expectations").start()
+
+
+def _import() -> None:
+    with suppress(Exception, SystemExit):
+        _expectations()
 
 
 def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:

@@ -45,6 +45,7 @@ def compare_outputs(
     actual: Output,
     *,
     key: Sequence[str],
+    checked: bool = False,
     records: int = 0,
     tolerances: Mapping[str, Tolerance] | None = None,
     ignored: Iterable[str] = (),
@@ -56,6 +57,7 @@ def compare_outputs(
     Args:
         key: the columns that identify a row. Empty: the whole row, as a multiset: a row that is expected three times
             and came twice is one lost row.
+        checked: the caller has seen that no two expected rows have the same key.
         records: input records that both outputs come from.
         ignored: columns that are not compared.
         input_of: the input of a batch of `actual`, for the samples.
@@ -70,6 +72,7 @@ def compare_outputs(
         keys=list(key) or columns,
         values=[name for name in columns if name not in key] if key else [],
         whole=not key,
+        checked=checked,
         records=records,
         tolerances=tolerances or {},
         notes=notes or {},
@@ -85,6 +88,7 @@ def reconcile_outputs(
     keys: Sequence[str],
     values: Sequence[str],
     whole: bool = False,
+    checked: bool = False,
     records: int = 0,
     tolerances: Mapping[str, Tolerance],
     notes: Mapping[str, object],
@@ -97,13 +101,14 @@ def reconcile_outputs(
 
     Args:
         whole: the keys are whole rows, and may occur several times.
+        checked: the caller has seen that no two expected rows have the same key.
         columns: a report on each column; its problem is a problem of the result.
 
     Raises VerificationError if two expected rows have the same key.
     """
     bounds = {name: bound for name, bound in tolerances.items() if name in values}
     sides = comparables(expected, actual, [*keys, *values], as_numbers=bounds)
-    found = match_rows(sides, keys) if whole else match(sides, keys, values, bounds)
+    found = match_rows(sides, keys) if whole else match(sides, keys, values, bounds, checked=checked)
     show = _Samples(expected, actual, keys, values, input_of)
     return Reconciliation(
         expected=expected.count,

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 _PIECE: Final = 65_536
-"""Rows that are hashed at a time: their columns fit into a processor's cache."""
+"""Rows that are read or hashed at a time: their columns fit into a processor's cache."""
 
 _BUCKET_BITS: Final = 16
 """The rows are divided by so many bits of their keys' hashes."""
 
-_SUMMED_BITS: Final = 22
-"""Bits of a hash that are summed at a time: as DOUBLE values, such sums are exact for 2^31 rows."""
+_WIDE: Final = 256
+"""Bytes up to which the values of a piece are padded to the same length."""
 
 _ODD: Final = 0x9E3779B97F4A7C15
 _FACTOR: Final = 0xBF58476D1CE4E5B9
@@ -62,10 +62,12 @@ def recount(
     tables = sides.expected, sides.actual
     with ThreadPoolExecutor(len(tables)) as beside:  # NumPy computes without Python's lock
         wanted, came = beside.map(lambda table: _hashed(table, key, exact), tables)
-    if not tolerances and _sums(*wanted) == _sums(*came):
-        return Recount(expected=tables[0].num_rows, actual=tables[1].num_rows)
-    if not tolerances:
-        wanted, came = _deviating(wanted, came)
+        if not tolerances and _sums(*wanted) == _sums(*came):
+            return Recount(expected=tables[0].num_rows, actual=tables[1].num_rows)
+        if not tolerances:
+            one, other = beside.map(_bucket_sums, (wanted, came))
+            differs = (one != other).any(axis=0)
+            wanted, came = beside.map(lambda side: _in_buckets(side, differs), (wanted, came))
     found = _counted_rows(wanted[0], came[0]) if whole else _counted(sides, tolerances, wanted, came)
     return replace(found, expected=tables[0].num_rows, actual=tables[1].num_rows)
 
@@ -75,29 +77,36 @@ def _sums(keys: Hashes, rows: Hashes) -> tuple[int, int, int]:
     return len(keys), int(keys.sum()), int(rows.sum())
 
 
-def _deviating(
-    wanted: tuple[Hashes, Hashes], came: tuple[Hashes, Hashes]
-) -> tuple[tuple[Hashes, Hashes], tuple[Hashes, Hashes]]:
-    """The hashes of the rows in those buckets that do not have the same rows on both sides."""
-    differs = (_bucket_sums(*wanted) != _bucket_sums(*came)).any(axis=0)
-    mine, its = differs[_buckets(wanted[0])], differs[_buckets(came[0])]
-    return (wanted[0][mine], wanted[1][mine]), (came[0][its], came[1][its])
+def _bucket_sums(side: tuple[Hashes, Hashes]) -> Hashes:
+    """Of each bucket the number of its rows, and the sum of their hashes, modulo 2^64."""
+    import numpy as np
+
+    keys, rows = side
+    counts, sums = np.zeros((2, 1 << _BUCKET_BITS), np.uint64)
+    for piece in _slices(keys):
+        buckets = _buckets(keys[piece])
+        np.add.at(counts, buckets, np.uint64(1))
+        np.add.at(sums, buckets, rows[piece])
+    return np.stack([counts, sums])
+
+
+def _in_buckets(side: tuple[Hashes, Hashes], chosen: npt.NDArray[np.bool_]) -> tuple[Hashes, Hashes]:
+    """The hashes of the rows in these buckets."""
+    import numpy as np
+
+    keys, rows = side
+    places = np.concatenate([chosen[_buckets(keys[piece])] for piece in _slices(keys)] or [np.zeros(0, bool)])
+    return keys[places], rows[places]
+
+
+def _slices(hashes: Hashes) -> Iterator[slice]:
+    return (slice(begin, begin + _PIECE) for begin in range(0, len(hashes), _PIECE))
 
 
 def _buckets(keys: Hashes) -> npt.NDArray[np.intp]:
     import numpy as np
 
     return (keys >> np.uint64(64 - _BUCKET_BITS)).astype(np.intp)
-
-
-def _bucket_sums(keys: Hashes, rows: Hashes) -> npt.NDArray[np.float64]:
-    """Of each bucket the number of its rows, and the sums of the parts of their hashes."""
-    import numpy as np
-
-    buckets, mask = _buckets(keys), np.uint64((1 << _SUMMED_BITS) - 1)
-    parts = ((rows >> np.uint64(shift)) & mask for shift in range(0, 64, _SUMMED_BITS))
-    summed = (np.bincount(buckets, part, minlength=1 << _BUCKET_BITS) for part in parts)
-    return np.stack([np.bincount(buckets, minlength=1 << _BUCKET_BITS).astype(np.float64), *summed])
 
 
 def _counted_rows(wanted: Hashes, came: Hashes) -> Recount:
@@ -239,28 +248,58 @@ def _of_array(array: pa.Array) -> Hashes:
 
 
 def _of_bytes(array: pa.Array) -> Hashes:
-    """Of texts or bytes: eight bytes of every value at a time."""
+    """Of texts or bytes: the sum of what each eight bytes contribute. Zeros at the end contribute nothing, so the
+    length is taken in too."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    made = lengths * np.uint64(_ODD)
+    longest = int(lengths.max(initial=0))
+    words = _padded(array, longest) if longest <= _WIDE else _words_of_long(array, longest)
+    for at, (rows, word) in enumerate(words):
+        made[rows] += _contribution(word, at)
+    return made
+
+
+def _contribution(word: Hashes, at: int) -> Hashes:
+    """What eight bytes at the place `at` add to a hash: nothing, if they are zeros."""
+    import numpy as np
+
+    made: Hashes = word * np.uint64(_ODD * (2 * at + 1) % (1 << 64))
+    made ^= made >> np.uint64(32)
+    made *= np.uint64(_FACTOR)
+    made ^= made >> np.uint64(29)
+    return made
+
+
+def _padded(array: pa.Array, longest: int) -> Iterator[tuple[slice, Hashes]]:
+    """Eight bytes of every value at a time: the values are padded with zeros to the same length."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    width = -(-longest // 8)
+    texts = array.view(pa.string()) if pa.types.is_binary(array.type) else array
+    whole = pc.ascii_rpad(texts.fill_null(""), 8 * width, "\0")
+    words = np.frombuffer(whole.buffers()[2], "<u8", len(array) * width) if width else np.zeros(0, "<u8")
+    words = words.reshape(len(array), width)
+    return ((slice(None), words[:, at]) for at in range(width))
+
+
+def _words_of_long(array: pa.Array, longest: int) -> Iterator[tuple[Any, Hashes]]:
+    """Eight bytes at a time of the values that have so many: few values may be very long."""
     import numpy as np
     import pyarrow as pa
 
     wide = np.int64 if pa.types.is_large_string(array.type) else np.int32
     _, offsets, content = array.buffers()
     places = np.frombuffer(offsets, wide)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    lengths = np.diff(places)
-    size = int(places[-1] - places[0])
-    padded = np.zeros(size + 8, np.uint8)
-    if size:
-        padded[:size] = np.frombuffer(content, np.uint8)[places[0] : places[-1]]
-    words = np.ndarray((size + 1,), "<u8", padded, strides=(1,))
-    begins = places[:-1] - places[0]
+    begins, lengths = places[:-1] - places[0], np.diff(places)
+    padded = np.zeros(int(places[-1] - places[0]) + 8, np.uint8)
+    padded[:-8] = np.frombuffer(content, np.uint8)[places[0] : places[-1]]
+    words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
     masks = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
-    made = lengths.astype(np.uint64)
-    for at in range(0, int(lengths.max(initial=0)), 8):
-        longer: Any = lengths > at
-        longer = slice(None) if longer.all() else np.flatnonzero(longer)
-        word = words[begins[longer] + at]
-        word &= masks[np.minimum(lengths[longer] - at, 8)]
-        longer_hashes = made[longer]
-        _add(longer_hashes, word)
-        made[longer] = longer_hashes
-    return made
+    for at in range(0, longest, 8):
+        rows = np.flatnonzero(lengths > at)
+        yield rows, words[begins[rows] + at] & masks[np.minimum(lengths[rows] - at, 8)]

@@ -17,7 +17,7 @@ from streamwarden.airflow.web.rendering import page
 from streamwarden.drills.comparison import Comparison, compare
 from streamwarden.drills.journal import DrillRun
 from streamwarden.drills.listing import PAGE, DrillVerdict, RunFilter
-from streamwarden.drills.resilience import faults_of
+from streamwarden.drills.resilience import cells, faults_of
 from streamwarden.errors import DrillError
 
 router = APIRouter()
@@ -85,7 +85,7 @@ def matrix(request: Request, user: GetUserDep) -> Response:
         now=at,
         faults=faults_of(rows),
         streams=list(dict.fromkeys(row.stream for row in rows)),
-        cells={(row.stream, row.fault): row for row in rows},
+        cells={(each.stream, each.fault): each for each in cells(rows)},
         trend=_trend,
     )
 
