@@ -17,7 +17,8 @@ from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.restarter import Restarter
 from support.drill_live import RUN, approved, finished, live_drill, live_world
-from support.drill_world import OUTAGE, World, drill
+from support.drill_specs import OUTAGE, drill
+from support.drill_world import World
 
 CLOSED = AllowedHours(start="00:00", end="00:01", timezone="UTC")
 """The world begins at 13:46 UTC on a Monday."""
@@ -178,7 +179,14 @@ def test_a_run_that_cannot_be_read_counts_as_one_on_a_live_stream() -> None:
     refused(finished(engine, spec), "old-1")
 
 
-MAY = {FaultKind.CONTROLLED_RESTART, FaultKind.KILL_DRIVER, FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE}
+MAY = {
+    FaultKind.CONTROLLED_RESTART,
+    FaultKind.KILL_DRIVER,
+    FaultKind.KILL_EXECUTOR,
+    FaultKind.KILL_AFTER_DATABASE_COMMIT,
+    FaultKind.SERVICE_OUTAGE,
+    FaultKind.SINK_SLOW,
+}
 
 
 @pytest.mark.parametrize("kind", FaultKind)

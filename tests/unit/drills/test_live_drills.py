@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.comparison import compare
+from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
@@ -72,12 +73,20 @@ def test_a_moment_of_the_batch_is_hit_on_the_live_driver(moment: KillMoment) -> 
     assert finished(approved(live_world(), spec), spec).passed
 
 
-@pytest.mark.parametrize("kind", [FaultKind.CONTROLLED_RESTART, FaultKind.KILL_EXECUTOR])
-def test_the_other_faults_of_a_live_stream(kind: FaultKind) -> None:
-    world, spec = live_world(), live_drill(kind)
+@pytest.mark.parametrize(
+    ("kind", "sink"),
+    [
+        (FaultKind.CONTROLLED_RESTART, "parquet"),
+        (FaultKind.KILL_EXECUTOR, "parquet"),
+        (FaultKind.KILL_AFTER_DATABASE_COMMIT, "postgresql"),
+        (FaultKind.SINK_SLOW, "parquet"),
+    ],
+)
+def test_the_other_faults_of_a_live_stream(kind: FaultKind, sink: str) -> None:
+    world, spec = live_world(sink=sink), live_drill(kind)
     run = finished(approved(world, spec), spec)
     assert run.passed, run.reason
-    assert len(world.streams.launches) == (1 if kind is FaultKind.CONTROLLED_RESTART else 0)
+    assert len(world.streams.launches) == (1 if FAULTS[kind].aftermath is Aftermath.ENDS else 0)
 
 
 def test_a_row_that_is_missing_after_the_drill_is_a_deviation() -> None:
@@ -173,7 +182,7 @@ def test_nothing_of_the_live_stream_is_removed_whatever_happens() -> None:
         assert (world.cleared, world.forks_made) == (0, 0)
         assert world.drivers["d1"].exit is None or world.drivers["d1"].exit.kind is ExitKind.KILLED
         assert list(world.drivers.values())[-1].exit is None
-    from support.drill_world import drill
+    from support.drill_specs import drill
 
     forked = World()
     assert forked.engine(drill()).run("kill_driver").passed
@@ -208,7 +217,7 @@ def test_the_question_says_what_will_happen_and_until_when_an_answer_counts() ->
 
 
 def test_the_question_has_the_last_verdict_of_the_same_fault_on_a_fork() -> None:
-    from support.drill_world import drill
+    from support.drill_specs import drill
 
     world = World(total_batches=40)
     engine = world.engine(drill())
@@ -309,7 +318,7 @@ def test_a_journal_without_the_approval_is_never_passed() -> None:
 
 def test_a_step_of_another_target_changes_nothing() -> None:
     """The file of a drill may have another target since its run began: the DAG then has other tasks."""
-    from support.drill_world import drill
+    from support.drill_specs import drill
 
     world = World()
     engine = world.engine(drill())
