@@ -44,6 +44,10 @@ class SimulatedClock:
         self._set(0.0)
         return wrong
 
+    def remove(self, run_id: str) -> None:
+        assert all(driver.exit for driver in self.world.drivers.values()), "a driver still uses the clock"
+        self.provided = False
+
     def plan_times(self, planned_at: float) -> PlanTimes:
         off = next((by for at, by in reversed(self.steps) if at <= planned_at), 0.0) if self.has_effect else 0.0
         return PlanTimes(driver=planned_at + off - 0.2, storage=planned_at)

@@ -266,6 +266,10 @@ class DriverClock(Protocol):
     def reset(self, run_id: str) -> bool:
         """Let it show the host's time again; False: it does. May run again."""
 
+    def remove(self, run_id: str) -> None:
+        """Free what the clock takes of the host, once no driver of the run is left; may run again, and for a run
+        without such a clock."""
+
 
 class Executors(Protocol):
     """The executors of the fork's drivers on this host."""

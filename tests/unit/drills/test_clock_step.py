@@ -38,6 +38,7 @@ def test_a_batch_runs_on_the_wrong_time_and_the_driver_goes_on(by: float | None)
     assert not result.facts["recovery"]["restarted"]
     assert [by for _, by in world.clock.steps] == [step, 0.0]
     assert world.clock_steps == (step,), "the verdict allows for the times that batches claim"
+    assert not world.clock.provided, "what the clock takes of the host is freed"
 
 
 def test_a_clock_that_did_not_step_is_a_miss() -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from streamwarden.services.drilling import driver_clock
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.driver_clock import ForkClock
 
+SHARED = Path("/dev/shm")
 RUN = "kill_driver-20260101T000000Z-0123456789"
 STEPPED = """
 import pathlib, sys, time
@@ -25,10 +27,30 @@ while abs(time.time() - wall - (time.monotonic() - calm)) < 60:
 print(round(time.time() - wall - (time.monotonic() - calm)), abs(file.stat().st_mtime - wall) < 60)
 """
 
+LAUNCHER = """
+import os, sys
+reader, writer = os.pipe()
+if os.fork() > 0:
+    os.close(reader)
+    sys.exit()
+os.close(writer)
+os.read(reader, 1)  # returns when the launcher has ended
+os.execv("/bin/bash", ["bash", sys.argv[1]])
+"""
+
 
 @pytest.fixture
-def clock(tmp_path: Path) -> ForkClock:
-    return ForkClock(DrillArchive(tmp_path))
+def clock(tmp_path: Path) -> Iterator[ForkClock]:
+    """Nothing of its shared memory may be left."""
+    before = shared_by_processes()
+    clock = ForkClock(DrillArchive(tmp_path))
+    yield clock
+    clock.remove(RUN)
+    assert shared_by_processes() == before
+
+
+def shared_by_processes() -> set[str]:
+    return {each.name for each in SHARED.iterdir() if RUN in each.name or "streamwarden-clock" in each.name}
 
 
 @pytest.mark.parametrize("by", [3600.0, -3600.0])
@@ -51,6 +73,34 @@ def test_a_process_that_runs_sees_the_step_and_waits_on(clock: ForkClock, by: fl
     assert time.monotonic() - began < 20
     assert clock.reset(RUN)
     assert not clock.reset(RUN), "it is right"
+
+
+def test_scripts_start_although_the_program_that_launched_them_has_ended(clock: ForkClock, tmp_path: Path) -> None:
+    """As the launcher of a driver does, in the worst order: it ends just before the first shell starts."""
+    clock.provide(RUN)
+    environment = clock.environment(RUN)
+    assert launched(tmp_path, environment) == "1\n"
+    before = set(SHARED.iterdir())
+    alone = launched(tmp_path, {key: value for key, value in environment.items() if key != "FAKETIME_SHARED"})
+    for left in set(SHARED.glob("*faketime_*")) - before:
+        left.unlink()
+    assert "recreation attempts failed" in alone, "negative control: the library's own shared memory"
+
+
+def launched(folder: Path, environment: Mapping[str, str]) -> str:
+    """What two scripts print, each of which replaces its process by the next, as spark-submit and spark-class do."""
+    first, second = folder / "spark-submit", folder / "spark-class"
+    first.write_text(f"exec /usr/bin/env bash {second}\n")
+    second.write_text(f"exec {sys.executable} -c 'print(1)'\n")
+    return subprocess.run(
+        [sys.executable, "-c", LAUNCHER, str(first)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=30,
+        check=False,
+    ).stdout
 
 
 def test_a_run_without_a_clock_of_its_own_changes_nothing(clock: ForkClock) -> None:

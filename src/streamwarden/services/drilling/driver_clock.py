@@ -14,6 +14,7 @@ from typing import Final
 from streamwarden import disk
 from streamwarden.errors import DrillAborted
 from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.services.drilling.clock_memory import ClockMemory
 from streamwarden.units import Seconds
 
 CLOCK: Final = "clock"
@@ -40,9 +41,12 @@ class ForkClock:
         if found is None:
             raise _unusable(f"the package {_PACKAGE} is not installed")
         with tempfile.TemporaryDirectory(prefix="streamwarden-clock-") as folder:
-            file = Path(folder) / CLOCK
+            file, memory = Path(folder) / CLOCK, ClockMemory(Path(folder).name)
             disk.replace(file, f"+{_PROBED}")
-            ahead = _told(_environment(found, file)) - _told({})
+            try:
+                ahead = _told(_environment(found, file, memory)) - _told({})
+            finally:
+                memory.remove()
         if not abs(ahead - _PROBED) < _TOLERANCE:
             raise _unusable(f"{found} has no effect: its clock is {round(ahead)} s ahead instead of {_PROBED} s")
 
@@ -65,7 +69,11 @@ class ForkClock:
     def environment(self, run_id: str) -> Mapping[str, str]:
         """What a driver of the run needs to see its clock; empty for a run without one."""
         file, library = self._file(run_id), _library()
-        return _environment(library, file) if library is not None and file.exists() else {}
+        return _environment(library, file, _memory(run_id)) if library is not None and file.exists() else {}
+
+    def remove(self, run_id: str) -> None:
+        """Remove what its processes shared; the file stays with the run."""
+        _memory(run_id).remove()
 
     def _file(self, run_id: str) -> Path:
         return self._archive.folder(run_id) / CLOCK
@@ -78,7 +86,16 @@ def _library() -> Path | None:
     return next((path for folder in folders if (path := Path(folder) / _LIBRARY).is_file()), None)
 
 
-def _environment(library: Path, file: Path) -> dict[str, str]:
+def _memory(run_id: str) -> ClockMemory:
+    return ClockMemory(f"streamwarden-{run_id}")
+
+
+def _environment(library: Path, file: Path, memory: ClockMemory) -> dict[str, str]:
+    """What a process needs to see that clock. Raises DrillAborted if this host has no shared memory."""
+    try:
+        shared = memory.create()
+    except OSError as error:
+        raise _unusable(f"this host gives it no shared memory: {error}") from error
     return {
         "LD_PRELOAD": str(library),
         "FAKETIME_TIMESTAMP_FILE": str(file),
@@ -86,7 +103,7 @@ def _environment(library: Path, file: Path) -> dict[str, str]:
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # with 1, a timed wait of the JVM returns at once
         "NO_FAKE_STAT": "1",  # the times of files are the host's
-        "FAKETIME_DISABLE_SHM": "1",  # a killed process would leave its shared memory behind
+        "FAKETIME_SHARED": shared,
     }
 
 
