@@ -49,6 +49,7 @@ DRILLS: Final = (
     "metadata_lost",
     "offsets_truncated",
     "sink_failing",
+    "sink_slow",
     "snapshot_flipped",
     "snapshot_lost",
     "snapshot_truncated",

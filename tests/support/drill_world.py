@@ -119,6 +119,7 @@ class World:
     kill_works: bool = True
     freezes: bool = True
     freeze_delay: float = 0.0
+    stands_still: bool = True  # a frozen driver, until it is thawed
     lease: float = 45.0  # seconds until another driver may take over
     token_grows: bool = True
     fenced: bool = True  # a replaced driver ends
@@ -158,6 +159,7 @@ class World:
         self.journals = Journals()
         self.drivers: dict[str, SimulatedDriver] = {}
         self.planned: dict[int, float] = {}
+        self.stood: dict[int, float] = {}  # batch -> seconds for which it stood still at its data files
         self.committed: dict[int, float] = {}
         self.in_database: set[int] = set()
         self.blocked = False
@@ -182,7 +184,7 @@ class World:
         kinds = {fault.kind for drill in drills for fault in drill.sequence}
         if self.sink is None:
             topic = FaultKind.KILL_AFTER_TOPIC_WRITE in kinds
-            self.sink = "kafka" if topic else "parquet" if FaultKind.SINK_FAILING in kinds else "postgresql"
+            self.sink = "kafka" if topic else "parquet" if kinds & OF_FOLDERS else "postgresql"
         if self.source is None:
             self.source = "files" if kinds & OF_FILES else "kafka"
         ports = Ports(
@@ -405,7 +407,7 @@ class World:
         driver = self.drivers[driver_id]
         if driver.exit is not None or not self.freezes:
             return False
-        driver.frozen_at = self.time
+        driver.frozen_at = self.time if self.stands_still else None
         self._maybe_die("after_freeze")
         return True
 
@@ -421,6 +423,7 @@ class World:
         driver.next_event += self.time - driver.frozen_at
         if (running := max(self.planned, default=None)) not in self.committed and running is not None:
             self.planned[running] += self.time - driver.frozen_at
+            self.stood[running] = self.stood.get(running, 0.0) + self.time - driver.frozen_at
         driver.frozen_at = None
         return True
 
@@ -432,13 +435,16 @@ class World:
             return BatchTraces(planned_at=None)
         frozen = [each.frozen_at for each in self.drivers.values() if each.frozen_at is not None]
         ended = [each.exit.ended_at for each in self.drivers.values() if each.exit is not None]
-        now = min([self.time, *frozen, *ended[-1:]]) if len(ended) == len(self.drivers) or frozen else self.time
-        quarters = (now - self.planned[batch]) / self.batch_seconds * 4
+        now = min([self.time, *frozen, *(ended[-1:] if len(ended) == len(self.drivers) else ())])
+        quarter = self.batch_seconds / 4
+        quarters = (now - self.planned[batch]) / quarter
         return BatchTraces(
             planned_at=self.planned[batch],
             state=2 if quarters >= 1 else 0,
             files=1 if quarters >= 2 else 0,
+            files_at=self.planned[batch] + 2 * quarter - self.stood.get(batch, 0.0) if quarters >= 2 else None,
             listed=quarters >= 3,
+            listed_at=self.planned[batch] + 3 * quarter if quarters >= 3 else None,
             committed=batch in self.committed,
         )
 
@@ -613,6 +619,9 @@ class World:
 
 OF_FILES = {FaultKind.INPUT_GONE, FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER}
 """The faults of an input of files."""
+
+OF_FOLDERS = {FaultKind.SINK_FAILING, FaultKind.SINK_SLOW}
+"""The faults of a sink of files."""
 
 OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
 

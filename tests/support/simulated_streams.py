@@ -50,7 +50,7 @@ class SimulatedStreams:
 
     def start(self) -> None:
         """A driver of the stream, launched by its DAG, that has committed batches."""
-        self.world.source, self.world.sink = "files", "parquet"
+        self.world.source, self.world.sink = "files", self.world.sink or "parquet"
         self.world._launch(self.view("flights"), "stream_flights")
         self.world.sleep(self.world.startup + 3 * self.world.batch_seconds + 0.1)
 
@@ -70,7 +70,8 @@ class SimulatedStreams:
 
         if self.refusal is not None:
             raise self.refusal
-        return replace(spec_from_dict(spec_to_dict(declared("files", "parquet", self.world.master))), name=stream)
+        spec = declared("files", self.world.sink or "parquet", self.world.master)
+        return replace(spec_from_dict(spec_to_dict(spec)), name=stream)
 
     def view(self, stream: str) -> ForkView:
         spec = self.declared(stream)

@@ -22,6 +22,9 @@ STANDARD_RECORDS: Final = 100_000
 MOST_ATTEMPTS: Final = 100
 """Attempts of a fault; the deadlines of a step grow with them."""
 
+MOST_TIMES: Final = 10
+"""Failures, or slow batches, of one strike."""
+
 SHORTEST_STEP: Final = 60.0
 """Seconds. A step has to be longer than what lies between the planning of a batch and the writing of its plan."""
 
@@ -52,6 +55,7 @@ class FaultKind(StrEnum):
     INPUT_LATE = "input_late"
     INPUT_OUT_OF_ORDER = "input_out_of_order"
     SINK_FAILING = "sink_failing"
+    SINK_SLOW = "sink_slow"
     SINK_LOCKED = "sink_locked"
     CLOCK_STEP = "clock_step"
 
@@ -166,7 +170,11 @@ class FaultSpec:
     """true: the job drops repeated rows, so its output must be that of the input without the copy, which the job's own
     oracle tells; only the kind `input_doubled` has it"""
     lasts: Seconds | None = None
-    """how long a batch has to wait for the locked table; only the kind `sink_locked` has it; null: 10 s"""
+    """how long a batch has to wait for the locked table (`sink_locked`; null: 10 s), or is held up before the sink's
+    manifest (`sink_slow`; null: 5 s); no other kind has it"""
+    times: int | None = None
+    """how many drivers fail one after the other (`sink_failing`), or how many batches are held up (`sink_slow`); no
+    other kind has it; null: 1"""
     by: SignedSeconds | None = None
     """how far the clock steps, a minute at least, such as `1h` or, back, `-1h`; only the kind `clock_step` has it;
     null: 1 h"""
@@ -176,6 +184,8 @@ class FaultSpec:
         require(self.within > 0, "within", self.within, "a positive duration")
         if self.lasts is not None:
             require(0 < self.lasts < self.within, "lasts", self.lasts, "a positive duration, shorter than `within`")
+        if self.times is not None:
+            require(1 <= self.times <= MOST_TIMES, "times", self.times, f"from 1 to {MOST_TIMES}")
         if self.by is not None:
             require(abs(self.by) >= SHORTEST_STEP, "by", self.by, "a minute at least, forth or back")
         if self.outage is not None:
@@ -189,6 +199,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "damage": f"one of {', '.join(FileDamage)}",
     "deduplicates": "true or false",
     "lasts": "a duration",
+    "times": f"a number from 1 to {MOST_TIMES}",
     "by": "a duration, forth or back",
 }
 """The keys of a fault's section that only some kinds of faults take -> what they may be."""

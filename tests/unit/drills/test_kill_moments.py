@@ -141,6 +141,9 @@ def test_the_traces_of_a_batch_are_read_from_its_files(tmp_path: Path) -> None:
         found = read_traces(open_path(str(checkpoint)), open_path(str(output)), batch)
         return replace(found, planned_at=None if found.planned_at is None else 1.0)
 
+    def at(*names: str) -> float:
+        return min((output / name).stat().st_mtime for name in names)
+
     assert read() == BatchTraces(planned_at=None)
     put(output / "part-0.json")
     put(checkpoint / "offsets" / "0")
@@ -159,8 +162,12 @@ def test_the_traces_of_a_batch_are_read_from_its_files(tmp_path: Path) -> None:
     put(checkpoint / "state/0/1/2.zip")
     put(output / "part-1.parquet", b"PAR1" + bytes(20) + b"PAR1")
     put(output / "part-2.json")
-    assert read() == BatchTraces(planned_at=1.0, state=2, files=2)
+    files_at = at("part-1.parquet", "part-2.json")
+    assert read() == BatchTraces(planned_at=1.0, state=2, files=2, files_at=files_at)
     put(output / "_spark_metadata/1.compact")
     put(checkpoint / "commits" / "1")
-    assert read() == BatchTraces(planned_at=1.0, state=2, files=2, listed=True, committed=True)
+    listed_at = at("_spark_metadata/1.compact")
+    assert read() == BatchTraces(
+        planned_at=1.0, state=2, files=2, files_at=files_at, listed=True, listed_at=listed_at, committed=True
+    )
     assert read_traces(open_path(str(checkpoint)), None, 1).files == 0

@@ -178,7 +178,14 @@ def test_a_run_that_cannot_be_read_counts_as_one_on_a_live_stream() -> None:
     refused(finished(engine, spec), "old-1")
 
 
-MAY = {FaultKind.CONTROLLED_RESTART, FaultKind.KILL_DRIVER, FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE}
+MAY = {
+    FaultKind.CONTROLLED_RESTART,
+    FaultKind.KILL_DRIVER,
+    FaultKind.KILL_EXECUTOR,
+    FaultKind.KILL_AFTER_DATABASE_COMMIT,
+    FaultKind.SERVICE_OUTAGE,
+    FaultKind.SINK_SLOW,
+}
 
 
 @pytest.mark.parametrize("kind", FaultKind)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.comparison import compare
+from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
@@ -72,12 +73,20 @@ def test_a_moment_of_the_batch_is_hit_on_the_live_driver(moment: KillMoment) -> 
     assert finished(approved(live_world(), spec), spec).passed
 
 
-@pytest.mark.parametrize("kind", [FaultKind.CONTROLLED_RESTART, FaultKind.KILL_EXECUTOR])
-def test_the_other_faults_of_a_live_stream(kind: FaultKind) -> None:
-    world, spec = live_world(), live_drill(kind)
+@pytest.mark.parametrize(
+    ("kind", "sink"),
+    [
+        (FaultKind.CONTROLLED_RESTART, "parquet"),
+        (FaultKind.KILL_EXECUTOR, "parquet"),
+        (FaultKind.KILL_AFTER_DATABASE_COMMIT, "postgresql"),
+        (FaultKind.SINK_SLOW, "parquet"),
+    ],
+)
+def test_the_other_faults_of_a_live_stream(kind: FaultKind, sink: str) -> None:
+    world, spec = live_world(sink=sink), live_drill(kind)
     run = finished(approved(world, spec), spec)
     assert run.passed, run.reason
-    assert len(world.streams.launches) == (1 if kind is FaultKind.CONTROLLED_RESTART else 0)
+    assert len(world.streams.launches) == (1 if FAULTS[kind].aftermath is Aftermath.ENDS else 0)
 
 
 def test_a_row_that_is_missing_after_the_drill_is_a_deviation() -> None:

@@ -27,6 +27,27 @@ def test_the_driver_fails_and_a_restart_cures_it() -> None:
     assert world.signals == ["freeze d1"]
 
 
+def test_a_sink_that_fails_three_times_fails_three_drivers_and_the_fourth_goes_on() -> None:
+    world = World()
+    result = run(world, times=3)
+    assert result.passed, result.reason
+    proof = result.facts["fault"]
+    assert "3 drivers failed" in proof["message"]
+    assert [each["exit"] for each in proof["evidence"]["failures"]] == ["failed"] * 3
+    assert proof["driver_id"] == "d3"
+    assert list(world.drivers) == ["d1", "d2", "d3", "d4"]
+    assert result.facts["recovery"]["driver_id"] == "d4"
+    assert not world.blocked
+
+
+def test_a_second_failure_that_does_not_come_is_a_miss() -> None:
+    world = World(lives_that_commit=1, total_batches=40)
+    result = run(world, times=2, attempts=1, within=60.0)
+    assert result.status is DrillStatus.FAILED
+    assert "but driver 2 of 2 did not fail: it runs on" in result.reason
+    assert not world.blocked
+
+
 def test_a_driver_that_does_not_notice_is_a_miss_and_the_folder_is_back() -> None:
     world = World(block_works=False, total_batches=80)
     result = run(world, attempts=1, within=20.0)

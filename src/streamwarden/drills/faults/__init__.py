@@ -21,6 +21,7 @@ from streamwarden.drills.faults.retention_passed import RetentionPassed
 from streamwarden.drills.faults.service_outage import ServiceOutage
 from streamwarden.drills.faults.sink_failing import SinkFailing
 from streamwarden.drills.faults.sink_locked import SinkLocked
+from streamwarden.drills.faults.sink_slow import SinkSlow
 from streamwarden.drills.faults.topic_recreated import TopicRecreated
 from streamwarden.drills.parts import FaultKind
 
@@ -41,6 +42,7 @@ FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.INPUT_LATE: InputLate(),
     FaultKind.INPUT_OUT_OF_ORDER: InputOutOfOrder(),
     FaultKind.SINK_FAILING: SinkFailing(),
+    FaultKind.SINK_SLOW: SinkSlow(),
     FaultKind.SINK_LOCKED: SinkLocked(),
     FaultKind.CLOCK_STEP: ClockStep(),
 }

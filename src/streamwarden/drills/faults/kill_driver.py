@@ -128,7 +128,7 @@ class KillDriver(Fault):
         driver ended or time is up."""
         if context.spec.moment is None:
             return await_running_batch(context, deadline=deadline)
-        return _stop_at(context, context.spec.moment, deadline=deadline)
+        return stop_at(context, context.spec.moment, deadline=deadline)
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         view = context.observe()
@@ -192,8 +192,9 @@ def await_running_batch(context: FaultContext, *, deadline: float) -> int | None
     return None
 
 
-def _stop_at(context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:
-    """Wait for the moment, and let the driver stand still at it; the batch, or None if the driver ended or time is up.
+def stop_at(context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:
+    """Wait for the moment, and let the driver stand still (SIGSTOP) at it; the batch, or None if the driver ended or
+    time is up.
 
     A batch that an earlier driver planned does not count: files that it has already are not this driver's.
     """

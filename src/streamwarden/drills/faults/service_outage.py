@@ -71,7 +71,8 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
             does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
             promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
             seen="Batches were committed during the outage, by the same driver, and the output was right.",
-            next_step="Bring the store back. Until then no stream can be started.",
+            next_step="Bring the store back. Until then no stream can be started. No drill of it is shipped: the store "
+            "serves every stream of the project, and an outage would hit those that are not drilled.",
         ),
     ),
     "outage.service: master": (

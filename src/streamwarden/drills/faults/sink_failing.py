@@ -1,4 +1,4 @@
-"""sink_failing: the folder that the sink writes to takes no files for a while.
+"""sink_failing: the folder that the sink writes to takes no files for a while, until the driver has failed n times.
 
 A plain file stands in the place of the folder, which is the same failure for every user: permissions do not bind root.
 The driver stands still (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
@@ -6,7 +6,8 @@ The driver stands still (SIGSTOP) while the two are exchanged, so that it cannot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import (
@@ -24,6 +25,7 @@ from streamwarden.drills.faults.base import (
 )
 from streamwarden.drills.faults.kill_driver import FITTING, await_running_batch
 from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.views import DriverView
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream import StreamSpec
@@ -31,15 +33,17 @@ from streamwarden.stream import StreamSpec
 
 @dataclass(frozen=True, slots=True)
 class SinkFailing(Fault):
-    """Proof: the driver failed while the folder took no files, and committed no batch that was not in the sink's
-    manifest before. The recovery is measured from the moment at which the folder takes files again."""
+    """Proof: the driver failed while the folder took no files, and so did each driver that was started after it,
+    `times` in all; none committed a batch that was not in the sink's manifest before. The recovery is measured from the
+    moment at which the folder takes files again."""
 
     aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
     event: ClassVar[str] = "a failure of the folder that it writes to"
+    takes: ClassVar[tuple[str, ...]] = ("times",)
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it moves the output of the stream away from its readers")
     description: ClassVar[Description] = Description(
-        does="Puts a plain file in the place of the folder that the sink writes to, until the driver has failed. Then "
-        "puts the folder back.",
+        does="Puts a plain file in the place of the folder that the sink writes to, until the driver has failed, "
+        "and each driver that is started after it, `fault.times` in all (1 by default). Then puts the folder back.",
         promise="The batch fails, and nothing of it is in the manifest. A restart runs it again.",
         seen="The driver failed, a restart cured it, and the output was right.",
         next_step="Repair the folder: its disk, its mount, its permissions. Supervision restarts the stream within its "
@@ -74,7 +78,7 @@ class SinkFailing(Fault):
             context.sink.block(context.fork)
             before = context.checkpoint.position(context.fork)
             context.drivers.thaw(context.driver_id)
-            view = await_exit(context, deadline=deadline)
+            views = _await_failures(context, deadline)
         finally:
             self.undo(context)
         position = context.checkpoint.position(context.fork)
@@ -84,7 +88,10 @@ class SinkFailing(Fault):
             message=f"the sink's folder took no files for {moment - blocked_at:.1f} s, from batch {before.planned} on",
             batch=before.planned,
             evidence={
-                **describe_exit(view),
+                **describe_exit(views[-1]),
+                "driver_id": views[-1].record.driver_id,
+                "failures": [describe_exit(view) for view in views],
+                "times": _times(context),
                 "planned": position.planned,
                 "committed": position.committed,
                 "committed_before": before.committed,
@@ -92,14 +99,37 @@ class SinkFailing(Fault):
         )
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_observed(context, strike, _judge)
+        """The struck driver is the last one that failed."""
+        proof = prove_as_observed(context, strike, _judge)
+        return replace(proof, driver_id=proof.evidence.get("driver_id", proof.driver_id))
+
+
+def _times(context: FaultContext) -> int:
+    return context.spec.times or 1
+
+
+def _await_failures(context: FaultContext, deadline: float) -> Sequence[DriverView]:
+    """The drivers as they ended, started one after the other as supervision does; the last may not have ended in
+    time, or not have failed."""
+    views = [await_exit(context, deadline=deadline)]
+    while len(views) < _times(context) and _has_failed(views[-1]):
+        record = context.drivers.start(context.fork, context.run_id)
+        views.append(await_exit(replace(context, driver_id=record.driver_id), deadline=deadline))
+    return views
+
+
+def _has_failed(view: DriverView) -> bool:
+    return view.exit is not None and view.exit.kind is ExitKind.FAILED
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
     seen = strike.evidence
     before = -1 if seen["committed_before"] is None else seen["committed_before"]
+    failures, times = len(seen["failures"]), seen["times"]
+    which = "the driver" if times == 1 else f"driver {failures} of {times}"
     if seen["exit"] != ExitKind.FAILED:
-        return False, f"{strike.message}, but the driver did not fail: {seen['exit'] or 'it runs on'} {seen['message']}"
+        return False, f"{strike.message}, but {which} did not fail: {seen['exit'] or 'it runs on'} {seen['message']}"
     if (seen["committed"] or 0) > before + 1:
         return False, f"{strike.message}, but batches were committed up to {seen['committed']}"
-    return True, f"{strike.message}: the driver failed: {seen['message'].partition(chr(10))[0]}"
+    who = "the driver" if times == 1 else f"{times} drivers"
+    return True, f"{strike.message}: {who} failed: {seen['message'].partition(chr(10))[0]}"
