@@ -21,7 +21,8 @@ from streamwarden.drills.journal import FORK_STEPS, DrillStep
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from support.airflow_project import add_stream, make_project
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 STEPS = [step.value for step in FORK_STEPS]
 

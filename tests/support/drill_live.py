@@ -10,7 +10,8 @@ from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.parts import DrillTarget, FaultKind, SteadyStateSpec
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.spec import DrillSpec
-from support.drill_world import World, drill
+from support.drill_specs import drill
+from support.drill_world import World
 
 HOURS = AllowedHours(start="00:00", end="24:00", days=tuple(Weekday))
 RUN = "live-1"

@@ -6,45 +6,39 @@ until `total_batches` are committed.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from streamwarden.checkpoint.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.checkpoint.traces import BatchTraces
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.parts import (
-    CheckpointTarget,
     FaultKind,
-    FaultSpec,
-    FileDamage,
     ForkSpec,
     OracleKind,
-    OutageService,
-    OutageSpec,
     VerificationSpec,
 )
 from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import BatchFact, Copies, DriverView, ForkView, Judgement, PlanTimes
-from streamwarden.errors import CheckpointError, DrillAborted, DrillError, StreamwardenError
+from streamwarden.drills.views import Copies, DriverView, ForkView, Judgement
+from streamwarden.errors import CheckpointError, DrillAborted, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.stream import Backend, StreamSpec
+from streamwarden.stream import StreamSpec
 from streamwarden.verification.balance import Audit, Outcome
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_damage import SimulatedFiles
 from support.drill_inputs import SimulatedInputs
+from support.drill_specs import declared
 from support.drill_topics import SimulatedTopic
+from support.simulated_archive import SimulatedArchive
+from support.simulated_checkpoint import SimulatedCheckpoint
 from support.simulated_clock import SimulatedClock
 from support.simulated_cluster import SimulatedCluster
 from support.simulated_journals import Journals
@@ -53,34 +47,6 @@ from support.simulated_streams import SimulatedStreams
 from support.simulated_table import SimulatedTable
 
 PERFECT = Reconciliation(expected=900, actual=900, lost=0, duplicated=0, unexpected=0, wrong=0, records=120_000)
-
-
-SOURCES = {
-    "kafka": {"kind": "kafka", "connection": "events", "topic": "flights"},
-    "files": {"kind": "files", "path": "/data/flights", "format": "json"},
-    "rate": {"kind": "rate"},
-    "script": {"kind": "script"},
-}
-SINKS = {
-    "postgresql": {"kind": "postgresql", "connection": "warehouse", "table": "flights", "key": ["id"]},
-    "kafka": {"kind": "kafka", "connection": "events", "topic": "departures", "key": ["id"]},
-    "parquet": {"kind": "parquet", "path": "/data/departures"},
-    "script": {"kind": "script"},
-}
-
-
-def declared(source: str = "kafka", sink: str = "postgresql", master: str = "spark://one:7077") -> StreamSpec:
-    """The spec of the stream that is drilled, by the kinds of its source and its sink."""
-    return spec_from_dict(
-        {
-            "name": "flights",
-            "job": "/project/job.py",
-            "checkpoint": "/data/checkpoint",
-            "source": SOURCES[source],
-            "sink": SINKS[sink],
-            "spark": {"master": master},
-        }
-    )
 
 
 class Killed(BaseException):
@@ -150,7 +116,6 @@ class World:
     verifier_error: StreamwardenError | None = None
     twin: TwinReport | StreamwardenError | None = None  # None: the job's own oracle judges alone
     judge_says: bool | None = None
-    locked: bool = False
     clear_failures: int = 0  # as if the broker were unavailable
     die_at: str | None = None  # the call in which the step's process is killed, once
 
@@ -169,10 +134,9 @@ class World:
         self.clock = SimulatedClock(self)
         self.forks_made = 0
         self.cleared = 0
-        self.documents: dict[str, Mapping[str, Any]] = {}
-        self.summaries: dict[str, str] = {}
+        self.archive = SimulatedArchive()
+        self.checkpoint = SimulatedCheckpoint(self)
         self.signals: list[str] = []
-        self.held: set[str] = set()
         self.cluster = SimulatedCluster(self)
         self.service = SimulatedService(self)
         self.input = SimulatedTopic(self)
@@ -191,7 +155,7 @@ class World:
             forks=self,
             live=self.streams,
             drivers=self,
-            checkpoint=self,
+            checkpoint=self.checkpoint,
             files=self.files,
             inputs=self.inputs,
             sink=self,
@@ -202,7 +166,7 @@ class World:
             health=self,
             verifier=self,
             judge=self,
-            archive=self,
+            archive=self.archive,
             clock=self,
             specs=SpecCodec(read=spec_from_dict, write=spec_to_dict),
         )
@@ -427,63 +391,6 @@ class World:
         driver.frozen_at = None
         return True
 
-    # checkpoint
-
-    def traces(self, fork: ForkView, batch: int) -> BatchTraces:
-        """Each stage of a batch takes a quarter of it."""
-        if batch not in self.planned:
-            return BatchTraces(planned_at=None)
-        frozen = [each.frozen_at for each in self.drivers.values() if each.frozen_at is not None]
-        ended = [each.exit.ended_at for each in self.drivers.values() if each.exit is not None]
-        now = min([self.time, *frozen, *(ended[-1:] if len(ended) == len(self.drivers) else ())])
-        quarter = self.batch_seconds / 4
-        quarters = (now - self.planned[batch]) / quarter
-        return BatchTraces(
-            planned_at=self.planned[batch],
-            state=2 if quarters >= 1 else 0,
-            files=1 if quarters >= 2 else 0,
-            files_at=self.planned[batch] + 2 * quarter - self.stood.get(batch, 0.0) if quarters >= 2 else None,
-            listed=quarters >= 3,
-            listed_at=self.planned[batch] + 3 * quarter if quarters >= 3 else None,
-            committed=batch in self.committed,
-        )
-
-    def position(self, fork: ForkView) -> LogPosition:
-        planned, committed = max(self.planned, default=None), max(self.committed, default=None)
-        return LogPosition(
-            query_id="q",
-            planned=planned,
-            planned_at=None if planned is None else self.planned[planned],
-            committed=committed,
-            committed_at=None if committed is None else self.committed[committed],
-        )
-
-    def commit_time(self, fork: ForkView, batch: int) -> float | None:
-        return self.committed.get(batch)
-
-    def plan_times(self, fork: ForkView, batch: int) -> PlanTimes | None:
-        return self.clock.plan_times(self.planned[batch]) if batch in self.planned else None
-
-    def is_planned(self, fork: ForkView, batch: int) -> bool:
-        return batch in self.planned
-
-    def is_committed(self, fork: ForkView, batch: int) -> bool:
-        return batch in self.committed
-
-    def unplanned(self, fork: ForkView) -> int:
-        return 4 * (self.total_batches - len(self.planned))
-
-    def batches(self, fork: ForkView) -> Sequence[BatchFact]:
-        return [
-            BatchFact(
-                batch_id=batch, planned_at=at, committed_at=self.committed.get(batch), rows=1000, rows_changed=500
-            )
-            for batch, at in self.planned.items()
-        ]
-
-    def snapshot(self, fork: ForkView) -> SnapshotFacts:
-        return SnapshotFacts(backend=Backend.ROCKSDB, version=1, size=10_000_000)
-
     # database
 
     @contextmanager
@@ -579,38 +486,6 @@ class World:
         success = audit.outcome is Outcome.BALANCED if self.judge_says is None else self.judge_says
         return Judgement(judge="simulated judge 1.0", success=success)
 
-    # archive
-
-    def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
-        self.documents[run_id] = json.loads(json.dumps(document))
-        self.summaries[run_id] = summary
-        return f"/data/drills/{run_id}/journal.json"
-
-    def lock(self, run_id: str) -> World:
-        if self.locked:
-            raise DrillError("another process is at work on this run")
-        return self
-
-    @contextmanager
-    def tenure(self, run_id: str) -> Iterator[bool]:
-        if run_id in self.held:
-            yield False
-            return
-        self.held.add(run_id)
-        try:
-            yield True
-        finally:
-            self.held.discard(run_id)
-
-    def __enter__(self) -> World:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
-
-    def versions(self) -> Mapping[str, str]:
-        return {"streamwarden": "0.1.0"}
-
     def _maybe_die(self, where: str) -> None:
         if self.die_at == where:
             self.die_at = None
@@ -622,23 +497,3 @@ OF_FILES = {FaultKind.INPUT_GONE, FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE,
 
 OF_FOLDERS = {FaultKind.SINK_FAILING, FaultKind.SINK_SLOW}
 """The faults of a sink of files."""
-
-OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
-
-
-OPTIONS: dict[FaultKind, dict[str, Any]] = {
-    FaultKind.SERVICE_OUTAGE: {"outage": OUTAGE},
-    FaultKind.CHECKPOINT_DAMAGE: {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
-}
-"""The options that a kind needs, as a drill has them unless a test says otherwise."""
-
-
-def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
-    """A standard drill on `flights`; `changes` replace whole parts of it."""
-    spec = DrillSpec(
-        name=kind.value,
-        stream="flights",
-        fault=FaultSpec(kind=kind, **OPTIONS.get(kind, {})),
-        verification=VerificationSpec(min_records=100_000),
-    )
-    return replace(spec, **changes)

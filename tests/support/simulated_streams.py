@@ -66,7 +66,7 @@ class SimulatedStreams:
         return all(driver.record.stream == "flights" for driver in self.world.drivers.values())
 
     def declared(self, stream: str) -> StreamSpec:
-        from support.drill_world import declared
+        from support.drill_specs import declared
 
         if self.refusal is not None:
             raise self.refusal

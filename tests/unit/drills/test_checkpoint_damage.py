@@ -12,7 +12,8 @@ from streamwarden.drills.parts import CheckpointTarget, FaultKind, FaultSpec, Fi
 from streamwarden.drills.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import InvalidValue
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 KIND = FaultKind.CHECKPOINT_DAMAGE
 COMMIT_LOST = (CheckpointTarget.COMMIT, FileDamage.LOST)

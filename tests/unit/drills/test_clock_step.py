@@ -10,7 +10,8 @@ from streamwarden.drills.faults.clock_step import STEP
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted, InvalidValue
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 KIND = FaultKind.CLOCK_STEP
 HOUR = 3600.0

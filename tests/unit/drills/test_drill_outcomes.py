@@ -14,7 +14,8 @@ from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, Dril
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.verification.columns import ColumnReport, Role
-from support.drill_world import PERFECT, World, drill
+from support.drill_specs import drill
+from support.drill_world import PERFECT, World
 
 EVERY = pytest.mark.parametrize("kind", list(FaultKind))
 ENDING = [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS]
@@ -33,8 +34,8 @@ def assert_healed(world: World, result: DrillRun) -> None:
     assert all(driver.exit for driver in world.drivers.values()), "a driver is still running"
     assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "passed"
     assert world.cleared == 1
-    assert world.documents[result.run_id]["verdict"] == verdict_word(result)
-    assert result.reason in world.summaries[result.run_id]
+    assert world.archive.documents[result.run_id]["verdict"] == verdict_word(result)
+    assert result.reason in world.archive.summaries[result.run_id]
 
 
 @EVERY
@@ -74,8 +75,8 @@ def test_a_sink_that_is_at_least_once_says_how_much_it_repeated() -> None:
     result = run(world)
     assert result.passed, result.reason
     assert result.reason.endswith(delivery)
-    assert f"| delivery | {delivery} |" in world.summaries[result.run_id]
-    assert world.documents[result.run_id]["facts"]["reconciliation"]["repeated"] == 17
+    assert f"| delivery | {delivery} |" in world.archive.summaries[result.run_id]
+    assert world.archive.documents[result.run_id]["facts"]["reconciliation"]["repeated"] == 17
     assert "at-least-once" not in run(World()).reason
 
 
@@ -132,7 +133,7 @@ def test_problems_are_reported_with_the_rows_that_they_cost() -> None:
     assert verdict_word(result) == "DEVIATED"
     assert "7 lost" in result.reason
     assert problem in result.reason
-    assert f"| problem | {problem} |" in world.summaries[result.run_id]
+    assert f"| problem | {problem} |" in world.archive.summaries[result.run_id]
 
 
 def test_columns_that_no_oracle_judged_are_named_in_verdict_journal_and_report() -> None:
@@ -142,8 +143,8 @@ def test_columns_that_no_oracle_judged_are_named_in_verdict_journal_and_report()
     result = run(world)
     assert result.passed, result.reason
     assert result.reason.endswith(said)
-    assert f"| columns | {said} |" in world.summaries[result.run_id]
-    assert world.documents[result.run_id]["facts"]["reconciliation"]["not_judged"] == ["salt", "uuid"]
+    assert f"| columns | {said} |" in world.archive.summaries[result.run_id]
+    assert world.archive.documents[result.run_id]["facts"]["reconciliation"]["not_judged"] == ["salt", "uuid"]
     assert result.facts["reconciliation"]["columns"][0]["role"] == "not judged"
     assert "not judged" not in run(World()).reason
 
@@ -405,7 +406,7 @@ def test_a_run_that_another_process_is_at_work_on_is_left_alone() -> None:
     engine = world.engine(drill())
     running = engine.begin("kill_driver", "running-1")
     world.journals.save(replace(world.journals.runs[running], facts={"one_process": True}))
-    world.held.add(running)
+    world.archive.held.add(running)
     engine.run("kill_driver")
     assert world.journals.runs[running].ended_at is None
     with pytest.raises(DrillError, match="another process"):
@@ -438,8 +439,8 @@ def test_a_replay_has_the_drill_of_the_run_and_not_of_the_file() -> None:
     assert again.passed, again.reason
     assert again.facts["drill"] == first.facts["drill"]
     assert again.facts["replays"] == first.run_id
-    assert f"| replay of | `{first.run_id}` |" in world.summaries[again.run_id]
-    assert "replay of" not in world.summaries[first.run_id]
+    assert f"| replay of | `{first.run_id}` |" in world.archive.summaries[again.run_id]
+    assert "replay of" not in world.archive.summaries[first.run_id]
 
 
 def test_a_replay_of_no_run_opens_none() -> None:

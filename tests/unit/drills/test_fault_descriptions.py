@@ -10,7 +10,7 @@ from streamwarden.drills.faults import FAULTS, Aftermath, RefusalFault
 from streamwarden.drills.faults.base import Description
 from streamwarden.drills.parts import OPTIONS, FaultKind
 from streamwarden.reference.faults import EXPECTED, page
-from support.drill_world import drill
+from support.drill_specs import drill
 
 
 def descriptions(kind: FaultKind) -> list[Description]:

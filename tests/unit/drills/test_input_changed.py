@@ -14,7 +14,8 @@ from streamwarden.drills.parts import FaultKind, FaultSpec, OracleKind
 from streamwarden.drills.report import build_report
 from streamwarden.drills.state import RunState
 from streamwarden.drills.views import Copies
-from support.drill_world import PERFECT, Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import PERFECT, Killed, World
 
 DOUBLED, LATE, DISORDERED = FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER
 EACH = pytest.mark.parametrize("kind", [DOUBLED, LATE, DISORDERED])

@@ -7,7 +7,8 @@ import pytest
 from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.report import verdict_word
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 KIND = FaultKind.INPUT_GONE
 

@@ -6,7 +6,8 @@ import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import FaultKind, FaultSpec
-from support.drill_world import World, drill
+from support.drill_specs import drill
+from support.drill_world import World
 
 DATABASE = FaultKind.KILL_AFTER_DATABASE_COMMIT
 TOPIC = FaultKind.KILL_AFTER_TOPIC_WRITE

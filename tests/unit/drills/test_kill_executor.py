@@ -7,7 +7,8 @@ import pytest
 from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.report import verdict_word
-from support.drill_world import World, drill
+from support.drill_specs import drill
+from support.drill_world import World
 
 
 def run(world: World, **changes: object) -> DrillRun:
@@ -28,7 +29,7 @@ def test_the_driver_lives_through_it_and_the_cut_batch_commits() -> None:
     assert recovery["driver_id"] == proof["driver_id"] == "d1"
     assert not recovery["restarted"]
     assert world.signals == ["kill executor 0"]
-    assert "by the struck driver" in world.summaries[result.run_id]
+    assert "by the struck driver" in world.archive.summaries[result.run_id]
 
 
 def test_the_prediction_is_that_of_a_new_executor_without_a_start_of_the_driver() -> None:

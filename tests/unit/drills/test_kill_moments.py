@@ -16,7 +16,8 @@ from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, Drill
 from streamwarden.drills.parts import FaultKind, FaultSpec, KillMoment
 from streamwarden.drills.views import ForkView
 from streamwarden.errors import InvalidValue
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 
 def spec(moment: KillMoment, **changes: object) -> FaultSpec:

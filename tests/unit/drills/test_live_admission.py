@@ -17,7 +17,8 @@ from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.restarter import Restarter
 from support.drill_live import RUN, approved, finished, live_drill, live_world
-from support.drill_world import OUTAGE, World, drill
+from support.drill_specs import OUTAGE, drill
+from support.drill_world import World
 
 CLOSED = AllowedHours(start="00:00", end="00:01", timezone="UTC")
 """The world begins at 13:46 UTC on a Monday."""

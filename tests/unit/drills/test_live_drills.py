@@ -182,7 +182,7 @@ def test_nothing_of_the_live_stream_is_removed_whatever_happens() -> None:
         assert (world.cleared, world.forks_made) == (0, 0)
         assert world.drivers["d1"].exit is None or world.drivers["d1"].exit.kind is ExitKind.KILLED
         assert list(world.drivers.values())[-1].exit is None
-    from support.drill_world import drill
+    from support.drill_specs import drill
 
     forked = World()
     assert forked.engine(drill()).run("kill_driver").passed
@@ -217,7 +217,7 @@ def test_the_question_says_what_will_happen_and_until_when_an_answer_counts() ->
 
 
 def test_the_question_has_the_last_verdict_of_the_same_fault_on_a_fork() -> None:
-    from support.drill_world import drill
+    from support.drill_specs import drill
 
     world = World(total_batches=40)
     engine = world.engine(drill())
@@ -318,7 +318,7 @@ def test_a_journal_without_the_approval_is_never_passed() -> None:
 
 def test_a_step_of_another_target_changes_nothing() -> None:
     """The file of a drill may have another target since its run began: the DAG then has other tasks."""
-    from support.drill_world import drill
+    from support.drill_specs import drill
 
     world = World()
     engine = world.engine(drill())

@@ -24,7 +24,8 @@ from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.drills.timeline import timeline
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.driver import ExitKind
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 KILL, SINK, GONE = FaultKind.KILL_DRIVER, FaultKind.SINK_FAILING, FaultKind.INPUT_GONE
 

@@ -13,7 +13,9 @@ from streamwarden.drills.report import verdict_word
 from streamwarden.drills.views import CommandResult, ForkView
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.driver import ExitKind
-from support.drill_world import OUTAGE, Killed, World, drill
+from support.drill_specs import OUTAGE, drill
+from support.drill_world import Killed, World
+from support.simulated_checkpoint import SimulatedCheckpoint
 
 KIND = FaultKind.SERVICE_OUTAGE
 
@@ -259,11 +261,13 @@ def test_a_stream_that_ends_without_the_store_is_not_started_again() -> None:
 def test_a_store_outage_without_input_to_read_is_a_miss() -> None:
     """What the stream would have done cannot be seen."""
 
-    class Read(World):
+    class Read(SimulatedCheckpoint):
         def unplanned(self, fork: ForkView) -> int:
             return 0
 
-    result = run(Read(), outage_of(OutageService.STORE), attempts=1)
+    world = World()
+    world.checkpoint = Read(world)
+    result = run(world, outage_of(OutageService.STORE), attempts=1)
     assert result.status is DrillStatus.FAILED
     assert "the stream had no input left to read meanwhile" in result.reason
 

@@ -8,7 +8,8 @@ import pytest
 
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import FaultKind, FaultSpec
-from support.drill_world import World, drill
+from support.drill_specs import drill
+from support.drill_world import World
 
 KIND = FaultKind.SINK_LOCKED
 

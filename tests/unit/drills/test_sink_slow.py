@@ -10,7 +10,8 @@ from streamwarden.drills.faults.sink_slow import LASTS
 from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.errors import InvalidValue
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 KIND = FaultKind.SINK_SLOW
 

@@ -9,7 +9,8 @@ from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, Drill
 from streamwarden.drills.parts import FaultKind
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from support.drill_world import Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import Killed, World
 
 STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 """How the reason of a stop ends that is the strike itself, or its beginning."""
@@ -174,7 +175,7 @@ def test_two_processes_do_not_work_on_one_run() -> None:
     world = World()
     engine = world.engine(drill())
     run_id = engine.begin("kill_driver")
-    world.locked = True
+    world.archive.locked = True
     with pytest.raises(DrillError, match="another process"):
         engine.step(run_id, DrillStep.STEADY_STATE)
     assert world.forks_made == 0
@@ -256,14 +257,14 @@ def test_a_run_that_was_reported_before_it_was_healed_is_healed_and_reported_aga
     world.journals.down = False
     reported = engine.step(run_id, DrillStep.REPORT)
     assert world.drivers["d1"].exit is None
-    assert "| healing | not done |" in world.summaries[run_id]
+    assert "| healing | not done |" in world.archive.summaries[run_id]
     world.sleep(60.0)
     healed = engine.step(run_id, DrillStep.HEAL)
     assert world.drivers["d1"].exit is not None
     assert world.cleared == 1
     assert healed.ended_at == reported.ended_at, "the drill was over then"
-    assert "| healing | the driver d1 was ended; removed: fork/input" in world.summaries[run_id]
-    assert world.documents[run_id]["facts"]["heal"]["clean"]
+    assert "| healing | the driver d1 was ended; removed: fork/input" in world.archive.summaries[run_id]
+    assert world.archive.documents[run_id]["facts"]["heal"]["clean"]
     assert engine.step(run_id, DrillStep.REPORT) == engine.step(run_id, DrillStep.HEAL) == healed
 
 
@@ -277,14 +278,14 @@ def test_a_verdict_that_lacked_the_healing_is_given_again_after_it() -> None:
     assert reported.status is DrillStatus.FAILED
     assert "healing is incomplete: the broker does not answer" in reported.reason
     assert engine.step(run_id, DrillStep.HEAL).status is DrillStatus.FAILED, "it is still unavailable"
-    write, world.write = world.write, _dies  # type: ignore[method-assign]
+    write, world.archive.write = world.archive.write, _dies  # type: ignore[method-assign]
     with pytest.raises(Killed):
         engine.step(run_id, DrillStep.HEAL)
-    world.write = write  # type: ignore[method-assign]
+    world.archive.write = write  # type: ignore[method-assign]
     result = engine.step(run_id, DrillStep.HEAL)
     assert world.cleared == 1
     assert result.passed, result.reason
-    assert world.documents[run_id]["verdict"] == "PASSED"
+    assert world.archive.documents[run_id]["verdict"] == "PASSED"
 
 
 def _dies(*_: object) -> str:
@@ -327,7 +328,7 @@ def test_a_run_in_another_process_is_no_abandoned_one() -> None:
     world = World()
     engine = world.engine(drill())
     running = engine.begin("kill_driver", "by-hand-1")
-    with world.tenure(running):
+    with world.archive.tenure(running):
         assert engine.heal_abandoned("kill_driver", running="scheduled-2") == []
     assert world.journals.runs[running].ended_at is None
 

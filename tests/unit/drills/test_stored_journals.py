@@ -20,7 +20,8 @@ from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.stream import StreamSpec
-from support.drill_world import SimulatedDriver, World, drill
+from support.drill_specs import drill
+from support.drill_world import SimulatedDriver, World
 from support.stored_journals import JOURNALS, stored
 
 EVERY = pytest.mark.parametrize("name", ["kill_driver", "kill_driver_begun", "retention_passed"])
@@ -101,7 +102,7 @@ def test_a_run_that_an_earlier_version_began_goes_on_and_is_reported() -> None:
     assert run.passed, run.reason
     assert RunState.of(run).recovery.first_new_batch == 4  # type: ignore[union-attr]
     assert world.drivers["d2"].record.stream == RunState.of(run).fork.stream  # type: ignore[union-attr]
-    assert "kill_driver, landed at attempt 1" in world.summaries[run.run_id]
+    assert "kill_driver, landed at attempt 1" in world.archive.summaries[run.run_id]
 
 
 def killed(run: DrillRun, driver_id: str, moment: float) -> SimulatedDriver:

@@ -16,8 +16,9 @@ from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import Feed
+from support.drill_specs import declared, drill
 from support.drill_topics import TOPIC, UNIT
-from support.drill_world import World, declared, drill
+from support.drill_world import World
 
 ADDED, PASSED, RECREATED = FaultKind.PARTITIONS_ADDED, FaultKind.RETENTION_PASSED, FaultKind.TOPIC_RECREATED
 REFUSED = pytest.mark.parametrize("kind", [PASSED, RECREATED])
@@ -67,7 +68,7 @@ def test_a_stream_that_reads_new_partitions_by_itself_passes() -> None:
     assert list(world.drivers) == ["d1"]
     assert not recovery["restarted"]
     assert world.drivers["d1"].exit.kind is ExitKind.STOPPED  # type: ignore[union-attr]
-    assert f"from the topic {TOPIC}: a copy of flights" in world.summaries[result.run_id]
+    assert f"from the topic {TOPIC}: a copy of flights" in world.archive.summaries[result.run_id]
 
 
 def test_a_stream_that_ends_when_partitions_come_is_started_again_as_supervision_does() -> None:
@@ -111,7 +112,7 @@ def test_a_loss_that_is_reported_to_the_record_passes_with_the_remediation() -> 
     assert recovery["recovery_seconds"] == pytest.approx(12.0, abs=0.2), "from the launch of the remediated fork"
     assert result.facts["predicted"]
     assert "supervision leaves it down" in result.reason
-    report = world.summaries[result.run_id]
+    report = world.archive.summaries[result.run_id]
     assert "| refusal | yes: the driver ended 10.0 s after its launch and reported why" in report
     assert "after the remediation was applied" in report
 
@@ -157,7 +158,7 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
 def test_a_loss_that_is_reported_in_part_only_deviates(kind: FaultKind, name: str, value: object, words: str) -> None:
     world = World()
     assert_deviated(run(world, kind, knob(name, value)), words)
-    assert "| refusal | no: the fault was not reported in full" in next(iter(world.summaries.values()))
+    assert "| refusal | no: the fault was not reported in full" in next(iter(world.archive.summaries.values()))
 
 
 @REFUSED

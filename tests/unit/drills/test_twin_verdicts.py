@@ -14,7 +14,8 @@ from streamwarden.drills.state import RunState
 from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import InvalidValue, VerificationError
 from streamwarden.verification.reconciliation import Reconciliation
-from support.drill_world import PERFECT, Killed, World, drill
+from support.drill_specs import drill
+from support.drill_world import PERFECT, Killed, World
 from support.stored_journals import stored
 
 LOSS = replace(PERFECT, actual=898, lost=2)

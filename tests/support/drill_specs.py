@@ -1,0 +1,67 @@
+"""The stream that simulated drills are about, and the drills."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from streamwarden.config.loading import spec_from_dict
+from streamwarden.drills.parts import (
+    CheckpointTarget,
+    FaultKind,
+    FaultSpec,
+    FileDamage,
+    OutageService,
+    OutageSpec,
+    VerificationSpec,
+)
+from streamwarden.drills.spec import DrillSpec
+from streamwarden.stream import StreamSpec
+
+SOURCES = {
+    "kafka": {"kind": "kafka", "connection": "events", "topic": "flights"},
+    "files": {"kind": "files", "path": "/data/flights", "format": "json"},
+    "rate": {"kind": "rate"},
+    "script": {"kind": "script"},
+}
+SINKS = {
+    "postgresql": {"kind": "postgresql", "connection": "warehouse", "table": "flights", "key": ["id"]},
+    "kafka": {"kind": "kafka", "connection": "events", "topic": "departures", "key": ["id"]},
+    "parquet": {"kind": "parquet", "path": "/data/departures"},
+    "script": {"kind": "script"},
+}
+
+
+def declared(source: str = "kafka", sink: str = "postgresql", master: str = "spark://one:7077") -> StreamSpec:
+    """The spec of the stream that is drilled, by the kinds of its source and its sink."""
+    return spec_from_dict(
+        {
+            "name": "flights",
+            "job": "/project/job.py",
+            "checkpoint": "/data/checkpoint",
+            "source": SOURCES[source],
+            "sink": SINKS[sink],
+            "spark": {"master": master},
+        }
+    )
+
+
+OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
+
+
+OPTIONS: dict[FaultKind, dict[str, Any]] = {
+    FaultKind.SERVICE_OUTAGE: {"outage": OUTAGE},
+    FaultKind.CHECKPOINT_DAMAGE: {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
+}
+"""The options that a kind needs, as a drill has them unless a test says otherwise."""
+
+
+def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
+    """A standard drill on `flights`; `changes` replace whole parts of it."""
+    spec = DrillSpec(
+        name=kind.value,
+        stream="flights",
+        fault=FaultSpec(kind=kind, **OPTIONS.get(kind, {})),
+        verification=VerificationSpec(min_records=100_000),
+    )
+    return replace(spec, **changes)
