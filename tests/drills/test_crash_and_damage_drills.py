@@ -53,15 +53,16 @@ def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, fligh
         assert (traces["state"] > 0, traces["files"], traces["listed"], traces["committed"]) == (True, 0, False, False)
 
 
-def test_a_changelog_that_is_cut_off_is_refused_and_the_copy_brings_everything_back(
+def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_back(
     tmp_path: Path, flights: Path
 ) -> None:
-    """Exit, supervision and check report it, and the refused start has left nothing behind."""
+    """On the HDFS-backed store. Exit, supervision and check report it, and the refused start leaves nothing behind."""
     with drill_project(
         tmp_path,
         inputs=flights,
         fault=FaultKind.CHECKPOINT_DAMAGE,
-        options={"target": CheckpointTarget.CHANGELOG, "damage": FileDamage.TRUNCATED},
+        options={"target": CheckpointTarget.DELTA, "damage": FileDamage.FLIPPED},
+        state="{backend: hdfs, shuffle_partitions: 2}",
         batches=BATCHES,
         min_records=RECORDS,
     ) as workspace:
@@ -69,8 +70,8 @@ def test_a_changelog_that_is_cut_off_is_refused_and_the_copy_brings_everything_b
         assert_right(run)
         proof, refusal = run.facts["fault"], run.facts["told"]
         (harmed,) = proof["evidence"]["harmed"]
-        assert harmed["path"].endswith(".changelog")
-        assert 0 < harmed["after"] < harmed["before"]
+        assert harmed["path"].endswith(".delta")
+        assert harmed["after"] == harmed["before"] > 0
         assert proof["evidence"]["foretold"] == "refuses"
         assert refusal["holds"]
         assert refusal["error_class"].startswith("CANNOT_LOAD_STATE_STORE")
@@ -173,11 +174,22 @@ def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_pat
         assert run.facts["twin"]["outcome"]["exactly_once"]
 
 
-def test_a_sink_whose_folder_takes_no_files_fails_and_a_restart_cures_it(tmp_path: Path, flights: Path) -> None:
+def test_a_sink_whose_folder_is_slow_holds_the_stream_up_and_one_that_takes_no_files_fails_it(
+    tmp_path: Path, flights: Path
+) -> None:
+    """The driver goes on after two slow batches. Then it fails, its successor fails too, and the third one goes on."""
+    slow, failing = FaultKind.SINK_SLOW, FaultKind.SINK_FAILING
     with drill_project(
-        tmp_path, inputs=flights, fault=FaultKind.SINK_FAILING, batches=BATCHES, min_records=RECORDS
+        tmp_path,
+        inputs=flights,
+        faults=f"faults: [{{kind: {slow}, times: 2, lasts: 2s}}, {{kind: {failing}, times: 2}}]",
+        batches=24,
+        min_records=RECORDS,
     ) as workspace:
         run = run_drill(workspace)
         assert_right(run)
-        assert run.facts["fault"]["evidence"]["exit"] == "failed"
-        assert run.facts["recovery"]["restarted"]
+        slowed, failed = RunState.of(run).results
+        assert [each["listed_at"] - each["files_at"] >= 2 for each in slowed.landed.evidence["slow"]] == [True, True]
+        assert not slowed.recovery.restarted
+        assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed", "failed"]
+        assert failed.recovery.restarted

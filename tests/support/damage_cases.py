@@ -179,6 +179,7 @@ CASES: dict[str, tuple[str, Breakage, Consequence | None]] = {
     "changelog after the snapshot lost": ("changelog", lose(f"{STORES}/6.changelog"), REFUSES),
     "changelog before the snapshot lost": ("changelog", lose(f"{STORES}/2.changelog"), None),
     "snapshots cut off": ("changelog", halve(f"{STORES}/*.zip"), RECOVERS),
+    "snapshots flipped": ("changelog", flip(f"{STORES}/*.zip"), RECOVERS),
     "files of the snapshots lost": ("changelog", lose(f"{STORES}/SSTs"), RECOVERS),
     "snapshots and an early changelog lost": (
         "changelog",
@@ -228,6 +229,7 @@ CASES: dict[str, tuple[str, Breakage, Consequence | None]] = {
     "early delta lost": ("hdfs", lose(f"{STORES}/4.delta"), REFUSES),
     "covered delta lost": ("hdfs covered", lose(f"{STORES}/8.delta"), None),
     "last HDFS snapshot cut off": ("hdfs covered", halve(f"{STORES}/8.snapshot"), RECOVERS),
+    "last HDFS snapshot flipped": ("hdfs covered", flip(f"{STORES}/8.snapshot"), RECOVERS),
     "last HDFS snapshot cut off and an early delta lost": (
         "hdfs covered",
         both(halve(f"{STORES}/8.snapshot"), lose(f"{STORES}/4.delta")),

@@ -32,7 +32,8 @@ LASTS: Final = 5.0
 """Seconds for which a batch is held up, if the drill's file does not say."""
 
 LONGEST: Final = 15.0
-"""Seconds. A driver renews its lease every 5 s, and another one may take over after 30 s without."""
+"""Seconds. A driver renews its lease every 5 s, and another one may take over after 30 s without. Its supervisor
+process kills it if it stands still for `restart.unresponsive_after`, which is 20 s at least."""
 
 POLL: Final = 0.05
 
@@ -53,7 +54,7 @@ class SinkSlow(Fault):
         does="Lets the driver stand still (SIGSTOP) when a data file of a batch is whole and the manifest has no entry "
         f"of it, for `fault.lasts`, {format_duration(LASTS)} by default; in `fault.times` batches, 1 by default.",
         promise="A batch ends when its output is written, however long that takes. The next one has more to read.",
-        seen="Not run yet.",
+        seen="The same driver committed each of the batches when it went on, and the output was right.",
         next_step="Nothing, if the stream keeps up with its input. Otherwise look at the storage of the output: the "
         "phase `addBatch` of a batch contains its writes.",
     )
