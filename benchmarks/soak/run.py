@@ -97,15 +97,25 @@ def main() -> int:
     return int(any(not run.outcome.exactly_once for each in runs.values() for run in each))
 
 
-def soak(sink: SinkSpec | None, kills: int, moments: random.Random, records: int = RECORDS) -> list[Run]:
-    """Runs until there were so many kills. `sink` None: the files of the stream in the catalogue."""
+def soak(
+    sink: SinkSpec | None,
+    kills: int,
+    moments: random.Random,
+    records: int = RECORDS,
+    commits: int = COMMITS_A_LIFE,
+) -> list[Run]:
+    """Runs until there were so many kills. `sink` None: the files of the stream in the catalogue.
+
+    Args:
+        commits: see `COMMITS_A_LIFE`.
+    """
     done: list[Run] = []
     while (left := kills - sum(len(run.kills) for run in done)) > 0:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
             data = Path(folder)
             spec = stream(data, sink, records, f"run_{len(done)}")
             with Workspace.open(project=REPOSITORY, data=data, store_url=f"sqlite:///{data}/store.db") as workspace:
-                done.append(one_run(workspace, spec, min(left, KILLS_A_RUN), moments))
+                done.append(one_run(workspace, spec, min(left, KILLS_A_RUN), moments, commits))
     return done
 
 
@@ -129,12 +139,12 @@ def stream(data: Path, sink: SinkSpec | None, records: int, run: str) -> StreamS
     )
 
 
-def one_run(workspace: Workspace, spec: StreamSpec, kills: int, moments: random.Random) -> Run:
+def one_run(workspace: Workspace, spec: StreamSpec, kills: int, moments: random.Random, commits: int) -> Run:
     """Kill, start again, let it end, judge."""
     struck: list[Kill] = []
     while True:
         driver = workspace.fleet.start(spec, launched_by="soak").record.driver_id
-        if len(struck) >= kills or not await_moment(workspace, spec, driver, moments):
+        if len(struck) >= kills or not await_moment(workspace, spec, driver, moments, commits):
             break
         if workspace.fleet.kill(driver):
             workspace.fleet.wait(driver, timeout=PATIENCE)
@@ -145,11 +155,11 @@ def one_run(workspace: Workspace, spec: StreamSpec, kills: int, moments: random.
     return Run(tuple(struck), tuple(recoveries(spec, struck)), outcome)
 
 
-def await_moment(workspace: Workspace, spec: StreamSpec, driver: str, moments: random.Random) -> bool:
+def await_moment(workspace: Workspace, spec: StreamSpec, driver: str, moments: random.Random, commits: int) -> bool:
     """Wait for a random moment of the driver's life; False if it ended before."""
     share, latest = START
     in_start, fraction = moments.random() < share, moments.random()
-    ahead = 0 if in_start else moments.randint(1, COMMITS_A_LIFE)
+    ahead = 0 if in_start else moments.randint(1, commits)
     wanted = newest_commit(spec) + ahead
 
     def lives_until(reached: Callable[[], bool]) -> bool:

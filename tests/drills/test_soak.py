@@ -1,4 +1,4 @@
-"""A short soak: five kills at random moments of one stream, and not a row lost, duplicated or wrong."""
+"""A short soak: ten kills at random moments of one stream, and not a row lost, duplicated or wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 pytestmark = pytest.mark.spark
 
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak" / "run.py"
-KILLS = 5
+KILLS = 10
+RECORDS = 15_000
+"""30 batches, of which the lives that are killed need at most two each and one that is begun."""
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,8 @@ def soak() -> ModuleType:
     return module
 
 
-def test_five_kills_change_no_row(soak: ModuleType) -> None:
-    runs = soak.soak(None, KILLS, random.Random(1), records=30_000)
+def test_ten_kills_change_no_row(soak: ModuleType) -> None:
+    runs = soak.soak(None, KILLS, random.Random(1), records=RECORDS, commits=2)
     kills = [kill for run in runs for kill in run.kills]
     assert len(kills) == KILLS
     assert sum(len(run.recoveries) for run in runs) == KILLS

@@ -25,7 +25,9 @@ def test_slow_batches_are_committed_by_the_same_driver() -> None:
     result = run(world, times=3)
     assert result.passed, result.reason
     slow = result.facts["fault"]["evidence"]["slow"]
-    assert len({each["batch"] for each in slow}) == 3
+    first, second, third = (each["batch"] for each in slow)
+    assert f"the output of batches {first}, {second}, {third} was slow: up to 5." in result.facts["fault"]["message"]
+    assert first < second < third
     assert all(each["listed_at"] - each["files_at"] >= LASTS for each in slow)
     assert list(world.drivers) == ["d1"]
     assert not result.facts["recovery"]["restarted"]

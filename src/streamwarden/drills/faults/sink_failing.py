@@ -45,8 +45,8 @@ class SinkFailing(Fault):
         does="Puts a plain file in the place of the folder that the sink writes to, until the driver has failed, "
         "and each driver that is started after it, `fault.times` in all (1 by default). Then puts the folder back.",
         promise="The batch fails, and nothing of it is in the manifest. A restart runs it again.",
-        seen="The driver failed, and so did its successor while the folder was away. The start after that cured it, and "
-        "the output was right.",
+        seen="The driver failed, and so did its successor while the folder was away. The start after that cured it, "
+        "and the output was right.",
         next_step="Repair the folder: its disk, its mount, its permissions. Supervision restarts the stream within its "
         "budget; after that run `streamwarden start NAME`.",
     )

@@ -144,8 +144,8 @@ def _judge(strike: Strike) -> tuple[bool, str]:
         if (took := _held_up(each)) is None or took < seen["lasts"]:
             return False, f"{strike.message}, but the files of batch {each['batch']} do not show it"
     longest = max(_held_up(each) or 0.0 for each in seen["slow"])
-    batches = ", ".join(str(each["batch"]) for each in seen["slow"])
-    return True, f"the output of batch {batches} was slow: up to {longest:.1f} s from data file to manifest"
+    batches = ("batch " if seen["times"] == 1 else "batches ") + ", ".join(str(each["batch"]) for each in seen["slow"])
+    return True, f"the output of {batches} was slow: up to {longest:.1f} s from data file to manifest"
 
 
 def _held_up(traces: dict[str, Any]) -> Seconds | None:
