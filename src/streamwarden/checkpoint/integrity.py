@@ -82,6 +82,21 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
     return files
 
 
+def has_all_files(checkpoint: Location, store: StateStore, version: int) -> bool:
+    """Whether every file that loading `version` reads is listed. Opens only the snapshot that names other files.
+
+    Raises OSError.
+    """
+    load = store.load(version)
+    if not load.complete or load.snapshot is None or load.snapshot.kind is not FileKind.ZIP:
+        return load.complete
+    try:
+        named = snapshot_files(checkpoint / store.folder / load.snapshot.name)
+    except Damaged:
+        return False
+    return all(join(SSTS, name) in store.other for name in named)
+
+
 def _check_version(folder: Location, store: StateStore, file: StateFile) -> None:
     """Whether a snapshot has the content of another version: nothing inside it names its own. Raises Damaged if it is
     equal to another one, or if the two were packed in the opposite order of when they were written."""
@@ -94,7 +109,7 @@ def _check_version(folder: Location, store: StateStore, file: StateFile) -> None
         if own is None or times is None:
             continue
         apart, packed_apart = own[0] - times[0], own[1] - times[1]
-        if abs(apart) > _SAME_TIME and abs(apart + packed_apart) <= 2 * _SAME_TIME:
+        if abs(apart) > _SAME_TIME and apart * packed_apart < 0 and abs(apart + packed_apart) <= 2 * _SAME_TIME:
             raise Damaged(f"it and {other.name} were exchanged: each was packed when the other was written")
 
 

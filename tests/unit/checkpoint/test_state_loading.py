@@ -16,6 +16,7 @@ from streamwarden.checkpoint.diagnosis import loading
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.loading import NO_FILE, UNREADABLE, diagnose_load
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.checkpoint.layout import Damaged
 from streamwarden.checkpoint.lineage import read_lineage
 from streamwarden.checkpoint.lz4 import blocks, xxh32
@@ -58,6 +59,14 @@ def test_no_flipped_byte_of_a_changelog_goes_unseen(unpack: Unpack, tmp_path: Pa
         broken[position] ^= 0x10
         with pytest.raises(Damaged):
             list(blocks(io.BytesIO(bytes(broken))))
+
+
+def test_snapshots_that_were_written_seconds_apart_are_not_taken_for_exchanged(whole: Callable[[str], Path]) -> None:
+    """A zip file states times to two seconds, so that three seconds between two snapshots may be two in the files."""
+    checkpoint = open_path(whole("spark-4.3.0-rocksdb"))
+    for store in state_stores(checkpoint):
+        for file in store.files:
+            check_state_file(checkpoint, store, file, "lz4")
 
 
 def test_a_lineage_begins_with_the_last_snapshot(unpack: Unpack, tmp_path: Path) -> None:
