@@ -31,8 +31,7 @@ class AuditSpec:
     """audit at most so many of the newest batches; null: all whose input and state are kept"""
     share: float = 0.04
     """the part of the time in which the reading runs, above 0 and at most 1; it is paused for the rest, so that it
-    does not slow the stream's batches; after half an hour it is not paused any more (see
-    [audits](../how-to/audit.md#what-an-audit-costs))"""
+    does not slow the stream's batches (see [audits](../how-to/audit.md#what-an-audit-costs))"""
     counted: dict[str, Counted] = field(default_factory=dict)
     """of a job with `transformWithState`: name of an amount -> `variable`, `state`, `input` and `output`, by which an
     audit finds it (see [audits](../how-to/audit.md#jobs-with-transformwithstate))"""

@@ -46,7 +46,7 @@ def audit_dags(dag_file: str) -> dict[str, DAG]:
 
 def audit_dag(spec: StreamSpec, project: Path) -> DAG:
     """The DAG of one stream: one task."""
-    from streamwarden.services.auditing.auditing import TIMEOUT
+    from streamwarden.services.auditing.auditing import longest
 
     with DAG(
         dag_id=f"audit_{spec.name}",
@@ -60,7 +60,7 @@ def audit_dag(spec: StreamSpec, project: Path) -> DAG:
             "owner": spec.owner,
             "retries": 1,
             "retry_delay": timedelta(minutes=1),
-            "execution_timeout": timedelta(seconds=TIMEOUT) + _SLACK,
+            "execution_timeout": timedelta(seconds=longest(spec.audit.share)) + _SLACK,
             **report_failures(project),
         },
     ) as dag:

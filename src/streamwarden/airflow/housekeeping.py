@@ -20,10 +20,10 @@ _DOC = """\
 ### Housekeeping
 
 Runs once an hour. It rolls up the progress of single batches into hourly numbers, which the growth forecast reads. It
-deletes rows past their retention, and the folders of drills that ended more than 30 days ago with those of their forks'
-drivers. It deletes the runs of the DAGs `health` and `publish_progress` that are older than a day, with the account of
-the connection `streamwarden_airflow`. It never touches a stream's checkpoint or driver, and you may run it by hand at
-any time.
+deletes rows past their retention, the folders of drills that ended more than 30 days ago with those of their forks'
+drivers, and the links to checkpoints that killed audits left. It deletes the runs of the DAGs `health` and
+`publish_progress` that are older than a day, with the account of the connection `streamwarden_airflow`. It never
+touches a stream's checkpoint or driver, and you may run it by hand at any time.
 """
 
 
@@ -57,7 +57,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         def prune() -> None:
             workspace(project).store.prune(time.time())
 
-        @task(doc_md="Removes the folders of drills that ended more than 30 days ago.")
+        @task(doc_md="Removes the folders of drills that ended more than 30 days ago, and what killed audits left.")
         def sweep_drills() -> None:
             place = workspace(project)
             sweep(place.store, place.data, time.time())

@@ -52,13 +52,19 @@ def sweep(
         str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder is kept.")
     ] = "30 days",
 ) -> int:
-    """Remove the folders of old drills and of their forks' drivers. The drills' journals stay in the store."""
+    """Remove the folders of old drills and of their forks' drivers, and what killed audits left.
+
+    The drills' journals stay in the store, and the evidence of audits stays.
+    """
     from streamwarden.services.housekeeping import sweep as sweep_folders
 
     seconds = _seconds(keep)
     place = workspace(context)
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
-    say(f"removed {gone.drills} folders of drills and {gone.fork_drivers} of their forks' drivers")
+    say(
+        f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers and {gone.audits} of "
+        "killed audits"
+    )
     return Exit.OK
 
 

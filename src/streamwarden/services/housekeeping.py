@@ -1,4 +1,7 @@
-"""Removes the folders of old drills and of the drivers of their forks. The journals of the drills stay in the store."""
+"""Removes the folders of old drills and of the drivers of their forks, and what killed audits left.
+
+The journals of the drills stay in the store.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.services.auditing.work import remove_abandoned
 from streamwarden.services.forks.spec import SUFFIX
 
 if TYPE_CHECKING:
@@ -22,11 +26,13 @@ class RemovedFolders:
 
     drills: int
     fork_drivers: int
+    audits: int
 
 
 def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
     """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
-    still runs, or whose end was never recorded, is kept.
+    still runs, or whose end was never recorded, is kept. Of audits, what the killed ones worked with goes at once, and
+    all evidence stays.
 
     Raises StoreError if the store is unavailable: then no folder was removed that it might still need.
     """
@@ -39,7 +45,9 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
     for folder in (*drills, *forks):
         shutil.rmtree(folder, ignore_errors=True)
     return RemovedFolders(
-        drills=sum(not folder.exists() for folder in drills), fork_drivers=sum(not folder.exists() for folder in forks)
+        drills=sum(not folder.exists() for folder in drills),
+        fork_drivers=sum(not folder.exists() for folder in forks),
+        audits=remove_abandoned(data),
     )
 
 

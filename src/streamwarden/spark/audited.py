@@ -44,7 +44,7 @@ class Audited:
     def state(self, batch: int, **options: str) -> DataFrame:
         """The rows of the first operator's state after `batch`."""
         reader = self.catalyst.spark.read.format("statestore").option("batchId", batch).options(**options)
-        return reader.load(self.spec.checkpoint)
+        return reader.load(self.request["checkpoint"])
 
     @property
     def replaces(self) -> bool:

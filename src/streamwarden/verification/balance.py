@@ -9,7 +9,7 @@ were swapped, therefore each amount has to balance in each entry.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -231,26 +231,41 @@ def differences(sides: Sides, *, exclusive: bool = True) -> dict[str, Amount]:
     return found if there == after else {**found, GROUPS: there - after}
 
 
-def audited_range(offsets: Collection[int], commits: Collection[int], last: int | None = None) -> Range | None:
+def audited_range(
+    offsets: Collection[int],
+    commits: Collection[int],
+    last: int | None = None,
+    *,
+    margin: int = 0,
+    usable: Callable[[int], bool] = lambda batch: True,
+) -> Range | None:
     """The batches to audit: up to the newest committed one, from the first one whose input and state are known.
-
-    If the logs no longer begin with batch 0, Spark purges the oldest ones while the audit reads. Then it begins in the
-    middle of what is kept.
 
     Args:
         offsets, commits: batches whose files are kept.
         last: audit at most so many batches.
+        margin: if the logs no longer begin with batch 0, leave out so many of the oldest batches, because Spark purges
+            them while the audit reads.
+        usable: whether what was there after a batch is kept, so that the books may begin after it.
     """
     if not commits:
         return None
     upto = max(commits)
-    first = upto
-    while first - 1 in offsets:
-        first -= 1
-    after = -1 if first == 0 else first + (upto - first) // 2
+    first = first_of(offsets, upto)
+    after = -1 if first == 0 else first + margin
     if last is not None:
         after = max(after, upto - last)
+    while 0 <= after < upto and not usable(after):
+        after += 1
     return Range(after=after, upto=upto) if after < upto else None
+
+
+def first_of(batches: Collection[int], upto: int) -> int:
+    """The first of the batches that lead up to `upto` without a gap."""
+    first = upto
+    while first - 1 in batches:
+        first -= 1
+    return first
 
 
 def writing_batch(end_ms: int | None, marks: Mapping[int, int], batches: range) -> int | None:

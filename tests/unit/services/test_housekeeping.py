@@ -1,4 +1,4 @@
-"""Old drills lose their folders; running ones, recent ones and the streams' own drivers keep theirs."""
+"""Old drills and killed audits lose their folders; all that runs, and recent drills, keep theirs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,14 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
         driver(store, tmp_path, "s", OLD),
     ]
     (tmp_path / "drills" / "nobody_knows").mkdir()
-    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1)
+    evidence = tmp_path / "audits" / "s" / "20260101T000000-batch-3.json"
+    evidence.parent.mkdir(parents=True)
+    evidence.write_text("{}")
+    killed = tmp_path / "audits" / ".work" / "s-abc"
+    (killed / "checkpoint").mkdir(parents=True)
+    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1)
+    assert evidence.exists()
+    assert not killed.exists()
     assert [path.exists() for path in gone] == [False, False]
     assert [path.exists() for path in kept] == [True] * 5
     assert (tmp_path / "drills" / "nobody_knows").exists()
@@ -59,4 +66,4 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
 
 
 def test_a_data_folder_that_has_seen_no_drill_is_swept_too(store: Store, tmp_path: Path) -> None:
-    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(drills=0, fork_drivers=0)
+    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(drills=0, fork_drivers=0, audits=0)

@@ -124,21 +124,32 @@ def test_a_group_that_is_in_the_output_and_in_the_state_does_not_balance() -> No
 
 
 @pytest.mark.parametrize(
-    ("offsets", "commits", "last", "expected"),
+    ("offsets", "commits", "last", "margin", "expected"),
     [
-        (range(0), range(0), None, None),
-        (range(1), range(0), None, None),
-        (range(12), range(11), None, Range(after=-1, upto=10)),
-        (range(100, 202), range(100, 201), None, Range(after=150, upto=200)),
-        (range(12), range(11), 4, Range(after=6, upto=10)),
-        (range(100, 202), range(100, 201), 90, Range(after=150, upto=200)),
-        (range(9, 11), range(9, 11), None, Range(after=9, upto=10)),
-        (range(10, 11), range(10, 11), None, None),
-        ([3, 4, 9, 10], [3, 4, 9, 10], None, Range(after=9, upto=10)),
+        (range(0), range(0), None, 0, None),
+        (range(1), range(0), None, 0, None),
+        (range(12), range(11), None, 0, Range(after=-1, upto=10)),
+        (range(12), range(11), None, 5, Range(after=-1, upto=10)),  # nothing is purged before it
+        (range(100, 202), range(100, 201), None, 0, Range(after=100, upto=200)),
+        (range(100, 202), range(100, 201), None, 50, Range(after=150, upto=200)),
+        (range(100, 202), range(100, 201), None, 100, None),
+        (range(12), range(11), 4, 0, Range(after=6, upto=10)),
+        (range(100, 202), range(100, 201), 90, 50, Range(after=150, upto=200)),
+        (range(100, 202), range(100, 201), 20, 50, Range(after=180, upto=200)),
+        (range(9, 11), range(9, 11), None, 0, Range(after=9, upto=10)),
+        (range(10, 11), range(10, 11), None, 0, None),
+        ([3, 4, 9, 10], [3, 4, 9, 10], None, 0, Range(after=9, upto=10)),
     ],
 )
-def test_an_audit_covers_what_is_kept(offsets: range, commits: range, last: int | None, expected: Range | None) -> None:
-    assert audited_range(offsets, commits, last) == expected
+def test_an_audit_covers_what_is_kept(
+    offsets: range, commits: range, last: int | None, margin: int, expected: Range | None
+) -> None:
+    assert audited_range(offsets, commits, last, margin=margin) == expected
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(range(104, 201), Range(after=104, upto=200)), (range(200, 201), None)])
+def test_it_begins_with_the_first_batch_whose_state_is_kept(kept: range, expected: Range | None) -> None:
+    assert audited_range(range(100, 202), range(100, 201), usable=kept.__contains__) == expected
 
 
 def test_the_batch_that_has_to_write_a_window_is_the_first_whose_watermark_passed_its_end() -> None:

@@ -191,6 +191,24 @@ def link_or_copy(source: Location, target: Path) -> None:
         shutil.copy2(source.path, target)
 
 
+def can_link(source: Location, folder: Path) -> bool:
+    """Whether a file can be linked into a folder of this host instead of being copied. Leaves nothing there.
+
+    Raises OSError.
+    """
+    if not isinstance(source.fs, LocalFiles):
+        return False
+    probe = folder / f".link-{os.getpid()}"
+    try:
+        os.link(source.path, probe)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        return False
+    probe.unlink()
+    return True
+
+
 def _native(path: str) -> str:
     """Raises FileNotFoundError for a path that no file can have: with a zero byte, or not encodable."""
     try:

@@ -1,31 +1,43 @@
 """Audits a stream while it runs: reads the input, the output and the state of its committed batches, and balances them.
 
-The reading runs in a process with a lower priority and bounded memory. It writes nothing to the stream's places.
+The reading runs in a process with a lower priority and bounded memory. Hard links hold what it reads of the checkpoint.
+It writes nothing to the stream's places.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import Damaged
+from streamwarden.adapters.storage.files import can_link, open_path
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.integrity import has_all_files
+from streamwarden.checkpoint.layout import COMMITS, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.logs import OffsetRecord, all_offsets, committed_times
+from streamwarden.checkpoint.state import StateStore, state_stores
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.auditing.reading import input_of, output_of
+from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.fleet.program import in_quick_jvm, on_this_host, run_program
+from streamwarden.services.forks.carrying import hold
 from streamwarden.stream import StreamSpec
+from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit, Entry, Range, audited_range, writing_batch
+from streamwarden.verification.pace import Pace, pace
 
-TIMEOUT: Final = 3600.0
-"""Seconds; a year of flights takes less than a minute."""
+READING: Final = 3600.0
+"""Seconds of reading, without its pauses, after which an audit is given up; a year of flights takes less than 60."""
+
+LONGEST: Final = 6 * 3600.0
+"""Seconds after which it is given up with its pauses."""
 
 MEMORY: Final = 2**30
 """Bytes of the heap of the reading process. What does not fit is on its disk meanwhile."""
@@ -37,7 +49,13 @@ _NAMED: Final = 20
 """Groups that do not balance and that the result names; all are counted."""
 
 _ATTEMPTS: Final = 3
-"""Spark purges the oldest batches of a running stream. A later attempt begins with newer ones, and is not paused."""
+"""At a checkpoint that cannot be held. Each expects the reading to take twice as long as the one before."""
+
+_EXPECTED: Final = 40.0
+"""Seconds that the reading of 50 batches takes without pauses (measured: 37)."""
+
+_KEPT: Final = 100
+"""Spark's default of `minBatchesToRetain`."""
 
 _CONF: Final = {
     "spark.log.level": "ERROR",
@@ -45,13 +63,21 @@ _CONF: Final = {
 }
 
 
-def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, timeout: float = TIMEOUT) -> Audit:
+def longest(share: float) -> Seconds:
+    """After how long an audit is given up. `share`: see `AuditSpec`."""
+    return min(READING / share, LONGEST)
+
+
+def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, timeout: Seconds | None = None) -> Audit:
     """Balance the books of the stream's committed batches. The stream may run meanwhile, or be stopped.
+
+    It reads a checkpoint of hard links, so that it may take as long as it likes: Spark cannot purge what is linked. An
+    object store, or a checkpoint on another disk than the data folder, has no links: see `_overtaken`.
 
     Args:
         last: audit at most so many batches.
         share: the part of the time in which the reading runs; see `AuditSpec`.
-        timeout: seconds after which the reading is ended.
+        timeout: after which the reading is ended; None: `longest`.
 
     Raises:
         VerificationError: what is needed cannot be read.
@@ -60,22 +86,72 @@ def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, time
     if not (spec.source.DECLARED and spec.sink.DECLARED):
         reason = "the job opens its source or its sink itself, so it is unknown what it read and wrote"
         return Audit(stream=spec.name, range=None, impossible=reason)
+    within = longest(share) if timeout is None else timeout
+    with work_folder(spec) as folder:
+        held = _held(spec, folder)
+        if held is None:
+            return _overtaken(spec, last, share, within, folder)
+        made = requested(spec, last, held=held)
+        return made if isinstance(made, Audit) else judged(spec, made, _run(spec, made, share, within, folder))
+
+
+def _held(spec: StreamSpec, folder: Path) -> Location | None:
+    """The checkpoint of hard links; None if there can be none, or nothing is committed. Raises VerificationError."""
+    with _readable(spec):
+        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        commits = batch_ids(list_or_empty(checkpoint / COMMITS))
+        if not commits or not can_link(checkpoint / COMMITS / str(max(commits)), folder):
+            return None
+        return hold(checkpoint, folder)
+
+
+def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds, folder: Path) -> Audit:
+    """The audit of a checkpoint of which Spark purges the oldest batches meanwhile: it leaves out as many of them as
+    are purged while it reads, and if they are too few it has shorter pauses."""
     for attempt in range(1, _ATTEMPTS + 1):
+        chosen = _pace(spec, last, share, _EXPECTED * 2 ** (attempt - 1))
+        made = requested(spec, last, margin=chosen.margin)
+        if isinstance(made, Audit):
+            return made
+        inner = folder / str(attempt)
+        inner.mkdir()
         try:
-            return _attempt(spec, last, share if attempt == 1 else 1.0, timeout)
-        except _Purged as purged:
-            if attempt == _ATTEMPTS:
-                raise VerificationError(
-                    f"Spark purged what the audit was reading, in each of {_ATTEMPTS} attempts: {purged}",
-                    expected="logs and state that are kept until the audit has read them",
-                    where=spec.checkpoint,
-                    next_step="audit fewer batches (--batches), or raise spark.sql.streaming.minBatchesToRetain",
-                ) from purged
-    raise AssertionError("the last attempt returns or raises")
+            return judged(spec, made, _run(spec, made, chosen.share, within, inner))
+        except VerificationError as error:
+            if _still_kept(spec, made.range):
+                raise
+            purged = error
+    raise VerificationError(
+        f"Spark purged what the audit was reading, in each of {_ATTEMPTS} attempts: {purged.observed}",
+        expected="logs and state that are kept until the audit has read them",
+        where=spec.checkpoint,
+        next_step="put the data folder on the disk of the checkpoint, audit fewer batches (--batches), or raise "
+        "spark.sql.streaming.minBatchesToRetain",
+    ) from purged
 
 
-class _Purged(Exception):
-    """A batch of the range is not kept any more."""
+def _pace(spec: StreamSpec, last: int | None, share: float, reading: Seconds) -> Pace:
+    with _readable(spec):
+        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        times = [at for at in committed_times(checkpoint).values() if at is not None]
+    kept = len(times)
+    if kept < 2 or times[0] == times[-1]:
+        return Pace(0, 1.0)
+    spare = max((kept - 1) // 2, kept - 1 - (last or kept))
+    return pace(spare, (times[-1] - times[0]) / (kept - 1), reading, share)
+
+
+@contextmanager
+def _readable(spec: StreamSpec) -> Iterator[None]:
+    try:
+        yield
+    except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
+        raise VerificationError(
+            f"the logs of the checkpoint or of the output cannot be read: {error}",
+            expected="whole logs, as Spark wrote them",
+            where=spec.checkpoint,
+            next_step="run `streamwarden inspect` on it",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,29 +170,33 @@ class Request:
     marks: Mapping[int, int]
 
 
-def _attempt(spec: StreamSpec, last: int | None, share: float, timeout: float) -> Audit:
-    made = requested(spec, last)
-    if isinstance(made, Audit):
-        return made
-    return judged(spec, made, _run(spec, made, share, timeout))
+def requested(
+    spec: StreamSpec, last: int | None = None, *, held: Location | None = None, margin: int = 0
+) -> Request | Audit:
+    """What has to be read; an Audit if there is nothing to audit.
 
+    Args:
+        held: the checkpoint of hard links; None: the stream's own is read.
+        margin: see `audited_range`.
 
-def requested(spec: StreamSpec, last: int | None = None) -> Request | Audit:
-    """What has to be read; an Audit if there is nothing to audit. Raises VerificationError."""
-    checkpoint = open_path(spec.checkpoint, spec.storage.connection)
-    try:
+    Raises VerificationError.
+    """
+    with _readable(spec):
+        checkpoint = held or open_path(spec.checkpoint, spec.storage.connection)
         commits = committed_times(checkpoint)
         offsets = all_offsets(checkpoint)
-        audited = audited_range(offsets.keys(), commits.keys(), last)
+        stores = () if held is None else state_stores(checkpoint)
+        usable = partial(_can_begin_after, checkpoint, stores, offsets, commits)
+        audited = audited_range(offsets.keys(), commits.keys(), last, margin=margin, usable=usable)
         if audited is None:
-            reason = "no batch was committed yet" if not commits else "the logs of too few batches are kept"
+            reason = (
+                "no batch was committed yet" if not commits else "the logs or the state of too few batches are kept"
+            )
             return Audit(stream=spec.name, range=None, impossible=reason)
-        missing = [batch for batch in audited.batches if batch not in offsets]
-        if missing:
-            raise _Purged(f"offsets/{missing[0]} is not kept any more")
         output = output_of(spec, audited, commits)
         document = {
             "spec": spec_to_dict(spec),
+            "checkpoint": spec.checkpoint if held is None else f"file://{held.path}",
             "after": audited.after,
             "upto": audited.upto,
             "named": _NAMED,
@@ -125,15 +205,22 @@ def requested(spec: StreamSpec, last: int | None = None) -> Request | Audit:
             **input_of(spec, checkpoint, audited),
             "output": output.request,
         }
-    except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
-        raise VerificationError(
-            f"the logs of the checkpoint or of the output cannot be read: {error}",
-            expected="whole logs, as Spark wrote them",
-            where=spec.checkpoint,
-            next_step="run `streamwarden inspect` on it",
-        ) from error
     marks = {batch: _mark(offsets, batch) for batch in offsets}
     return Request(range=audited, document=document, problems=output.problems, marks=marks)
+
+
+def _can_begin_after(
+    checkpoint: Location,
+    stores: Sequence[StateStore],
+    offsets: Mapping[int, OffsetRecord],
+    commits: Collection[int],
+    batch: int,
+) -> bool:
+    if batch not in commits:
+        return False
+    partitions = offsets[batch].shuffle_partitions
+    used = [store for store in stores if partitions is None or store.partition < partitions]
+    return all(has_all_files(checkpoint, store, batch + 1) for store in used)
 
 
 def _mark(offsets: Mapping[int, OffsetRecord], batch: int) -> int:
@@ -145,27 +232,25 @@ def _still_kept(spec: StreamSpec, audited: Range) -> bool:
     return max(audited.after, 0) in offsets
 
 
-def _run(spec: StreamSpec, request: Request, share: float, timeout: float) -> dict[str, Any]:
-    """The result of the program. Raises _Purged, VerificationError, ProcessError."""
-    with tempfile.TemporaryDirectory(prefix="streamwarden-audit-") as scratch:
-        folder = Path(scratch)
-        (folder / "request.json").write_text(json.dumps(request.document), encoding="utf-8")
-        try:
-            status = run_program(
-                "audit", _reader(spec), folder, reads=spec, variable=VARIABLE, within=timeout, share=share
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _failed(spec, f"the reading took longer than {timeout:.0f} s") from error
-        result = folder / "result.json"
-        if result.exists():
-            found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-            if "failed" not in found:
-                return found
-            if _still_kept(spec, request.range):
-                raise _failed(spec, found["failed"])
-            raise _Purged("the oldest audited batch was purged")
-        said = (folder / "audit.log").read_text(encoding="utf-8", errors="replace")
-        raise _failed(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
+def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, folder: Path) -> dict[str, Any]:
+    """The result of the program. Raises VerificationError, ProcessError."""
+    (folder / "request.json").write_text(json.dumps(request.document), encoding="utf-8")
+    try:
+        status = run_program("audit", _reader(spec), folder, reads=spec, variable=VARIABLE, within=timeout, share=share)
+    except subprocess.TimeoutExpired as error:
+        raise _failed(
+            spec,
+            f"the reading took longer than {timeout:.0f} s, in {share:.0%} of which it ran",
+            next_step="raise `audit.share` (--share), or audit fewer batches (--batches)",
+        ) from error
+    result = folder / "result.json"
+    if result.exists():
+        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        if "failed" in found:
+            raise _failed(spec, found["failed"])
+        return found
+    said = (folder / "audit.log").read_text(encoding="utf-8", errors="replace")
+    raise _failed(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
 
 
 def _reader(spec: StreamSpec) -> StreamSpec:
@@ -174,12 +259,16 @@ def _reader(spec: StreamSpec) -> StreamSpec:
     return replace(small, spark=replace(small.spark, conf={**small.spark.conf, **_CONF}))
 
 
-def _failed(spec: StreamSpec, observed: str) -> VerificationError:
+def _failed(
+    spec: StreamSpec,
+    observed: str,
+    next_step: str = "check that the input of the audited batches still exists, and run the audit again",
+) -> VerificationError:
     return VerificationError(
         f"the audit could not be finished: {observed}",
         expected="input, output and state that Spark can read",
         where=spec.name,
-        next_step="check that the input of the audited batches still exists, and run the audit again",
+        next_step=next_step,
     )
 
 

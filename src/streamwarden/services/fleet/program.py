@@ -104,7 +104,7 @@ def run_program(
         spec: see `program_command`; folder: a private folder that exists.
         reads: the stream whose places the program reads, with the connections that it needs for them.
         variable: a variable of the environment that gets the name of the folder, so that the processes can be found.
-        share: above 0; see `wait_in_time`; None: like any process.
+        share: above 0; see `wait_gently`; None: like any process.
         within: seconds after which the program is killed, with its group; then subprocess.TimeoutExpired is raised.
 
     Raises:
@@ -129,7 +129,7 @@ def run_program(
                 start_new_session=True,
             )
             try:
-                return process.wait(timeout=within) if share is None else wait_in_time(process, share, within)
+                return process.wait(timeout=within) if share is None else wait_gently(process, share, within)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)  # no one has waited for it, so the number is still its own
                 process.wait()
@@ -144,17 +144,6 @@ def ending_with_us() -> tuple[str, ...]:
     return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")
 
 
-def wait_in_time(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:
-    """`wait_gently` for half of the time; a process that needs more goes on without pauses, so that it may still end.
-
-    Raises TimeoutExpired.
-    """
-    try:
-        return wait_gently(process, share, within / 2)
-    except subprocess.TimeoutExpired:
-        return wait_gently(process, 1.0, within / 2)
-
-
 def wait_gently(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:
     """Wait for a process that leads a session, as `Popen.wait` does; meanwhile it has the lowest priority, and it and
     its group are stopped for 1 - `share` of the time.
@@ -164,15 +153,23 @@ def wait_gently(process: subprocess.Popen[bytes], share: float, within: Seconds)
     _yield_processor(process.pid)
     deadline = time.monotonic() + within
     while True:
+        began = time.monotonic()
         try:
             return process.wait(timeout=_SLICE)
         except subprocess.TimeoutExpired:
             if time.monotonic() > deadline:
                 raise
         if share < 1:
-            os.killpg(process.pid, signal.SIGSTOP)  # it has not been waited for, so the number is still its own
-            time.sleep(_SLICE / share - _SLICE)
-            os.killpg(process.pid, signal.SIGCONT)
+            ran = time.monotonic() - began  # on a busy host more than a slice
+            pause(process, ran / share - ran)
+
+
+def pause(process: subprocess.Popen[bytes], seconds: Seconds) -> None:
+    """Stop a process that leads a session, with its group, for a while. It must not have been waited for, so that its
+    number is still its own."""
+    os.killpg(process.pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGCONT)
 
 
 def _yield_processor(pid: int) -> None:

@@ -1,4 +1,5 @@
-"""Carries the checkpoint and the output of a stream into a fork, as of one committed batch.
+"""Carries the checkpoint and the output of a stream into a fork, as of one committed batch, and holds a checkpoint for
+a reader.
 
 The order of the steps makes the copy of a running query whole; see `lifecycle.forks.plan`.
 """
@@ -7,10 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Final
 
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.layout import (
     COMMITS,
@@ -23,12 +28,12 @@ from streamwarden.checkpoint.layout import (
     list_or_empty,
     read_log_file,
 )
-from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.logs import all_offsets, offsets
 from streamwarden.checkpoint.state import is_scratch, state_stores
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.plan import Survey, Write
+from streamwarden.lifecycle.forks.plan import Link, Survey, Write
 from streamwarden.services.forks.files import carry_out
 from streamwarden.sinks.base import Sink
 from streamwarden.stream import StreamSpec
@@ -92,6 +97,30 @@ def carry(
     return batch
 
 
+def hold(checkpoint: Location, into: Path) -> Location:
+    """A checkpoint of hard links in `into`, for a reader: the logs and the state up to the newest committed batch, as
+    Spark cannot purge them any more. What it purges meanwhile is left out.
+
+    Args:
+        checkpoint: on this host; the query may be running. At least one batch is committed.
+
+    Raises CheckpointError, OSError.
+    """
+    found, places = _survey(checkpoint, None), Places.under(str(into))
+    batch = max(found.commits)
+    if batch not in found.offsets:
+        offsets(checkpoint, batch)  # raises, and says why it cannot be read
+    logs = (
+        Link(join(checkpoint.path, name), join(places.checkpoint, name)) for name in plans.source_logs(found, batch)
+    )
+    links = chain(plans.checkpoint_links(found, places, batch), logs)
+    carry_out(links, checkpoint.fs, None, skip_purged=True)
+    for name in plans.operator_logs(found, batch):
+        with suppress(FileNotFoundError):
+            carry_out([_operator_log(checkpoint, name, places)], checkpoint.fs, None)
+    return open_path(places.checkpoint)
+
+
 def _await_commit(checkpoint: Location, batch: int) -> None:
     """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
     deadline = time.monotonic() + COMMIT_WITHIN
@@ -112,19 +141,18 @@ def _carry_checkpoint(
 ) -> None:
     """Steps 1 to 3 of a fork at a committed batch."""
     carry_out(plans.checkpoint_links(found, places, batch), checkpoint.fs, store)
-    for names, step, expected in (
-        (
-            plans.source_logs(found, batch),
-            partial(plans.source_log_step, source=source.path if source is not None else ""),
-            "a whole log of the file source",
-        ),
-        (
-            plans.operator_logs(found, batch),
-            partial(plans.operator_step, checkpoint=checkpoint.path),
-            "whole metadata of the operator",
-        ),
-    ):
-        carry_out((rewritten(checkpoint, name, places, step, expected) for name in names), checkpoint.fs, store)
+    step = partial(plans.source_log_step, source=source.path if source is not None else "")
+    logs = (
+        rewritten(checkpoint, name, places, step, "a whole log of the file source")
+        for name in plans.source_logs(found, batch)
+    )
+    operators = (_operator_log(checkpoint, name, places) for name in plans.operator_logs(found, batch))
+    carry_out(chain(logs, operators), checkpoint.fs, store)
+
+
+def _operator_log(checkpoint: Location, name: str, places: Places) -> Write:
+    step = partial(plans.operator_step, checkpoint=checkpoint.path)
+    return rewritten(checkpoint, name, places, step, "whole metadata of the operator")
 
 
 def rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:

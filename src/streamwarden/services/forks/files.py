@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from streamwarden import disk
@@ -13,12 +14,15 @@ from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
 from streamwarden.stream import OBJECT_STORE
 
 
-def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | None) -> None:
+def carry_out(
+    steps: Iterable[CopyStep], origin: FileSystem, connection: str | None, *, skip_purged: bool = False
+) -> None:
     """Write, link and copy, in the order of the steps.
 
     Args:
         origin: the file system that the links' sources are on. What goes into an object store comes from that store.
         connection: to that store.
+        skip_purged: leave out a link whose source is gone; otherwise that raises FileNotFoundError.
     """
     made: set[Path] = set()
     for step in steps:
@@ -38,7 +42,8 @@ def carry_out(steps: Iterable[CopyStep], origin: FileSystem, connection: str | N
             case Write(text=text):
                 target.write_text(text, encoding="utf-8")
             case Link(source=source):
-                link_or_copy(Location(origin, source), target)
+                with suppress(FileNotFoundError) if skip_purged else nullcontext():
+                    link_or_copy(Location(origin, source), target)
 
 
 def require_empty(path: str, connection: str | None = None) -> None:

@@ -1,0 +1,77 @@
+"""The folder in which an audit works: what it holds of the checkpoint, and the files of its process.
+
+It is in the data folder, which is usually on the disk of the checkpoint: only there can files be linked. An audit that
+was killed leaves its folder, and the links in it keep the disk full: the next audit or `housekeeping` removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from streamwarden.disk import private_file, private_folder
+from streamwarden.services.auditing.records import FOLDER
+from streamwarden.stream import StreamSpec
+
+WORK: Final = ".work"
+"""Below `audits` of the data folder, beside the evidence of each stream."""
+
+_LOCK: Final = "lock"
+"""Of an audit's folder: its audit holds it. Of the folder above: held while one is made or removed."""
+
+
+@contextmanager
+def work_folder(spec: StreamSpec) -> Iterator[Path]:
+    """A private folder for one audit, which is removed afterwards. Raises OSError."""
+    if not spec.data:
+        with tempfile.TemporaryDirectory(prefix="streamwarden-audit-") as scratch:
+            yield Path(scratch)
+        return
+    root = Path(spec.data) / FOLDER / WORK
+    private_folder(root, below=Path(spec.data))
+    remove_abandoned(Path(spec.data))
+    with ExitStack() as own:
+        with _locked(root / _LOCK):
+            folder = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=root))
+            own.enter_context(_locked(folder / _LOCK))  # the kernel ends it, however this process ends
+            own.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield folder
+
+
+def remove_abandoned(data: Path) -> int:
+    """Remove the folders of audits whose process is gone; returns how many were removed.
+
+    Args:
+        data: the data folder.
+
+    Raises OSError.
+    """
+    root = data / FOLDER / WORK
+    if not root.is_dir():
+        return 0
+    with _locked(root / _LOCK):
+        gone = [folder for folder in root.iterdir() if folder.is_dir() and not _is_held(folder / _LOCK)]
+        for folder in gone:
+            shutil.rmtree(folder, ignore_errors=True)
+    return sum(not folder.exists() for folder in gone)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with open(path, "w", opener=private_file) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_held(path: Path) -> bool:
+    with open(path, "w", opener=private_file) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
