@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 import threading
 import time
@@ -89,3 +90,46 @@ def test_only_the_trigger_of_the_killed_driver_has_noticed_its_end() -> None:
     assert fired_at(line, "driver-1") == 1767225601.5
     assert fired_at(line, "driver-2") is None
     assert fired_at("fired, it says of driver-1", "driver-1") is None
+
+
+@pytest.mark.parametrize(("without_pauses", "part", "expected"), [(1.5, 0.05, 0.025), (1.0, 0.05, 0.0)])
+def test_the_cost_of_an_audit_is_that_without_pauses_for_the_part_of_the_time_that_it_runs(
+    without_pauses: float, part: float, expected: float
+) -> None:
+    """Batches of a second, back to back, which are slower in each stretch in which the reading runs. One that reaches
+    into the next stretch belongs to none."""
+    audit = load("audit")
+    stretches, batches, now = [], [], 0.0
+    for share, took in ((1.0, without_pauses), (0.0, 1.0), (part, 1.02), (0.0, 1.0)) * 5:
+        end = now + 10.25
+        stretches.append(audit.Stretch(now, end, share, share))
+        while now < end:
+            batches.append(audit.Batch(now, took))
+            now += took
+        now = end
+    measured = audit.Measured(part, stretches, batches, [], 0.0)
+    whole, gentle = audit.Effect.of(measured, 1.0), audit.Effect.of(measured, part)
+    assert whole.times(part).startswith(f"**{expected:+.2%}**")
+    assert gentle.ratio == pytest.approx(0.02)
+    assert whole.pairs == gentle.pairs == 5
+    assert gentle.batches == (50, 50)
+
+
+def test_the_stretches_of_an_audit_alternate_and_say_for_how_long_the_reading_was_not_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audit = load("audit")
+    monkeypatch.setattr(audit, "STRETCH", 1.0)
+    waiting = audit.Alternation(0.1, lambda: len(waiting.stretches) == 4)
+    monkeypatch.setattr("streamwarden.services.fleet.program.pause", waiting.pause)
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    try:
+        with pytest.raises(audit.Over):
+            waiting.wait(process, 0.1, 60.0)
+    finally:
+        process.kill()
+        process.wait()
+    assert [each.share for each in waiting.stretches] == [1.0, 0.0, 0.1, 0.0]
+    whole, held, gentle, _ = (each.ran for each in waiting.stretches)
+    assert (whole, held) == (1.0, pytest.approx(0.0, abs=0.01))
+    assert 0.05 < gentle < 0.3
