@@ -99,8 +99,9 @@ def carry(
 
 def hold(checkpoint: Location, into: Path) -> Location:
     """A checkpoint of hard links in `into`, for a reader: the logs and the state up to the newest committed batch, as
-    Spark cannot purge them any more. What it purges meanwhile is left out, and so is the query's id: reading state starts
-    no query that Spark could take for the stream's.
+    Spark cannot purge them any more. What it purges meanwhile is left out.
+
+    The query's id is left out, too: reading state starts no query that Spark could take for the stream's.
 
     Args:
         checkpoint: on this host; the query may be running. At least one batch is committed.
