@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from streamwarden.adapters.store import Store
+from streamwarden.cli.exits import Exit
 from streamwarden.config.loading import load_stream
 from streamwarden.health.causes import AUDIT_BALANCE
+from streamwarden.services.auditing import auditing
 from streamwarden.services.auditing.auditing import audit
-from streamwarden.services.auditing.records import record
+from streamwarden.services.auditing.records import FOLDER, record
+from streamwarden.services.auditing.work import WORK
+from streamwarden.services.fleet.program import run_program
 from streamwarden.services.replay.flights import departures
 from streamwarden.spark_settings import SparkSpec
 from streamwarden.stream import StreamSpec, TriggerSpec
-from streamwarden.verification.balance import Audit, Outcome
+from streamwarden.verification.balance import Audit, Outcome, Range
+from support.command_line import Answer, in_shell
 from support.drivers import QUICK, Project, project
 from support.forged_output import Rows, copied, rewrite
 
@@ -45,7 +54,7 @@ class Running:
         self.folder.mkdir(parents=True)
         self.published = 0
         self.whole: Audit
-        self.newest: Audit
+        self.newest: Answer
 
     def publish(self, files: int) -> None:
         events = departures().drop(columns="order").iloc[STORM]
@@ -55,6 +64,12 @@ class Running:
             os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
             hidden.rename(self.folder / f"storm-{number:02d}.json")
         self.published += files
+
+
+def audited(project: Path, data: Path, *arguments: str) -> Answer:
+    """`streamwarden audit …` as a shell runs it."""
+    data.mkdir(parents=True, exist_ok=True)
+    return in_shell(data, "--project", str(project), "--data", str(data), "audit", *arguments, "--json", timeout=400)
 
 
 def driver_runs(made: Project, driver: str) -> bool:
@@ -72,7 +87,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         stream.whole = audit(stream.spec)
         stream.publish(8)
         made.await_batches(stream.spec, 20)
-        stream.newest = audit(stream.spec, last=5, share=0.5)
+        stream.newest = audited(REPOSITORY, made.data, "flight_departures", "--batches", "5", "--share", "0.5")
         assert driver_runs(made, driver)
         yield stream
 
@@ -91,11 +106,53 @@ def test_the_books_balance_while_the_stream_runs(running: Running) -> None:
 
 
 def test_the_books_of_the_newest_batches_begin_with_the_state_before_them(running: Running) -> None:
-    found = running.newest
+    assert running.newest.code == Exit.OK, running.newest
+    found = running.newest.json
+    assert found["outcome"] == "balanced", found
+    assert found["upto"] - found["after"] == 5
+    assert found["totals"]["opening"]["flights"] > 0
+    assert found["totals"]["output"]["flights"] > 0
+    assert json.loads(Path(found["evidence"]).read_text())["sentence"] == found["sentence"]
+
+
+def test_a_stream_whose_books_cannot_be_balanced_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    answer = audited(REPOSITORY, tmp_path, "event_dedup")
+    assert answer.code == Exit.UNDECIDED, answer
+    assert answer.json["impossible"] == "no batch was committed yet"
+
+
+def test_a_checkpoint_that_is_purged_while_the_audit_reads_is_audited(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it is removed, before Spark reads the first file."""
+    copy = copied(running.spec, tmp_path)
+
+    def overtaken(*given: Any, **options: Any) -> int:
+        shutil.rmtree(copy.checkpoint)
+        return run_program(*given, **options)
+
+    monkeypatch.setattr(auditing, "run_program", overtaken)
+    found = audit(copy, last=5)
     assert found.outcome is Outcome.BALANCED, found.to_dict()
-    assert len(found.range.batches) == 5
     assert found.totals["opening"]["flights"] > 0
-    assert found.totals["output"]["flights"] > 0
+    assert not [path for path in (Path(copy.data) / FOLDER / WORK).iterdir() if path.is_dir()]
+
+
+def declared(copy: StreamSpec, project: Path) -> None:
+    """A project with the job and the file of the stream, which names the places of a copy."""
+    (project / "spark_jobs").mkdir()
+    shutil.copy(copy.job, project / "spark_jobs")
+    text = (REPOSITORY / "config/streams/flight_departures.yaml").read_text()
+    for own, other in (
+        ("input/flights", copy.source.path),
+        ("output/flight_departures", copy.sink.path),
+        ("checkpoints/flight_departures", copy.checkpoint),
+    ):
+        assert text.count(f": {own}") == 1
+        text = text.replace(f": {own}", f": {other}")
+    file = project / "config/streams/flight_departures.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
 
 
 def test_a_deleted_row_and_swapped_values_are_named_and_are_an_incident(running: Running, tmp_path: Path) -> None:
@@ -116,25 +173,31 @@ def test_a_deleted_row_and_swapped_values_are_named_and_are_an_incident(running:
 
     copy = copied(running.spec, tmp_path)
     rewrite(copy, change)
-    found = audit(copy)
-    assert found.outcome is Outcome.UNBALANCED
-    assert found.unbalanced == 3
-    lost = next(entry for entry in found.worst if "flights" in entry.differences)
-    assert lost.key["carrier"] == gone[0]["carrier"]
-    assert lost.key["window_end"] == gone[0]["window_end"].strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    assert lost.differences["flights"] == gone[0]["flights"]
-    swapped = [entry for entry in found.worst if entry is not lost]
-    assert [list(entry.differences) for entry in swapped] == [["delay_minutes"], ["delay_minutes"]]
-    assert sum(entry.differences["delay_minutes"] for entry in swapped) == 0
-    assert {entry.batch for entry in found.worst} == set(found.batches)
-    assert None not in found.batches
+    declared(copy, tmp_path)
+    answer = audited(tmp_path, tmp_path / "var", "flight_departures", "--share", "1")
+    assert answer.code == Exit.BAD, answer
+    found = answer.json
+    assert found["unbalanced"] == 3
+    lost = next(entry for entry in found["worst"] if "flights" in entry["differences"])
+    assert lost["key"]["carrier"] == gone[0]["carrier"]
+    assert lost["key"]["window_end"] == gone[0]["window_end"].strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    assert lost["differences"]["flights"] == gone[0]["flights"]
+    swapped = [entry for entry in found["worst"] if entry is not lost]
+    assert [list(entry["differences"]) for entry in swapped] == [["delay_minutes"], ["delay_minutes"]]
+    assert sum(entry["differences"]["delay_minutes"] for entry in swapped) == 0
+    assert {entry["batch"] for entry in found["worst"]} == set(found["batches"])
+    assert None not in found["batches"]
 
-    store = running.project.store
-    evidence = record(found, tmp_path, store, 1_000.0)
-    assert json.loads(evidence.read_text())["unbalanced"] == 3
-    (incident,) = [each for each in store.incidents.open(found.stream) if each.check == AUDIT_BALANCE]
-    assert str(evidence) in incident.advice
-    record(running.newest, tmp_path, store, 2_000.0)  # it balances, and says nothing of the batches before
-    assert incident.incident_id in {each.incident_id for each in store.incidents.open(found.stream)}
-    record(replace(running.whole, range=found.range), tmp_path, store, 3_000.0)
-    assert not [each for each in store.incidents.open(found.stream) if each.check == AUDIT_BALANCE]
+    data = tmp_path / "var"
+    with Store(f"sqlite:///{data / 'streamwarden.db'}", busy_timeout=20) as store:
+
+        def incidents() -> list[str]:
+            opened = store.incidents.open(found["stream"])
+            return [incident.advice for incident in opened if incident.check == AUDIT_BALANCE]
+
+        assert [found["evidence"] in advice for advice in incidents()] == [True]
+        newest = replace(running.whole, range=Range(after=found["upto"] - 5, upto=found["upto"]))
+        record(newest, data, store, time.time())  # it balances, and says nothing of the batches before
+        assert incidents()
+        record(replace(running.whole, range=Range(after=found["after"], upto=found["upto"])), data, store, time.time())
+        assert not incidents()
