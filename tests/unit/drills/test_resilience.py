@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from streamwarden.drills.comparison import compare
+from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.drills.parts import (
     CheckpointTarget,
@@ -185,6 +186,10 @@ def test_what_only_says_how_a_fault_is_tried_makes_no_other_experiment() -> None
     for variant, faults in pairs.items():
         assert {variant_of(KILL, each) for each in faults} == {variant}
     assert variant_of(KILL, FaultSpec(kind=FaultKind.CLOCK_STEP, by=-7200.0)) == "by: -2h"
+    assert (
+        Fault.variant(FAULTS[FaultKind.SINK_LOCKED], FaultSpec(kind=FaultKind.SINK_LOCKED, lasts=90.0))
+        == "lasts: 1m 30s"
+    )
     assert variant_of(KILL, FaultSpec(kind=FaultKind.INPUT_DOUBLED, deduplicates=True)) == "deduplicates: true"
 
 

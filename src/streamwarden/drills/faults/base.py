@@ -27,6 +27,7 @@ from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.signs import Cause
 from streamwarden.stream import StreamSpec
+from streamwarden.units import format_duration
 
 
 class Aftermath(StrEnum):
@@ -233,6 +234,8 @@ class RefusalFault(Protocol):
 
 
 def _spelled(value: object) -> str:
+    if isinstance(value, float):  # the only numbers with a fraction are durations
+        return format_duration(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -254,7 +254,7 @@ def _of_bytes(array: pa.Array) -> Hashes:
     import pyarrow.compute as pc
 
     lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
-    made = lengths * np.uint64(_ODD)
+    made: Hashes = lengths * np.uint64(_ODD)
     longest = int(lengths.max(initial=0))
     words = _padded(array, longest) if longest <= _WIDE else _words_of_long(array, longest)
     for at, (rows, word) in enumerate(words):
