@@ -35,7 +35,7 @@ _ENDS_WITHIN: Final = 120
 
 
 def main(folder: Path) -> int:
-    """Do the task; returns the exit code. Raises whatever the run without a crash raises."""
+    """Do the task; returns the exit code. Raises whatever the run without a crash raises, and if Spark ends."""
     from pyspark.sql import SparkSession
 
     without_numpy()
@@ -58,8 +58,18 @@ def main(folder: Path) -> int:
     execution.keep_sink()
     for each in task["states"]:
         outcome = execution.outcome(decode(CrashState, each))
+        require_alive(spark)
         files.append_line(folder / OUTCOMES, encode(outcome))
     return 0
+
+
+def require_alive(spark: Any) -> None:
+    """Raises if Spark has ended: then an error of a restart is no answer to its state, and neither are the later ones.
+
+    If the JVM is gone, py4j raises a ConnectionRefusedError or a Py4JError.
+    """
+    if spark.sparkContext._jsc.sc().isStopped():
+        raise RuntimeError("Spark has stopped before each state was verified")
 
 
 def _start(spark: Any, spec: StreamSpec) -> Callable[[], None]:
