@@ -260,7 +260,7 @@ def test_a_log_that_a_person_opened_stays_while_the_page_refreshes_itself(
     log = details.locator("pre")
     expect(log).not_to_be_empty()
     log.evaluate("log => { log.dataset.opened = 'yes'; }")
-    table = page.get_by_role("region", name="Incidents").get_by_role("row").filter(has_text="one partition is large")
+    table = page.get_by_role("region", name="Incidents").get_by_role("row").filter(has_text="partition_skew")
     incidents.save(skewed)
     expect(table).to_be_visible(timeout=PATIENCE)
     expect(details.locator("pre[data-opened]")).to_be_visible()
