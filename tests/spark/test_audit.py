@@ -87,7 +87,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         stream.whole = audit(stream.spec)
         stream.publish(8)
         made.await_batches(stream.spec, 20)
-        stream.newest = audited(REPOSITORY, made.data, "flight_departures", "--batches", "5", "--share", "0.5")
+        stream.newest = audited(REPOSITORY, made.data, "flight_departures", "--batches", "5", "--share", "0.8")
         assert driver_runs(made, driver)
         yield stream
 
