@@ -44,7 +44,7 @@ FLIGHTS = 120_000
 """In the first files: a drill is judged over at least 100,000."""
 SPEEDUP = 8_000
 """After them comes a file of 500 flights about every six seconds, for forty minutes."""
-HISTORY = 780.0
+HISTORY = 600.0
 """Seconds that a stream has run when its charts of a quarter of an hour are taken."""
 LONG = 300.0
 """Seconds after which a condition counts as never fulfilled on a busy machine."""

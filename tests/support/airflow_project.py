@@ -77,7 +77,7 @@ job: spark_jobs/{job}
 source: {{kind: files, path: input/{name}, format: json, max_files_per_trigger: 1}}
 sink: {{kind: parquet, path: output/{name}}}
 checkpoint: checkpoints/{name}
-trigger: {{processing_time: 500 ms}}
+trigger: {{processing_time: 1 second}}
 state: {{shuffle_partitions: 1}}
 restart: {{initial: {initial}, factor: 2, cap: 8s, budget: {budget} per hour, healthy_after: 1h}}
 stop: {{batch_deadline: 60s, term_deadline: 20s}}
@@ -124,11 +124,11 @@ class Producer:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A file appears every third of a second meanwhile, as the input of a live stream does."""
+        """A file appears every second meanwhile, as the input of a live stream does."""
         over = threading.Event()
 
         def publish() -> None:
-            while not over.wait(0.3):
+            while not over.wait(1.0):
                 self.publish(1)
 
         thread = threading.Thread(target=publish, daemon=True)
