@@ -1,10 +1,11 @@
-"""Durations and sizes as people write them. Inside the code: seconds (float) and bytes (int)."""
+"""Durations, sizes and facts as people write them. Inside the code: seconds (float) and bytes (int)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from streamwarden.errors import InvalidValue
@@ -124,3 +125,13 @@ def format_count(count: int, noun: str) -> str:
     """`1 batch`, `1,200 batches`: the count with the noun, a regular one, in its number."""
     plural = noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def format_fact(name: str, value: object) -> str:
+    """A value of a verdict's evidence: `2026-01-31 12:00:00 UTC` if the name says that it is a time (`ended_at`,
+    `gone_since`, in Unix seconds), `1,234`, `0.04657`, or the text as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if name.endswith(("_at", "_since")):
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{value:,.0f}" if abs(value) >= 1000 or isinstance(value, int) else f"{value:.4g}"

@@ -14,7 +14,7 @@ from streamwarden.cli.words import NONE, ago, clock, held_back, status_word
 from streamwarden.health.consequences import grouped
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import SEPARATOR, owner
-from streamwarden.units import format_duration
+from streamwarden.units import format_duration, format_fact
 
 if TYPE_CHECKING:
     from streamwarden.health.actions import IncidentAction
@@ -147,7 +147,7 @@ def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> 
     )
     table(
         ("evidence", "value"),
-        [(text(name), text(str(value))) for name, value in found.evidence.items()],
+        [(text(name), text(format_fact(name, value))) for name, value in found.evidence.items()],
         empty="No evidence is recorded.",
     )
     return Exit.OK

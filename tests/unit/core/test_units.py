@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streamwarden.units import (
     GB,
     format_duration,
+    format_fact,
     format_size,
     parse_duration,
     parse_signed_duration,
@@ -107,3 +108,20 @@ def test_a_plain_number_is_bytes(count: int) -> None:
 @given(st.floats(min_value=0, max_value=10**9))
 def test_every_duration_can_be_shown(seconds: float) -> None:
     assert format_duration(seconds)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("gone_since", 1795537203.667, "2026-11-24 16:20:03 UTC"),
+        ("due_at", 1795537203, "2026-11-24 16:20:03 UTC"),
+        ("batches", 12345, "12,345"),
+        ("latency_ms", 0.0465712, "0.04657"),
+        ("bytes", 5594871.25, "5,594,871"),
+        ("restarts", True, "True"),
+        ("restarter", "paused dag", "paused dag"),
+        ("ended_at", None, "None"),
+    ],
+)
+def test_a_fact_is_shown_as_a_person_reads_it(name: str, value: object, shown: str) -> None:
+    assert format_fact(name, value) == shown

@@ -19,7 +19,7 @@ from streamwarden.drills.report import clock, distance, verdict_word
 from streamwarden.lifecycle.restart import describe
 from streamwarden.redaction import redacted_text
 from streamwarden.services.overview.anatomy import replay_words
-from streamwarden.units import format_duration, format_size
+from streamwarden.units import format_duration, format_fact, format_size
 
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(
@@ -81,6 +81,7 @@ def environment() -> Environment:
         "number": lambda count: f"{count:,}" if count is not None else "–",
         "utc": lambda at: utc(at).replace(" ", _UNBROKEN),
         "safe_text": redacted_text,
+        "fact": lambda value, name: redacted_text(format_fact(name, value)),
         "prose": lambda text: unbroken(redacted_text(text)),
         "spark": sparkline,
         "verdict": verdict_word,

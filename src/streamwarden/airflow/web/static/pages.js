@@ -171,14 +171,17 @@ function show(search) {
 }
 if (filter) {
   let waiting;
+  const chosen = () => new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
   const changed = () => {
-    const values = new URLSearchParams([...new FormData(filter)].filter(([, value]) => value));
+    const values = chosen();
     const now = new URLSearchParams(location.search);
     for (const kept of ["sort", "descending"]) if (now.has(kept)) values.set(kept, now.get(kept));
     show(values);
   };
   filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(changed, 200); });
   filter.addEventListener("submit", (event) => { event.preventDefault(); changed(); });
+  const asked = new URLSearchParams(location.search);
+  if ([...chosen()].some(([name, value]) => asked.get(name) !== value)) changed(); // typed before this was loaded
 }
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-part]");
