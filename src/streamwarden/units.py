@@ -129,8 +129,8 @@ def format_count(count: int, noun: str) -> str:
 
 def format_fact(name: str, value: object) -> str:
     """A value of a verdict's evidence: `2026-01-31 12:00:00 UTC` if the name says that it is a time (`ended_at`,
-    `gone_since`, in Unix seconds), `1,234`, `0.04657`, or the text as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    `gone_since`, in Unix seconds), `1,234`, `0.04657`, or the text or the number (`batch_id`) as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or name.endswith(("_id", "batch", "pid")):
         return str(value)
     if name.endswith(("_at", "_since")):
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

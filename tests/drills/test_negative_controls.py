@@ -56,7 +56,7 @@ def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights:
     counts = run.facts["reconciliation"]
     assert counts["duplicated"] > 0
     assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
-    assert f"{counts['duplicated']} duplicated" in run.reason
+    assert f"{counts['duplicated']:,} duplicated" in run.reason
     assert not run.facts["judgement"]["success"]
     twin = run.facts["twin"]["outcome"]
     assert (twin["duplicated"], twin["lost"], twin["unexpected"], twin["wrong"]) == (counts["duplicated"], 0, 0, 0)
@@ -68,7 +68,7 @@ def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, fl
     run = deviates("blind_after_restart", tmp_path, flights)
     counts = run.facts["reconciliation"]
     assert counts["lost"] > counts["expected"] / 4
-    assert f"{counts['lost']} lost" in run.reason
+    assert f"{counts['lost']:,} lost" in run.reason
     assert any("watermark that the input does not explain" in problem for problem in counts["problems"])
     assert not run.facts["judgement"]["success"]
     twin = run.facts["twin"]["outcome"]

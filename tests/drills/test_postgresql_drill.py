@@ -79,7 +79,7 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         counts = run.facts["reconciliation"]
         assert counts["duplicated"] > 0
         assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
-        assert f"{counts['duplicated']} duplicated" in run.reason
+        assert f"{counts['duplicated']:,} duplicated" in run.reason
         assert not run.facts["judgement"]["success"]
         twin = run.facts["twin"]
         assert (twin["key"], twin["outcome"]["duplicated"]) == (list(GROUPED), counts["duplicated"])

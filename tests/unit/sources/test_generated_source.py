@@ -12,7 +12,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec
 from streamwarden.drills.views import ForkView
-from streamwarden.errors import CheckpointError, DrillAborted
+from streamwarden.errors import ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.crash_matrix.matrix import record
 from streamwarden.services.drilling.archive import DrillArchive
@@ -162,6 +162,6 @@ def test_a_fault_of_the_input_is_refused_with_what_to_do_instead(kind: FaultKind
 
 
 def test_a_crash_matrix_is_refused_before_anything_is_made(stream: StreamSpec, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="reads a source of the kind rate"):
+    with pytest.raises(ConfigError, match="reads a source of the kind rate"):
         record(stream, into=tmp_path / "matrix")
     assert not (tmp_path / "matrix").exists()
