@@ -51,7 +51,7 @@ def audit(
 ) -> int:
     """Balance the books of a stream while it runs: input = output + state + dropped as late, to the row.
 
-    Reads the input, the output and the state of the committed batches in a process of the lowest priority, which is
+    Reads the input, the output and the state of the committed batches in a process of low priority, which is
     paused most of the time, so that the stream is not slowed (`--share`). It changes nothing of the stream. Books that
     do not balance are an incident of the stream: an audit that covers the same batches and balances resolves it, or
     `--settle`. Exit code 1 if the books do not balance, 4 if they cannot be balanced.

@@ -30,8 +30,9 @@ CHEAPLY: Final = QUICK[0]
 """A twin lives for a minute: what the JVM's best compiler would save in its batches does not pay for the compilation
 (20 batches of 5,000 rows: 37 s in place of 76 s on two busy cores)."""
 
-_LOWEST: Final = 19
-"""The lowest priority of a process."""
+_LOWEST, _LOW = 19, 10
+"""Priorities of a program beside a stream: one that is paused between has time; one without pauses is wanted soon, and
+would hardly run with the lowest one on a busy host."""
 
 _SLICE: Final = 0.05
 """Seconds for which a program runs before it is stopped for a while: a small part of a batch."""
@@ -145,12 +146,12 @@ def ending_with_us() -> tuple[str, ...]:
 
 
 def wait_gently(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:
-    """Wait for a process that leads a session, as `Popen.wait` does; meanwhile it has the lowest priority, and it and
-    its group are stopped for 1 - `share` of the time.
+    """Wait for a process that leads a session, as `Popen.wait` does; meanwhile it has a low priority, and it and its
+    group are stopped for 1 - `share` of the time.
 
     A priority alone does not keep it from slowing others: the cores of a host share its memory and its caches.
     """
-    _yield_processor(process.pid)
+    _yield_processor(process.pid, _LOWEST if share < 1 else _LOW)
     deadline = time.monotonic() + within
     while True:
         began = time.monotonic()
@@ -172,12 +173,12 @@ def pause(process: subprocess.Popen[bytes], seconds: Seconds) -> None:
     os.killpg(process.pid, signal.SIGCONT)
 
 
-def _yield_processor(pid: int) -> None:
-    """Give a process that leads a session, and what it starts, the lowest priority.
+def _yield_processor(pid: int, priority: int) -> None:
+    """Give a process that leads a session, and what it starts, this priority.
 
     Linux shares the processor between sessions first (`sched_autogroup`), where the process's own priority does not
-    count: so the session gets the lowest one, too.
+    count: so the session gets it, too.
     """
-    os.setpriority(os.PRIO_PROCESS, pid, _LOWEST)
+    os.setpriority(os.PRIO_PROCESS, pid, priority)
     with contextlib.suppress(OSError):  # the kernel has no such groups
-        Path(f"/proc/{pid}/autogroup").write_text(str(_LOWEST), encoding="ascii")
+        Path(f"/proc/{pid}/autogroup").write_text(str(priority), encoding="ascii")
