@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 from streamwarden.airflow.drill_runs import drill_run_id
@@ -15,6 +16,9 @@ WHO: Final = "Anonymous"
 
 LONG: Final = 240.0
 """Seconds; see the tests of a stream that survives Airflow."""
+
+REACTION: Final = 4.0
+"""Seconds that a person needs to read the question, at least."""
 
 KILL_LIVE: Final = """
 name: kill_live
@@ -36,11 +40,17 @@ def answered(airflow: Airflow, space: Workspace, answer: str) -> DrillRun:
     def story() -> str:
         return _story(airflow, dag_run)
 
+    seen: dict[str, float] = {}
+
     def respond() -> None:
-        """Airflow asks again if an answer comes before the process of the task has ended: then it is given again."""
+        """Airflow asks again if an answer comes before it has noticed that the process of the task has ended, which
+        takes it about a second. A person is not that quick; should it ask again, the answer is given again."""
         details = airflow.call("GET", f"{path}/hitlDetails")["hitl_details"]
         waiting = [each for each in details if each["task_instance"]["state"] == "awaiting_input"]
         for question in waiting if waiting and not waiting[0]["response_received"] else ():
+            asked = seen.setdefault(str(question["task_instance"]["try_number"]), time.monotonic())
+            if time.monotonic() - asked < REACTION:
+                continue
             assert "counted" in question["subject"]
             assert "never drilled on a fork" in question["body"]
             airflow.call("PATCH", f"{path}/taskInstances/approval/-1/hitlDetails", {"chosen_options": [answer]})
