@@ -1,4 +1,4 @@
-"""Refuses requests that another site makes in a person's browser. Airflow has no such protection of its own."""
+"""Refuses requests that another site makes in a person's browser. Airflow itself does not refuse them."""
 
 from __future__ import annotations
 
