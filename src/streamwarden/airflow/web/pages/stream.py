@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
@@ -69,20 +70,25 @@ def stream(
         audits=_audits(space, stream, user),
         changes=allowed(row.dag_id, user, "PUT"),
         declaration=seen_stream.declaration(space, stream),
-        **_of_part(space, row, part),
+        **_of_part(space, row, rows, part),
     )
 
 
 _PARTS: Final = {"live": "stream_live.html", "happened": "stream_happened.html"}
 
 
-def _of_part(space: Workspace, row: StreamRow, part: str) -> dict[str, Any]:
-    """What the store knows beyond the row."""
+def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: str) -> dict[str, Any]:
+    """What the store knows beyond the row.
+
+    Args:
+        rows: of the stream and its queries: the stream's page has the incidents of all of them.
+    """
     if part == "live":
         return {}
     stream = owner(row.stream)
     events = history(space.store, stream, time.time() - RANGES["7d"])
-    incidents = space.store.incidents.recent(row.stream, PAST)
+    concerned = [row.stream] if row.is_query else [each.stream for each in rows]
+    incidents = space.store.incidents.recent_of(concerned, PAST)
     drivers, ui = seen_stream.drivers(space, stream, time.time() - RANGES["7d"])
     return {
         "events": events[-EVENTS:][::-1],
