@@ -27,6 +27,7 @@ from streamwarden.health.incident import Incident
 from streamwarden.health.mutes import Mute
 from streamwarden.lifecycle.queries import owner
 from streamwarden.redaction import redacted_text
+from streamwarden.services.monitoring.handling import find
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream import NAME_PATTERN, StreamSpec
 
@@ -35,6 +36,7 @@ RunIdQuery = Annotated[str | None, Query(pattern=f"^{RUN_ID.pattern}$")]
 DriverId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)]
 DrillName = Annotated[str | None, Query(pattern=f"^{DRILL_NAME.pattern}$")]
 StreamName = Annotated[str, Path(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
+IncidentId = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]
 QueryName = Annotated[str | None, Query(pattern=f"^{NAME_PATTERN.pattern}$", max_length=200)]
 
 Method = Literal["GET", "POST", "PUT"]
@@ -119,6 +121,26 @@ def run_for(run_id: str, user: Any, space: Workspace) -> DrillRun:
     return run
 
 
+def readable_incident(incident_id: IncidentId, user: GetUserDep, space: SpaceDep) -> Incident:
+    """The incident, for a user who may read the runs of its stream's DAG."""
+    return _incident_for(incident_id, user, space, "GET")
+
+
+def changeable_incident(incident_id: IncidentId, user: GetUserDep, space: SpaceDep) -> Incident:
+    """The incident, for a user who may change the runs of its stream's DAG."""
+    return _incident_for(incident_id, user, space, "PUT")
+
+
+def _incident_for(incident_id: str, user: Any, space: Workspace, method: Method) -> Incident:
+    """Raises HTTPException: 404 if there is no such incident, 403 if `user` may not do this."""
+    try:
+        incident = find(space.store, incident_id)
+    except ConfigError:
+        raise HTTPException(404, f"there is no such incident, or you may not {_DOES[method]} it") from None
+    require(dag_of(incident), user, method)
+    return incident
+
+
 def declared(space: Workspace, stream: str, query: str | None) -> StreamSpec:
     """A stream, or one of its queries, as its file declares it; 404 if there is none, or its file cannot be used."""
     try:
@@ -131,3 +153,5 @@ StreamDep = Annotated[str, Depends(readable_stream)]
 LoggedStreamDep = Annotated[str, Depends(stream_with_logs)]
 ChangedStreamDep = Annotated[str, Depends(changeable_stream)]
 RunDep = Annotated[DrillRun, Depends(readable_run)]
+IncidentDep = Annotated[Incident, Depends(readable_incident)]
+ChangedIncidentDep = Annotated[Incident, Depends(changeable_incident)]

@@ -15,24 +15,30 @@ from fastapi import APIRouter, Depends, HTTPException, Path
 from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 
-from streamwarden.airflow.web.access import HEALTH, ChangedStreamDep, dag_of, dag_of_stream, dags_of, require
+from streamwarden.airflow.web.access import (
+    HEALTH,
+    ChangedIncidentDep,
+    ChangedStreamDep,
+    dag_of_stream,
+    dags_of,
+    require,
+)
 from streamwarden.airflow.web.api import answer
 from streamwarden.airflow.web.origins import from_here
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.errors import ConfigError
 from streamwarden.health.actions import ActionKind, IncidentAction
-from streamwarden.health.incident import Incident
 from streamwarden.health.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import identity
-from streamwarden.services.monitoring.handling import acknowledge, add_comment, find, withdraw
+from streamwarden.services.monitoring.handling import acknowledge, add_comment, withdraw
 from streamwarden.services.monitoring.muting import current_mutes, mute, plan_maintenance, unmute
 from streamwarden.services.overview.rows import Model
 from streamwarden.services.workspace import Workspace
 
 router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
-Id = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]
+MuteId = Annotated[str, Path(pattern="^[0-9a-z-]{1,64}$")]
 Text = Annotated[str, Field(max_length=500)]
 Reason = Annotated[str, Field(min_length=1, max_length=500)]
 LONGEST: Final = 24 * 90
@@ -128,40 +134,27 @@ class Muted(Model):
     ended_reason: str
 
 
-def changeable(incident_id: Id, user: GetUserDep, space: SpaceDep) -> Incident:
-    """The incident, for a user who may change the runs of its stream's DAG."""
-    try:
-        incident = find(space.store, incident_id)
-    except ConfigError:
-        raise HTTPException(404, "there is no such incident, or you may not change it") from None
-    require(dag_of(incident), user, "PUT")
-    return incident
-
-
-IncidentDep = Annotated[Incident, Depends(changeable)]
-
-
 def who(user: Any) -> str:
     """The user, as the CLI and the pages show people."""
     return f"{user.get_name()} (Airflow)"
 
 
 @router.post("/incidents/{incident_id}/acknowledge", response_model=Action)
-def acknowledging(incident: IncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
+def acknowledging(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Take care of an incident: its status is not sent again, unless it gets worse."""
     done = _act(acknowledge, space, incident.incident_id, who=who(user), now=time.time(), comment=said.reason)
     return _action(done)
 
 
 @router.post("/incidents/{incident_id}/withdraw", response_model=Action)
-def withdrawing(incident: IncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
+def withdrawing(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Withdraw the acknowledgement: the incident is sent again like any other."""
     done = _act(withdraw, space, incident.incident_id, who=who(user), now=time.time(), comment=said.reason)
     return _action(done)
 
 
 @router.post("/incidents/{incident_id}/comment", response_model=Action)
-def commenting(incident: IncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
+def commenting(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Say something about an incident; it changes nothing that is sent."""
     done = _act(add_comment, space, incident.incident_id, who=who(user), now=time.time(), text=said.reason)
     return _action(done)
@@ -174,7 +167,7 @@ def muting(stream: ChangedStreamDep, wanted: MuteRequest, user: GetUserDep, spac
 
 
 @router.post("/incidents/{incident_id}/mute", response_model=Muted)
-def muting_check(incident: IncidentDep, wanted: MuteTime, user: GetUserDep, space: SpaceDep) -> JSONResponse:
+def muting_check(incident: ChangedIncidentDep, wanted: MuteTime, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Send nothing of the check of this incident for some time, for its stream or query; every other check is sent."""
     return _mute(space, user, incident.stream, wanted, (incident.check,))
 
@@ -233,7 +226,7 @@ def _plan(
 
 
 @router.post("/mutes/{mute_id}/end", response_model=Muted)
-def ending(mute_id: Id, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
+def ending(mute_id: MuteId, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """End a mute or a maintenance window before its time."""
     found = next((each for each in current_mutes(space.store, time.time()) if each.mute_id == mute_id), None)
     if found is None:

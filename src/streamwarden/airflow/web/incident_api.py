@@ -6,18 +6,16 @@ import time
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import dag_of, require
-from streamwarden.airflow.web.actions import Id, Muted, muted_model
+from streamwarden.airflow.web.access import IncidentDep
+from streamwarden.airflow.web.actions import Muted, muted_model
 from streamwarden.airflow.web.api import SHORT, IncidentModel, answer, answers, incident_model
 from streamwarden.airflow.web.place import SpaceDep
-from streamwarden.errors import ConfigError
-from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
-from streamwarden.services.monitoring.handling import find, handling, log_of
+from streamwarden.services.monitoring.handling import handling, log_of
 from streamwarden.services.monitoring.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
 from streamwarden.services.overview.rows import Model
@@ -53,21 +51,8 @@ class IncidentDetail(IncidentModel):
     log: tuple[LogLine, ...]
 
 
-def readable(incident_id: Id, user: GetUserDep, space: SpaceDep) -> Incident:
-    """The incident, for a user who may read the runs of its stream's DAG."""
-    try:
-        incident = find(space.store, incident_id)
-    except ConfigError:
-        raise HTTPException(404, "there is no such incident, or you may not read it") from None
-    require(dag_of(incident), user, "GET")
-    return incident
-
-
-ReadIncidentDep = Annotated[Incident, Depends(readable)]
-
-
 @router.get("/incidents/{incident_id}", response_model=IncidentDetail)
-def incident(incident: ReadIncidentDep, space: SpaceDep) -> JSONResponse:
+def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
     """One incident, open or resolved."""
     now = time.time()
     shown = incident_model(incident, handling(space.store, now, since=0.0), now)

@@ -11,8 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from streamwarden.airflow.web import seen
-from streamwarden.airflow.web.access import HEALTH, allowed, allowed_of, dag_of
-from streamwarden.airflow.web.incident_api import ReadIncidentDep
+from streamwarden.airflow.web.access import HEALTH, IncidentDep, allowed, allowed_of, dag_of
 from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import page
 from streamwarden.health.causes import EVERYWHERE
@@ -61,7 +60,7 @@ def incidents(
 
 
 @router.get("/incidents/{incident_id}")
-def incident(found: ReadIncidentDep, request: Request, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
+def incident(found: IncidentDep, request: Request, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
     """One incident: its reason, what it caused, its evidence around the moment, and what people did."""
     now = time.time()
     return page(
