@@ -23,9 +23,8 @@ from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 from streamwarden.health.incident import Incident
 from streamwarden.health.stream_incidents import resolve
 from streamwarden.health.verdict import Status
-from streamwarden.services.workspace import Workspace
-from support.airflow_harness import Airflow, running, wait_for
-from support.airflow_installation import COUNTED, LONG, Installation
+from support.airflow_harness import wait_for
+from support.airflow_installation import COUNTED, LONG, Installation, installed
 from support.airflow_project import Producer, add_stream, make_project
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -88,25 +87,10 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     add_stream(project, "counted", initial="5s")
     add_stream(project, "idle", description="Waits for its first input")
     (project / "config" / "streams" / "torn.yaml").write_text("name: torn\nsource: {kind: pigeons}\n")
-    space = Workspace.open(project, root / "data", environ={})
-    producer = Producer(root / "data" / "input" / "counted")
-    producer.publish(3)
     (project / "config" / "drills" / "kill_idle.yaml").write_text(DRILL)
     Producer(root / "data" / "input" / "idle").publish(INPUT)
-    wanted = {COUNTED, KILL_IDLE, "stop_stream", "start_stream"}
-    try:
-        with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
-            wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
-            airflow.silence()
-            for dag_id in (COUNTED, KILL_IDLE):
-                airflow.pause(dag_id, False)
-            found = Installation(airflow, space, producer)
-            found.live_driver()
-            airflow.pause("health", False)
-            yield found
-    finally:
-        space.fleet.stop("counted", requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
-        space.close()
+    with installed(root, project, KILL_IDLE) as found:
+        yield found
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
-from streamwarden.services.workspace import Workspace
-from support.airflow_harness import Airflow, running, wait_for
-from support.airflow_installation import COUNTED, LONG, Installation
-from support.airflow_project import Producer, add_stream, make_project
+from support.airflow_harness import wait_for
+from support.airflow_installation import LONG, Installation, installed
+from support.airflow_project import add_stream, make_project
 from support.stored_journals import stored
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -74,21 +73,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     project = make_project(root / "project")
     add_stream(project, "counted", initial="5s")
     (project / "config" / "thresholds.yaml").write_text(THRESHOLDS)
-    space = Workspace.open(project, root / "data", environ={})
-    producer = Producer(root / "data" / "input" / "counted")
-    producer.publish(3)
-    try:
-        with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
-            wait_for("the DAG", lambda: COUNTED in airflow.dag_ids(), timeout=LONG)
-            airflow.silence()
-            airflow.pause(COUNTED, False)
-            found = Installation(airflow, space, producer)
-            found.live_driver()
-            airflow.pause("health", False)
-            yield found
-    finally:
-        space.fleet.stop("counted", requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
-        space.close()
+    with installed(root, project) as found:
+        yield found
 
 
 @pytest.fixture
