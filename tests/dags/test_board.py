@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamwarden.airflow.web.board import DAY, FRESH, OLDEST, PATIENCE, REST, Board, Snapshot, state_trends
+from streamwarden.airflow.web.board import DAY, FRESH, OLDEST, PATIENCE, QUICK, REST, Board, Snapshot, state_trends
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.series import STATE_BYTES
@@ -26,7 +26,7 @@ BETWEEN = 2.0
 class Reader:
     """Counts readings; each waits for `go`, if it is held back, and fails while `down`."""
 
-    def __init__(self, clock: list[float], cost: float = 0.1) -> None:
+    def __init__(self, clock: list[float], cost: float = QUICK) -> None:
         self.clock, self.cost = clock, cost
         self.count = 0
         self.down = False
@@ -103,6 +103,22 @@ def test_the_old_rows_are_the_answer_if_new_ones_take_longer_than_a_request_wait
     assert reader.count == 2
 
 
+def test_the_rows_of_a_large_fleet_are_shown_at_once_and_newer_ones_to_the_next_request() -> None:
+    """A reading that computes for longer than a request may take is not waited for; the first has to be."""
+    clock = [1000.0]
+    reader = Reader(clock, cost=QUICK + 0.01)
+    board = Board(reader, lambda: clock[0], FOR_SURE)
+    assert _readings(board, reader, clock, (FRESH + 0.1,)) == 2
+    reader.go.clear()
+    clock[0] += FRESH + 0.1
+    before = clock[0] - FRESH - 0.1
+    with ThreadPoolExecutor(1) as browser:
+        assert browser.submit(board.snapshot).result(FOR_SURE / 2).at == before
+    reader.go.set()
+    _is_read(board)
+    assert board.snapshot().at == clock[0]
+
+
 def test_a_large_fleet_is_read_less_often() -> None:
     clock = [1000.0]
     reader = Reader(clock, cost=2.0)
@@ -117,7 +133,7 @@ def test_one_reading_that_has_more_to_do_than_others_does_not_make_the_rows_rest
     reader = Reader(clock, cost=2.0)
     board = Board(reader, lambda: clock[0], FOR_SURE)
     board.snapshot()
-    reader.cost = 0.1
+    reader.cost = QUICK
     assert _readings(board, reader, clock, (FRESH + 0.1,) * 2) == 3
     reader.cost = 2.0
     assert _readings(board, reader, clock, (FRESH + 0.1,) * 2) == 5
@@ -130,6 +146,7 @@ def _readings(board: Board, reader: Reader, clock: list[float], waits: Sequence[
     for seconds in waits:
         clock[0] += seconds
         board.snapshot()
+        _is_read(board)
     return reader.count
 
 

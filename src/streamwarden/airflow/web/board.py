@@ -1,12 +1,13 @@
 """The board: the rows of all streams, read at most about once a second, however many people look.
 
-A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones, and the request
-waits up to `PATIENCE` for them before it gets the old ones. Only a request that finds none, or very old ones because
-nobody looked, waits as long as the reading takes.
+A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones. If a reading
+computes for `QUICK` seconds at most, the request waits up to `PATIENCE` for them before it gets the old ones. Only a
+request that finds none, or very old ones because nobody looked, waits as long as the reading takes.
 
-An open page asks every two seconds, so it shows what happened within 2.3 s, as long as a reading takes at most 0.3 s.
-Without the wait a request would start the reading whose rows only the next request shows, two seconds later. Of a large
-fleet, whose rows rest for longer than two seconds, a page shows what happened within that rest and two more requests.
+An open page asks every two seconds, so it shows what happened within 2.3 s. Without the wait a request starts the
+reading whose rows only the next request shows, two seconds later: so it is with a large fleet, because 95 of 100
+answers have to come within 0.1 s. If the rows of a fleet rest for longer than two seconds, a page shows what happened
+within that rest and two more requests.
 """
 
 from __future__ import annotations
@@ -47,8 +48,11 @@ REST: Final = 3.0
 """Times as long as a reading computes are the rows of a large fleet shown: so reading takes about a quarter of a core
 at most, however many people look. The quicker of the last two readings counts, because the first one and the one after
 each evaluation have more to do; time in which the thread waited for other processes does not count."""
+QUICK: Final = 0.05
+"""Seconds of computing of a reading that a request waits for: those of a few hundred streams."""
 PATIENCE: Final = 0.3
-"""Seconds for which a request waits for newer rows before it is answered with those that are there."""
+"""Seconds for which a request waits for newer rows before it is answered with those that are there: a quick reading may
+wait for other processes."""
 OLDEST: Final = 15.0
 """Seconds after which a request waits for new rows: a page that is open asks every two seconds."""
 SLOW_AGAIN: Final = 60.0
@@ -91,7 +95,7 @@ class Board:
         self._patience = patience
         self._lock = threading.Lock()
         self._newest: Snapshot | None = None
-        self._fresh = FRESH
+        self._cost = 0.0
         self._reading: Future[Snapshot] | None = None
 
     def snapshot(self) -> Snapshot:
@@ -99,12 +103,13 @@ class Board:
         with self._lock:
             newest = self._newest
             age = math.inf if newest is None else self._clock() - newest.at
-            if newest is not None and age <= self._fresh:
+            if newest is not None and age <= max(FRESH, REST * self._cost):
                 return newest
             reading = self._reading or self._start()
         if newest is None or age > OLDEST:
             return reading.result()
-        wait([reading], self._patience)
+        if self._cost <= QUICK:
+            wait([reading], self._patience)
         return self._newest or newest
 
     def _start(self) -> Future[Snapshot]:
@@ -129,7 +134,7 @@ class Board:
     def _keep(self, found: Snapshot) -> None:
         with self._lock:
             before = self._newest
-            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, found.cost))
+            self._cost = 0.0 if before is None else min(before.cost, found.cost)
             self._newest, self._reading = found, None
 
 
