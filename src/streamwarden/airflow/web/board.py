@@ -1,8 +1,8 @@
 """The board: the rows of all streams, read at most about once a second, however many people look.
 
-A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones. If a reading
-computes for `QUICK` seconds at most, the request waits up to `PATIENCE` for them before it gets the old ones. Only a
-request that finds none, or very old ones because nobody looked, waits as long as the reading takes.
+A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones. If the last
+reading computed for `QUICK` seconds at most, the request waits up to `PATIENCE` for them before it gets the old ones.
+Only a request that finds none, or very old ones because nobody looked, waits as long as the reading takes.
 
 An open page asks every two seconds, so it shows what happened within 2.3 s. Without the wait a request starts the
 reading whose rows only the next request shows, two seconds later: so it is with a large fleet, because 95 of 100
@@ -95,7 +95,7 @@ class Board:
         self._patience = patience
         self._lock = threading.Lock()
         self._newest: Snapshot | None = None
-        self._cost = 0.0
+        self._fresh = FRESH
         self._reading: Future[Snapshot] | None = None
 
     def snapshot(self) -> Snapshot:
@@ -103,12 +103,12 @@ class Board:
         with self._lock:
             newest = self._newest
             age = math.inf if newest is None else self._clock() - newest.at
-            if newest is not None and age <= max(FRESH, REST * self._cost):
+            if newest is not None and age <= self._fresh:
                 return newest
             reading = self._reading or self._start()
         if newest is None or age > OLDEST:
             return reading.result()
-        if self._cost <= QUICK:
+        if newest.cost <= QUICK:
             wait([reading], self._patience)
         return self._newest or newest
 
@@ -134,7 +134,7 @@ class Board:
     def _keep(self, found: Snapshot) -> None:
         with self._lock:
             before = self._newest
-            self._cost = 0.0 if before is None else min(before.cost, found.cost)
+            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, found.cost))
             self._newest, self._reading = found, None
 
 
