@@ -132,7 +132,7 @@ def changeable_incident(incident_id: IncidentId, user: GetUserDep, space: SpaceD
 
 
 def _incident_for(incident_id: str, user: Any, space: Workspace, method: Method) -> Incident:
-    """Raises HTTPException: 404 if there is no such incident, 403 if `user` may not do this."""
+    """Raises HTTPException: 404 for an id that the store does not have, 403 if `user` may not do this."""
     try:
         incident = find(space.store, incident_id)
     except ConfigError:
