@@ -17,10 +17,11 @@ from support.projects import Project
 
 @pytest.fixture(autouse=True)
 def now(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file's `NOW` is the time of the test that runs: `make test` imports it many minutes earlier."""
-    at = time.time()
+    """`recorded_drivers.NOW` is the time of the test that runs, also in a file that imports it: `make test` imports
+    files many minutes before it runs their tests. A file with a `NOW` of its own keeps it."""
+    imported, at = recorded_drivers.NOW, time.time()
     monkeypatch.setattr(recorded_drivers, "NOW", at)
-    if hasattr(request.module, "NOW"):
+    if getattr(request.module, "NOW", None) == imported:
         monkeypatch.setattr(request.module, "NOW", at)
 
 

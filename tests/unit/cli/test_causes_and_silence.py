@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from streamwarden.cli.exits import Exit
@@ -12,8 +10,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.stop import Desired, DesiredState
 from support.command_line import CommandLine
-
-NOW = time.time()
+from support.recorded_drivers import NOW
 
 
 def incident(check: str, status: Status = Status.CRITICAL, cause: str | None = None) -> Incident:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from streamwarden.cli.exits import Exit
 from streamwarden.drills.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from support.command_line import CommandLine
-
-NOW = time.time()
+from support.recorded_drivers import NOW
 
 
 def life(cli: CommandLine, number: int, at: float, exit: ExitRecord, *, trigger: int, by: str) -> str:
