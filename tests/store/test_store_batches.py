@@ -11,6 +11,7 @@ from streamwarden.adapters.store.merging import BatchRow, from_progress, merge, 
 from streamwarden.health.window import Batch, Measurement
 from streamwarden.progress import Progress, parse_progress
 from support.reports import QUERY, START, idle, operator, report
+from support.statements import Statements
 
 STREAM = "flights"
 
@@ -241,11 +242,14 @@ def test_a_report_with_a_phase_of_a_run_is_of_a_batch_that_ran(store: Store, pha
     assert store.batches.missing(STREAM, QUERY, 0) == ()
 
 
-def test_the_newest_batch_of_each_stream_in_one_transaction(store: Store) -> None:
+def test_the_newest_batch_of_each_stream_in_one_query(store: Store) -> None:
     store.batches.upsert_many(STREAM, [report(number, rows=10 + number) for number in range(5)])
     store.batches.upsert_logged(STREAM, QUERY, 5, START + 90, START + 100)
     store.batches.upsert_progress("other", report(0))
+    statements = Statements(store)
     found = store.batches.newest([STREAM, "other", "nobody"])
+    assert statements.count == 1
+    assert store.batches.newest([]) == {}
     assert set(found) == {STREAM, "other"}
     assert (found[STREAM].batch_id, found[STREAM].at, found[STREAM].first_at) == (5, START + 100, START)
     assert (found[STREAM].seconds, found[STREAM].rows) == (None, None)  # its report was lost
@@ -269,7 +273,13 @@ def test_a_measurement_is_sampled_for_many_streams(store: Store) -> None:
             for n in range(50)
             for kind in ("state_bytes", "another")
         )
-    found = store.measurements.sampled(["a", "b", "nobody"], "state_bytes", START, START + 400, 4)
-    assert found["a"] == ((START + 100, 10.0), (START + 200, 20.0), (START + 300, 30.0), (START + 400, 40.0))
-    assert found["b"] == found["a"]
-    assert found["nobody"] == ()
+    wanted = [("a", "state_bytes"), ("b", "another"), ("nobody", "another")]
+    found = store.measurements.sampled(wanted, START, START + 400, 4)
+    assert found["a", "state_bytes"] == (
+        (START + 100, 10.0),
+        (START + 200, 20.0),
+        (START + 300, 30.0),
+        (START + 400, 40.0),
+    )
+    assert found["b", "another"] == found["a", "state_bytes"]
+    assert found["nobody", "another"] == ()

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import sqlalchemy as sa
 
 from streamwarden.adapters.store import Store
 from streamwarden.health.actions import ActionKind, IncidentAction
@@ -11,6 +10,7 @@ from streamwarden.health.incident import Incident
 from streamwarden.health.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.redaction import REDACTED
+from support.statements import Statements
 
 INCIDENT = Incident(
     incident_id="incident-1",
@@ -41,17 +41,6 @@ MUTE = Mute(
     tag="nightly",
     planned=True,
 )
-
-
-class Statements:
-    """How many statements a store runs."""
-
-    def __init__(self, store: Store) -> None:
-        self.count = 0
-        sa.event.listen(store._database._engine, "before_cursor_execute", self._counted)
-
-    def _counted(self, connection: object, cursor: object, statement: str, *_: object) -> None:
-        self.count += statement.startswith("SELECT")
 
 
 class TestIncidentActions:

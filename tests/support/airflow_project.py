@@ -17,12 +17,14 @@ from streamwarden.services.workspace import Workspace
 from support.airflow_harness import REPOSITORY
 
 
-def living_driver(space: Workspace, driver_id: str, launched_at: float | None = None) -> DriverRecord:
-    """A driver of the stream `counted` that lives: this very process stands for it."""
+def living_driver(
+    space: Workspace, driver_id: str, launched_at: float | None = None, stream: str = "counted"
+) -> DriverRecord:
+    """A driver that lives: this very process stands for it."""
     record = DriverRecord(
         driver_id=driver_id,
-        stream="counted",
-        checkpoint=space.stream("counted").checkpoint,
+        stream=stream,
+        checkpoint=space.stream(stream).checkpoint,
         token=1,
         folder=str(space.data / "nowhere"),
         launched_by="test",

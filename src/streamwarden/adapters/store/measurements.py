@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -68,15 +70,15 @@ class SqlMeasurementRepository:
     def recents(
         self, streams: Sequence[str], since: float, names: Sequence[str] = ()
     ) -> dict[str, tuple[Measurement, ...]]:
-        """`recent` of many streams in one transaction; only those called `names`, if some are given."""
+        """`recent` of many streams in one query; only those called `names`, if some are given."""
         query = (
             measurements.select()
-            .where(measurements.c.stream == sa.bindparam("of"), measurements.c.at >= since)
-            .order_by(measurements.c.at, measurements.c.name, measurements.c.source)
+            .where(measurements.c.stream.in_(streams), measurements.c.at >= since)
+            .order_by(measurements.c.stream, measurements.c.at, measurements.c.name, measurements.c.source)
         )
         if names:
             query = query.where(measurements.c.name.in_(names))
-        return {stream: tuple(map(_raw, rows)) for stream, rows in self._each(query, streams).items()}
+        return {stream: tuple(map(_raw, rows)) for stream, rows in self._by_stream(query, streams).items()}
 
     def hourly(self, stream: str, since: float, statistic: Statistic = Statistic.MEAN) -> tuple[Measurement, ...]:
         """Roll-ups of the hours from the one of `since` on, oldest first; `at` is the middle of the hour.
@@ -92,17 +94,17 @@ class SqlMeasurementRepository:
         statistic: Statistic = Statistic.MEAN,
         only: Sequence[str] = (),
     ) -> dict[str, tuple[Measurement, ...]]:
-        """`hourly` of many streams in one transaction; only the roll-ups of these names, if some are given."""
+        """`hourly` of many streams in one query; only the roll-ups of these names, if some are given."""
         query = (
             hourly.select()
-            .where(hourly.c.stream == sa.bindparam("of"), hourly.c.hour >= hour_of(since))
-            .order_by(hourly.c.hour, hourly.c.name, hourly.c.source)
+            .where(hourly.c.stream.in_(streams), hourly.c.hour >= hour_of(since))
+            .order_by(hourly.c.stream, hourly.c.hour, hourly.c.name, hourly.c.source)
         )
         if only:
             query = query.where(hourly.c.name.in_(only))
         return {
             stream: tuple(_rolled(row, statistic) for row in rows)
-            for stream, rows in self._each(query, streams).items()
+            for stream, rows in self._by_stream(query, streams).items()
         }
 
     def kept_since(self) -> float:
@@ -163,11 +165,14 @@ class SqlMeasurementRepository:
         return found
 
     def sampled(
-        self, streams: Sequence[str], name: str, since: float, until: float, points: int
-    ) -> dict[str, tuple[tuple[float, float], ...]]:
-        """At most `points` (Unix time, value) of the measurement `name` of each stream, spread evenly, oldest first.
+        self, wanted: Collection[tuple[str, str]], since: float, until: float, points: int
+    ) -> dict[tuple[str, str], tuple[tuple[float, float], ...]]:
+        """At most `points` (Unix time, value) of each wanted measurement, spread evenly, oldest first.
 
         Each is the newest of its stretch of time, found by an index: the cost does not grow with what is stored.
+
+        Args:
+            wanted: (stream, name of the measurement).
         """
         step = (until - since) / points
         newest = measurements.alias("newest")
@@ -176,7 +181,7 @@ class SqlMeasurementRepository:
         end = since + number.c.n * sa.literal(step, sa.Double)
         at = (
             sa.select(newest.c.at)
-            .where(newest.c.stream == sa.bindparam("of"), newest.c.name == name)
+            .where(newest.c.stream == sa.bindparam("of"), newest.c.name == sa.bindparam("called"))
             .where(newest.c.at <= end, newest.c.at > end - sa.literal(step, sa.Double))
             .order_by(newest.c.at.desc())
             .limit(1)
@@ -184,19 +189,25 @@ class SqlMeasurementRepository:
         )
         query = (
             sa.select(measurements.c.at, sa.func.max(measurements.c.value).label("value"))
-            .where(measurements.c.stream == sa.bindparam("of"), measurements.c.name == name)
+            .where(measurements.c.stream == sa.bindparam("of"), measurements.c.name == sa.bindparam("called"))
             .where(measurements.c.at.in_(sa.select(at.label("at")).select_from(number)))
             .group_by(measurements.c.at)
             .order_by(measurements.c.at)
         )
-        return {
-            stream: tuple((row.at, row.value) for row in rows) for stream, rows in self._each(query, streams).items()
-        }
-
-    def _each(self, query: sa.Select[Any], streams: Sequence[str]) -> dict[str, Sequence[Row[Any]]]:
-        return self._database.read(
-            lambda connection: {stream: connection.execute(query, {"of": stream}).all() for stream in streams}
+        found = self._database.read(
+            lambda connection: {
+                (stream, name): connection.execute(query, {"of": stream, "called": name}).all()
+                for stream, name in wanted
+            }
         )
+        return {each: tuple((row.at, row.value) for row in rows) for each, rows in found.items()}
+
+    def _by_stream(self, query: sa.Select[Any], streams: Sequence[str]) -> dict[str, list[Row[Any]]]:
+        """The rows of a query that is ordered by stream, also of the streams that have none."""
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {stream: [] for stream in streams} | {
+            stream: list(mine) for stream, mine in groupby(rows, key=attrgetter("stream"))
+        }
 
 
 def _row(measurement: Measurement) -> dict[str, Any]:

@@ -12,6 +12,7 @@ within that rest and two more requests.
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import threading
@@ -142,7 +143,24 @@ class Board:
 def board() -> Board:
     """The board of this process."""
     space, slow = opened(), Slow()
-    return Board(lambda: read_board(space, catalogs(), slow, time.time()))
+
+    def read() -> Snapshot:
+        found = read_board(space, catalogs(), slow, time.time())
+        _settle()
+        return found
+
+    return Board(read)
+
+
+@cache
+def _settle() -> None:
+    """Keep what this process holds after its first reading out of Python's garbage collection, once.
+
+    That is mostly Airflow's code and the declarations, which stay. Each full collection looks at all of it while no
+    request is answered, and the rows of a large fleet cause one every few readings.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class Slow:
@@ -171,10 +189,14 @@ class Slow:
 def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str, Trend]:
     """The state size of each over the last day, or over the last hour if there are too few points of the day: a stream
     that was started this morning has a line, too. Raises StoreError."""
-    trends = store.measurements.sampled(names, STATE_BYTES, now - DAY, now, TREND_POINTS)
-    young = [name for name in names if len(trends.get(name, ())) < FEW_POINTS]
-    recent = store.measurements.sampled(young, STATE_BYTES, now - HOUR, now, TREND_POINTS)
-    return trends | {name: points for name, points in recent.items() if len(points) > len(trends.get(name, ()))}
+
+    def sampled(wanted: Iterable[str], since: float) -> dict[str, Trend]:
+        found = store.measurements.sampled([(name, STATE_BYTES) for name in wanted], since, now, TREND_POINTS)
+        return {name: points for (name, _), points in found.items()}
+
+    trends = sampled(names, now - DAY)
+    recent = sampled((name for name, points in trends.items() if len(points) < FEW_POINTS), now - HOUR)
+    return trends | {name: points for name, points in recent.items() if len(points) > len(trends[name])}
 
 
 def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:

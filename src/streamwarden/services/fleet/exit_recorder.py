@@ -66,12 +66,19 @@ class ExitRecorder:
             raise ProcessError(
                 f"there is no driver {driver_id}", expected="the id of a driver", next_step="see `streamwarden status`"
             )
+        return self.observe_known(record)
+
+    def observe_known(self, record: DriverRecord) -> Observation:
+        """Observe the driver of a record that was read just now: of one that lives on this host it takes no query.
+
+        Raises StoreError.
+        """
         if record.exit is not None:
             return Observation(False, record.exit, record)
         alive = self.is_alive(record)
         if alive is not False:
             return Observation(True, None, record, expired=alive is None)
-        return Observation(False, self.record_exit(record), self._store.drivers.get(driver_id) or record)
+        return Observation(False, self.record_exit(record), self._store.drivers.get(record.driver_id) or record)
 
     def is_alive(self, record: DriverRecord) -> bool | None:
         """See `liveness.is_alive`; None: its lease has expired, and may still be renewed."""

@@ -52,7 +52,7 @@ class Finder:
                     self._exits.observe(lease.holder)
         latest = self._store.drivers.latest(spec.name)
         if latest is not None and latest.exit is None:
-            self._exits.observe(latest.driver_id)
+            self._exits.observe_known(latest)
         return None
 
     def await_winner(self, spec: StreamSpec) -> DriverRecord:

@@ -117,6 +117,13 @@ class Fleet:
         """
         return self._exits.observe(driver_id)
 
+    def observe_known(self, record: DriverRecord) -> Observation:
+        """Observe the driver of a record that was read just now: of one that lives on this host it takes no query.
+
+        Raises StoreError.
+        """
+        return self._exits.observe_known(record)
+
     def wait(
         self,
         driver_id: str,

@@ -6,7 +6,7 @@ The health DAG, `streamwarden watch` and `streamwarden check` run the same round
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -150,12 +150,12 @@ def _follow_airflow(store: Store, by: Evaluator, around: Surroundings, now: floa
 
 def _runs(place: Place, stream: str) -> bool:
     newest = place.store.drivers.latest(stream)
-    return newest is not None and place.fleet.observe(newest.driver_id).alive
+    return newest is not None and place.fleet.observe_known(newest).alive
 
 
-def _idle(store: Store, streams: Iterable[str]) -> dict[str, str]:
+def _idle(store: Store, streams: Collection[str]) -> dict[str, str]:
     """The streams that no check can judge because they should not run, and why."""
-    stopped = store.stops.wanted_stopped()
+    stopped, started = store.stops.wanted_stopped(), store.drivers.latests(streams)
     found = {stream: "stopped on purpose" for stream in streams if stream in stopped}
-    new = (stream for stream in streams if stream not in stopped and store.drivers.latest(stream) is None)
+    new = (stream for stream in streams if stream not in stopped and stream not in started)
     return found | dict.fromkeys(new, "never started")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from streamwarden.services.workspace import Workspace
     from streamwarden.stream import StreamSpec
 
+FRESH: Final = 1.0
+"""Seconds for which nobody looks whether a file has changed. Each look at a file lets other threads go first, so a
+thousand files take a request 0.1 s while another thread computes."""
 AGAIN: Final = 60.0
 """Seconds after which the files are read again in any case: a job's file, or which of two streams keeps a place, may
 have changed."""
@@ -26,40 +30,47 @@ have changed."""
 Signature = tuple[tuple[str, int, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the files of a project say, how they looked, and when they were read (seconds of the cache's clock)."""
+
+    catalog: Catalog
+    thresholds: Thresholds
+    drills: Mapping[str, DrillSpec]
+    signature: Signature
+    read_at: float
+
+
 class CatalogCache:
-    """The newest catalog and thresholds of one project. Threads may share it."""
+    """The newest catalog, thresholds and drills of one project.
+
+    Threads may share it. One of them at a time looks at the files and reads them; the others get what was read before.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._read_at = 0.0
-        self._signature: Signature | None = None
-        self._catalog: Catalog | None = None
-        self._thresholds = DEFAULTS
-        self._drills: Mapping[str, DrillSpec] = {}
+        self._looked_at = 0.0
+        self._files: _Files | None = None
 
     def of(self, space: Workspace) -> Catalog:
-        """The catalog of `space` as its files are now."""
-        with self._lock:
-            signature, now = _signature(space.project), self._clock()
-            if self._catalog is None or signature != self._signature or now - self._read_at > AGAIN:
-                self._catalog, self._thresholds, self._drills = space.catalog(), _thresholds(space), space.drills()
-                self._signature, self._read_at = signature, now
-            return self._catalog
+        """The catalog of `space` as its files were at most `FRESH` seconds ago, or when a thread began to read them."""
+        return self._newest(space).catalog
 
     def thresholds(self, space: Workspace) -> Thresholds:
-        """The thresholds of `space` as they were when its catalog was read; the defaults if their file is broken."""
-        self.of(space)
-        return self._thresholds
+        """The thresholds of `space`, read with its catalog; the defaults if their file is broken."""
+        return self._newest(space).thresholds
 
     def drills(self, space: Workspace) -> Mapping[str, DrillSpec]:
-        """The drills of `space` with a correct file, as they were when its catalog was read."""
-        self.of(space)
-        return self._drills
+        """The drills of `space` with a correct file, read with its catalog."""
+        return self._newest(space).drills
 
     def spec(self, space: Workspace, stream: str, query: str | None) -> StreamSpec:
         """A stream, or one of its queries. Raises ConfigError if there is none of this name, StoreError."""
-        spec = self.of(space).get(stream)
+        catalog = self.of(space)
+        if stream not in catalog.streams:  # it may be new
+            catalog = self._newest(space, now=True).catalog
+        spec = catalog.get(stream)
         if not query:
             return spec
         parts = {each.spec.name: each.spec for each in stream_parts(spec, space.store.queries.of(stream), time.time())}
@@ -67,6 +78,28 @@ class CatalogCache:
         if name not in parts:
             raise unknown("query", name, list(parts), f"`streamwarden status {stream}` lists them")
         return parts[name]
+
+    def _newest(self, space: Workspace, *, now: bool = False) -> _Files:
+        """`now`: as the files are now."""
+        files = self._files
+        if files is not None and not now:
+            if self._clock() - self._looked_at <= FRESH or not self._lock.acquire(blocking=False):
+                return files
+        else:
+            self._lock.acquire()
+        try:
+            self._files = self._read(space)
+            self._looked_at = self._clock()
+            return self._files
+        finally:
+            self._lock.release()
+
+    def _read(self, space: Workspace) -> _Files:
+        """What the files say now. The caller holds the lock."""
+        before, signature, now = self._files, _signature(space.project), self._clock()
+        if before is not None and signature == before.signature and now - before.read_at <= AGAIN:
+            return before
+        return _Files(space.catalog(), _thresholds(space), space.drills(), signature, now)
 
 
 def _thresholds(space: Workspace) -> Thresholds:

@@ -277,12 +277,12 @@ def chart_data(
     kept = min(until, max(since, store.measurements.kept_since()))
     points = POINTS if kept in (since, until) else POINTS // 2
     old = store.measurements.condensed(spec.name, _ROLLED, since, kept, points) if since < kept else {}
-    reports = _reports(store, spec, kept, until, points)
+    reports, measured = _reports(store, spec, kept, until, points), _measured(store, spec, kept, until, points)
     limits = thresholds.with_overrides(spec.health.thresholds)
     charts = []
     for chart in CHARTS:
         at, before = _of_hours(chart, spec, old)
-        recent = [_recent(line, store, spec, reports, kept, until, points) for line in chart.lines]
+        recent = [_recent(line, spec, reports, measured) for line in chart.lines]
         lines = [
             Line(name=new.name, at=(*at, *new.at), values=(*values, *new.values))
             for values, new in zip(before, recent, strict=True)
@@ -307,18 +307,27 @@ def _of_hours(
     return [at for at, _ in valued], [[values[index] for _, values in valued] for index in range(len(chart.lines))]
 
 
+def _measured(
+    store: Store, spec: StreamSpec, since: float, until: float, points: int
+) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """Name of each measurement that has a line -> (Unix time, value)."""
+    if since >= until:
+        return {}
+    found = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
+    return {name: values for (_, name), values in found.items()}
+
+
 def _recent(
-    line: Source, store: Store, spec: StreamSpec, reports: Sequence[Progress], since: float, until: float, points: int
+    line: Source,
+    spec: StreamSpec,
+    reports: Sequence[Progress],
+    measured: Mapping[str, Sequence[tuple[float, float]]],
 ) -> Line:
     if line.of_reports is not None:
         values = line.of_reports(spec, reports)
         return Line(name=line.name, at=tuple(each.at for each in reports), values=tuple(values))
     assert line.measurement is not None
-    found = (
-        store.measurements.sampled([spec.name], line.measurement, since, until, points)[spec.name]
-        if since < until
-        else ()
-    )
+    found = measured.get(line.measurement, ())
     return Line(name=line.name, at=tuple(at for at, _ in found), values=tuple(value for _, value in found))
 
 
