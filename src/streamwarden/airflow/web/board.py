@@ -146,14 +146,14 @@ def board() -> Board:
 
     def read() -> Snapshot:
         found = read_board(space, catalogs(), slow, time.time())
-        _settle()
+        settle()
         return found
 
     return Board(read)
 
 
 @cache
-def _settle() -> None:
+def settle() -> None:
     """Keep what this process holds after its first reading out of Python's garbage collection, once.
 
     That is mostly Airflow's code and the declarations, which stay. Each full collection looks at all of it while no
