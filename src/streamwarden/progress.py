@@ -16,6 +16,10 @@ from streamwarden.errors import ProgressError
 INPUT_METRIC: Final = "input"
 """Name of the observed metric of a source's rows (`read`, `malformed`); of a second source, `input_1`, and so on."""
 
+_LEAST: Final = -(2**63)
+_MOST: Final = 2**63 - 1
+"""The bounds of what the store can keep as an integer."""
+
 _BATCH_PHASES: Final = ("walCommit", "addBatch", "commitOffsets")
 """Phases that Spark times only when it plans and executes a batch."""
 
@@ -207,19 +211,21 @@ class _Fields:
         return {name: inner.object(name) for name in self.object(key)}
 
     def counts(self, key: str) -> dict[str, int]:
-        return {str(name): _integer(f"{key}.{name}", value) for name, value in self.object(key).items()}
+        return {str(name): _integer(name, value, of=f"{key}.") for name, value in self.object(key).items()}
 
 
-def _integer(key: str, value: Any) -> int:
+def _integer(key: str, value: Any, of: str = "") -> int:
     """An integer that the store can keep; 0 for None."""
+    if type(value) is int and _LEAST <= value <= _MOST:  # nearly always; an evaluation reads millions of them
+        return value
     if value is None:
         return 0
     try:
         number = int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):
         number = None
-    if number is None or not -(2**63) <= number < 2**63:
-        raise _wrong(key, value, "a number of 64 bits")
+    if number is None or not _LEAST <= number <= _MOST:
+        raise _wrong(f"{of}{key}", value, "a number of 64 bits")
     return number
 
 

@@ -42,26 +42,35 @@ class IncidentGroup:
         return worst_of(each.status for each in (self.root, *self.consequences) if each.resolved_at is None)
 
 
-def root(incident: Incident, open_incidents: Sequence[Incident], ended: Sequence[Incident] = ()) -> Incident:
-    """The incident that explains `incident`; itself if none does.
+class Roots:
+    """Finds the incident that explains another one.
 
     Args:
-        open_incidents: of all streams, or at least those of its stream and of `EVERYWHERE`.
+        open_incidents: of all streams, or at least those of the stream in question and of `EVERYWHERE`. There is at
+            most one for a stream and a check.
         ended: incidents that were resolved within the last `AFTERMATH` seconds: they still explain the consequences
             that they had.
     """
-    for name in CAUSES.get(incident.check, ()):
-        for each in open_incidents:
-            if each.check == name and _concerns(each, incident):
-                return root(each, open_incidents, ended)
-    return next((each for each in ended if each.incident_id == incident.consequence_of), incident)
+
+    def __init__(self, open_incidents: Iterable[Incident], ended: Iterable[Incident] = ()) -> None:
+        self._open = {(each.check, each.stream): each for each in open_incidents}
+        self._ended = {each.incident_id: each for each in ended}
+
+    def of(self, incident: Incident) -> Incident:
+        """The incident that explains `incident`; itself if none does."""
+        for name in CAUSES.get(incident.check, ()):
+            for stream in (incident.stream, owner(incident.stream), EVERYWHERE):
+                cause = self._open.get((name, stream), incident)
+                if cause is not incident:
+                    return self.of(cause)
+        return self._ended.get(str(incident.consequence_of), incident)
 
 
-def relinked(open_incidents: Sequence[Incident], ended: Sequence[Incident] = ()) -> tuple[Incident, ...]:
-    """Those of `open_incidents` whose root has changed, each with its new root. For `ended` see `root`."""
-    changed = []
+def relinked(open_incidents: Sequence[Incident], ended: Iterable[Incident] = ()) -> tuple[Incident, ...]:
+    """Those of `open_incidents` whose root has changed, each with its new root. For `ended` see `Roots`."""
+    roots, changed = Roots(open_incidents, ended), []
     for incident in open_incidents:
-        cause = root(incident, open_incidents, ended)
+        cause = roots.of(incident)
         of = None if cause is incident else cause.incident_id
         if of != incident.consequence_of:
             changed.append(replace(incident, consequence_of=of))
@@ -88,8 +97,3 @@ def grouped(incidents: Iterable[Incident]) -> tuple[IncidentGroup, ...]:
     return tuple(
         IncidentGroup(each, tuple(inside.get(each.incident_id, ()))) for each in given if each.consequence_of not in ids
     )
-
-
-def _concerns(cause: Incident, incident: Incident) -> bool:
-    """Whether `cause` is a problem of the same stream, of the driver of the same query, or of all streams."""
-    return cause.stream in (incident.stream, owner(incident.stream), EVERYWHERE) and cause is not incident

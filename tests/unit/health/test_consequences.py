@@ -8,7 +8,7 @@ import pytest
 
 from streamwarden.health.causes import AIRFLOW, CONFIGURATION, EVERYWHERE, SUPERVISION
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.consequences import CAUSES, IncidentGroup, grouped, relinked, root
+from streamwarden.health.consequences import CAUSES, IncidentGroup, Roots, grouped, relinked
 from streamwarden.health.due import due
 from streamwarden.health.incident import Incident
 from streamwarden.health.verdict import Status
@@ -24,7 +24,7 @@ def incident(check: str, stream: str = "orders", status: Status = CRITICAL, **ch
 
 def roots(*found: Incident) -> dict[str, str]:
     """check -> the check of its root"""
-    return {each.check: root(each, found).check for each in found}
+    return {each.check: Roots(found).of(each).check for each in found}
 
 
 def linked(*found: Incident) -> list[Incident]:
@@ -70,17 +70,17 @@ def test_a_problem_with_a_cause_elsewhere_stays_a_root(check: str) -> None:
 
 def test_a_query_follows_from_its_driver_and_never_from_another_query_or_stream() -> None:
     driver, query = incident("driver_down"), incident("progress_stalled", "orders/clicks")
-    assert root(query, [driver, query]) == driver
+    assert Roots([driver, query]).of(query) == driver
     for other in (incident("query_ended", "orders/sums"), incident("driver_down", "clicks")):
-        assert root(query, [other, query]) == query
+        assert Roots([other, query]).of(query) == query
 
 
 def test_a_component_of_airflow_explains_every_stream_that_is_not_restarted() -> None:
     scheduler = incident(AIRFLOW, EVERYWHERE)
     down = [incident("driver_down", name) for name in ("orders", "clicks")]
-    assert [root(each, [scheduler, *down]) for each in down] == [scheduler, scheduler]
+    assert [Roots([scheduler, *down]).of(each) for each in down] == [scheduler, scheduler]
     late = incident("late_rows")
-    assert root(late, [scheduler, late]) == late
+    assert Roots([scheduler, late]).of(late) == late
 
 
 def test_the_links_lead_to_the_root_and_are_changed_once() -> None:

@@ -64,6 +64,8 @@ class IncidentKeeper:
 
     def _silence(self, stopped: Set[str], now: float) -> list[Incident]:
         """Resolve the open incidents of these streams, which were stopped on purpose: also of one without a check."""
+        if not stopped:
+            return []
         silenced: list[Incident] = []
         for stream in sorted({owner(each.stream) for each in self._store.incidents.open()} & stopped):
             state = self._store.stops.desired(stream)
