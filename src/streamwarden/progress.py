@@ -215,8 +215,8 @@ class _Fields:
 
 
 def _integer(key: str, value: Any, of: str = "") -> int:
-    """An integer that the store can keep; 0 for None."""
-    if type(value) is int and _LEAST <= value <= _MOST:  # nearly always; an evaluation reads millions of them
+    """An integer that the store can keep; 0 for None. An error names the field `key`, with `of` before it."""
+    if type(value) is int and _LEAST <= value <= _MOST:  # nearly always, and an evaluation reads millions
         return value
     if value is None:
         return 0

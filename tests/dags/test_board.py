@@ -20,7 +20,6 @@ from streamwarden.airflow.web.board import (
     REST,
     Board,
     Snapshot,
-    settle,
     state_trends,
 )
 from streamwarden.errors import StoreError
@@ -210,12 +209,7 @@ def test_a_stream_has_a_line_of_its_state_from_its_first_minutes_on(
 
 def test_full_collections_pass_over_what_the_server_holds_after_its_first_reading(tmp_path: Path) -> None:
     """Each of them looked at all of Airflow's code for 0.2 s, in which no request was answered."""
-    settle.cache_clear()
-    gc.unfreeze()
-    try:
-        with served(tmp_path, fill) as server:
-            assert gc.get_freeze_count() == 0
-            server.get("/streamwarden/api/v1/streams", headers=bearer("viewer")).raise_for_status()
-            assert gc.get_freeze_count() > len(gc.get_objects())
-    finally:
-        gc.unfreeze()
+    with served(tmp_path, fill) as server:
+        assert gc.get_freeze_count() == 0
+        server.get("/streamwarden/api/v1/streams", headers=bearer("viewer")).raise_for_status()
+        assert gc.get_freeze_count() > len(gc.get_objects())

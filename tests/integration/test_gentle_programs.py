@@ -71,4 +71,4 @@ def test_a_program_ends_with_whoever_waits_for_it(tmp_path: Path, stopped: bool)
     finally:
         parent.kill()
         parent.wait()
-    wait_for("the program's end", lambda: not program.is_running(), timeout=30)
+    assert wait_for("the program's end", lambda: not program.is_running(), timeout=30)

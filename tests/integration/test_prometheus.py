@@ -44,8 +44,11 @@ def test_promtool_would_find_a_bad_name() -> None:
     assert promtool("check", "metrics", given=b"# TYPE streamwarden_size_kilobytes gauge\nx_ms 1\n").returncode != 0
 
 
-def firing(tmp_path: Path, series: dict[str, str], alert: str, *expected: dict[str, str]) -> None:
-    """Assert that after four minutes `alert` fires with exactly these labels, given one sample a minute."""
+def assert_fires(tmp_path: Path, series: dict[str, str], alert: str, *expected: dict[str, str]) -> None:
+    """Assert that `alert` fires with exactly these labels after four minutes, given one sample a minute.
+
+    Without labels: that it does not fire.
+    """
     test: dict[str, Any] = {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in (SCRAPED | series).items()],
@@ -65,37 +68,37 @@ def firing(tmp_path: Path, series: dict[str, str], alert: str, *expected: dict[s
 
 def test_an_alert_fires_when_the_check_is_critical_and_not_before(tmp_path: Path) -> None:
     critical = {"severity": "critical", "check": "state_size", "stream": "flights"}
-    firing(tmp_path, {STATE_SIZE: "0 0 3 3 3"}, "StreamwardenStateSizeCritical", critical)
-    firing(tmp_path, {STATE_SIZE: "0 0 3 3 3"}, "StreamwardenStateSizeWarning")
-    firing(tmp_path, {STATE_SIZE: "0 0 2 2 2"}, "StreamwardenStateSizeCritical")
-    firing(tmp_path, {STATE_SIZE: "3 3 3 0 0"}, "StreamwardenStateSizeCritical")
+    assert_fires(tmp_path, {STATE_SIZE: "0 0 3 3 3"}, "StreamwardenStateSizeCritical", critical)
+    assert_fires(tmp_path, {STATE_SIZE: "0 0 3 3 3"}, "StreamwardenStateSizeWarning")
+    assert_fires(tmp_path, {STATE_SIZE: "0 0 2 2 2"}, "StreamwardenStateSizeCritical")
+    assert_fires(tmp_path, {STATE_SIZE: "3 3 3 0 0"}, "StreamwardenStateSizeCritical")
 
 
 def test_no_data_is_no_alarm(tmp_path: Path) -> None:
     """UNKNOWN fires neither of the two."""
     for severity in ("Warning", "Critical"):
-        firing(tmp_path, {STATE_SIZE: "1 1 1 1 1"}, f"StreamwardenStateSize{severity}")
+        assert_fires(tmp_path, {STATE_SIZE: "1 1 1 1 1"}, f"StreamwardenStateSize{severity}")
 
 
 def test_a_consequence_is_silent_while_its_cause_alarms(tmp_path: Path) -> None:
     """The driver of `clicks` is down, so its query falls behind: one alert, not two."""
     behind = {"severity": "critical", "check": "backlog", "stream": "clicks", "query": "by_page"}
-    firing(tmp_path, {BACKLOG: "3x10", DOWN: "0x10"}, "StreamwardenBacklogCritical", behind)
-    firing(tmp_path, {BACKLOG: "3x10", DOWN: "3x10"}, "StreamwardenBacklogCritical")
+    assert_fires(tmp_path, {BACKLOG: "3x10", DOWN: "0x10"}, "StreamwardenBacklogCritical", behind)
+    assert_fires(tmp_path, {BACKLOG: "3x10", DOWN: "3x10"}, "StreamwardenBacklogCritical")
     down = {"severity": "critical", "check": "driver_down", "stream": "clicks"}
-    firing(tmp_path, {BACKLOG: "3x10", DOWN: "3x10"}, "StreamwardenDriverDownCritical", down)
+    assert_fires(tmp_path, {BACKLOG: "3x10", DOWN: "3x10"}, "StreamwardenDriverDownCritical", down)
 
 
 def test_another_streams_cause_explains_nothing(tmp_path: Path) -> None:
     other = DOWN.replace("clicks", "flights")
     behind = {"severity": "critical", "check": "backlog", "stream": "clicks", "query": "by_page"}
-    firing(tmp_path, {BACKLOG: "3x10", other: "3x10"}, "StreamwardenBacklogCritical", behind)
+    assert_fires(tmp_path, {BACKLOG: "3x10", other: "3x10"}, "StreamwardenBacklogCritical", behind)
 
 
 @pytest.mark.parametrize(("values", "fires"), [("170 170 170 170 170", False), ("30 90 150 210 270", True)])
 def test_nobody_judges_the_streams(tmp_path: Path, values: str, fires: bool) -> None:
     expected = [{"severity": "critical"}] if fires else []
-    firing(tmp_path, {"streamwarden_round_age_seconds": values}, "StreamwardenEvaluationLate", *expected)
+    assert_fires(tmp_path, {"streamwarden_round_age_seconds": values}, "StreamwardenEvaluationLate", *expected)
 
 
 def test_the_texts_of_an_alert_hold_the_stream_the_value_and_the_advice(tmp_path: Path) -> None:

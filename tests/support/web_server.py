@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +48,8 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
     import_all_models()
     Base.metadata.create_all(settings.engine)
     init_auth_manager()
-    _forget(place.opened, place.catalogs, board.board, seen_drills.matrix)
+    kept = (place.opened, place.catalogs, board.board, board.settle, seen_drills.matrix)
+    _forget(*kept)
     fill(place.opened())
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.mount(f"{base}{PAGES}", build_app())
@@ -55,7 +57,8 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
         yield TestClient(app, raise_server_exceptions=False)
     finally:
         place.opened().close()
-        _forget(place.opened, place.catalogs, board.board, seen_drills.matrix)
+        _forget(*kept)
+        gc.unfreeze()
         patch.undo()
         _connect_airflow()
 

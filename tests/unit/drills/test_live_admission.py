@@ -92,7 +92,7 @@ REFUSALS: dict[str, tuple[Callable[[World], None], str]] = {
 }
 
 
-def refused(run: DrillRun, reason: str) -> None:
+def assert_refused(run: DrillRun, reason: str) -> None:
     assert run.status is DrillStatus.ABORTED
     assert reason in run.reason
     for part in ("; expected ", "; next: "):
@@ -109,7 +109,7 @@ def test_it_is_refused_before_a_person_is_asked(name: str) -> None:
     engine.begin(spec.name, RUN)
     engine.step(RUN, DrillStep.PREFLIGHT)
     assert engine.ask(RUN) is None, "nobody is asked"
-    refused(finished(engine, spec), reason)
+    assert_refused(finished(engine, spec), reason)
     assert world.signals == before
 
 
@@ -121,7 +121,7 @@ def test_it_is_refused_although_a_person_has_approved_it_meanwhile(name: str) ->
     change(world)
     before = list(world.signals)
     run = finished(engine, spec)
-    refused(run, reason)
+    assert_refused(run, reason)
     assert not RunState.of(run).declined, "this is no decision of a person: the run fails"
     assert world.signals == before
 
@@ -133,7 +133,7 @@ def test_it_is_refused_right_before_the_strike(name: str) -> None:
     engine = approved(world, spec)
     engine.step(RUN, DrillStep.STEADY_STATE)
     change(world)
-    refused(finished(engine, spec), reason)
+    assert_refused(finished(engine, spec), reason)
     assert world.signals == []
 
 
@@ -142,7 +142,7 @@ def test_outside_the_allowed_hours_it_is_refused_with_the_hours() -> None:
     engine = world.engine(spec)
     run = finished(engine, replace(spec)) if engine.begin(spec.name, RUN) else None
     assert run is not None
-    refused(run, "it is Mon 1970-01-12 13:46 UTC, which is outside the allowed hours")
+    assert_refused(run, "it is Mon 1970-01-12 13:46 UTC, which is outside the allowed hours")
     assert "expected 00:00 to 00:01 on mon, tue, wed, thu, fri (UTC)" in run.reason
 
 
@@ -151,7 +151,7 @@ def test_an_answer_after_the_allowed_hours_comes_too_late() -> None:
     world, spec = live_world(), live_drill(production=ProductionSpec(allowed_hours=open_now))
     engine = approved(world, spec)
     world.sleep(3600)
-    refused(finished(engine, spec), "outside the allowed hours")
+    assert_refused(finished(engine, spec), "outside the allowed hours")
     assert world.signals == []
 
 
@@ -176,7 +176,7 @@ def test_a_run_that_cannot_be_read_counts_as_one_on_a_live_stream() -> None:
     engine = world.engine(spec)
     engine.begin(spec.name, RUN)
     engine.step(RUN, DrillStep.PREFLIGHT)
-    refused(finished(engine, spec), "old-1")
+    assert_refused(finished(engine, spec), "old-1")
 
 
 MAY = {
@@ -202,7 +202,7 @@ def test_only_faults_that_say_so_may_hit_a_live_stream(kind: FaultKind) -> None:
     engine = world.engine(spec)
     engine.begin(spec.name, RUN)
     engine.step(RUN, DrillStep.PREFLIGHT)
-    refused(finished(engine, spec), f"{kind} may not hit the live stream flights, because {fault.live.reason}")
+    assert_refused(finished(engine, spec), f"{kind} may not hit the live stream flights, because {fault.live.reason}")
     assert world.signals == []
 
 

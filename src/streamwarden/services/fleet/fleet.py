@@ -117,12 +117,12 @@ class Fleet:
         """
         return self._exits.observe(driver_id)
 
-    def observe_known(self, record: DriverRecord) -> Observation:
+    def observe_record(self, record: DriverRecord) -> Observation:
         """Observe the driver of a record that was read just now: of one that lives on this host it takes no query.
 
         Raises StoreError.
         """
-        return self._exits.observe_known(record)
+        return self._exits.observe_record(record)
 
     def wait(
         self,

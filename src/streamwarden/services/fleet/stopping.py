@@ -117,7 +117,7 @@ class Stopper:
 
     def _living(self, stream: str) -> DriverRecord | None:
         record = self._store.drivers.latest(stream)
-        if record is None or record.exit is not None or not self._exits.observe_known(record).alive:
+        if record is None or record.exit is not None or not self._exits.observe_record(record).alive:
             return None
         return record
 

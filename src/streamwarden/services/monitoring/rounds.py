@@ -150,7 +150,7 @@ def _follow_airflow(store: Store, by: Evaluator, around: Surroundings, now: floa
 
 def _runs(place: Place, stream: str) -> bool:
     newest = place.store.drivers.latest(stream)
-    return newest is not None and place.fleet.observe_known(newest).alive
+    return newest is not None and place.fleet.observe_record(newest).alive
 
 
 def _idle(store: Store, streams: Collection[str]) -> dict[str, str]:

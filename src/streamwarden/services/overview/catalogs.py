@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from streamwarden.stream import StreamSpec
 
 FRESH: Final = 1.0
-"""Seconds for which nobody looks whether a file has changed. Each look at a file lets other threads go first, so a
-thousand files take a request 0.1 s while another thread computes."""
+"""Seconds after which a request checks again whether a file has changed. With a thousand files and a busy thread beside
+it, the check takes 0.1 s: Python's lock is released and acquired again at each file."""
 AGAIN: Final = 60.0
 """Seconds after which the files are read again in any case: a job's file, or which of two streams keeps a place, may
 have changed."""
@@ -32,7 +32,7 @@ Signature = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What the files of a project say, how they looked, and when they were read (seconds of the cache's clock)."""
+    """What the files of a project say, their signature, and when they were read (seconds of the cache's clock)."""
 
     catalog: Catalog
     thresholds: Thresholds
@@ -44,17 +44,17 @@ class _Files:
 class CatalogCache:
     """The newest catalog, thresholds and drills of one project.
 
-    Threads may share it. One of them at a time looks at the files and reads them; the others get what was read before.
+    Threads may share it. While one of them checks or reads the files, the others get what was read before.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self._files: _Files | None = None
 
     def of(self, space: Workspace) -> Catalog:
-        """The catalog of `space` as its files were at most `FRESH` seconds ago, or when a thread began to read them."""
+        """The catalog of `space`, at most `FRESH` seconds old; older while another thread reads a newer one."""
         return self._newest(space).catalog
 
     def thresholds(self, space: Workspace) -> Thresholds:
@@ -69,7 +69,7 @@ class CatalogCache:
         """A stream, or one of its queries. Raises ConfigError if there is none of this name, StoreError."""
         catalog = self.of(space)
         if stream not in catalog.streams:  # it may be new
-            catalog = self._newest(space, now=True).catalog
+            catalog = self._newest(space, at_once=True).catalog
         spec = catalog.get(stream)
         if not query:
             return spec
@@ -79,17 +79,17 @@ class CatalogCache:
             raise unknown("query", name, list(parts), f"`streamwarden status {stream}` lists them")
         return parts[name]
 
-    def _newest(self, space: Workspace, *, now: bool = False) -> _Files:
-        """`now`: as the files are now."""
+    def _newest(self, space: Workspace, *, at_once: bool = False) -> _Files:
+        """What the files say. `at_once`: also what was written since the last check."""
         files = self._files
-        if files is not None and not now:
-            if self._clock() - self._looked_at <= FRESH or not self._lock.acquire(blocking=False):
+        if files is not None and not at_once:
+            if self._clock() - self._checked_at <= FRESH or not self._lock.acquire(blocking=False):
                 return files
         else:
             self._lock.acquire()
         try:
             self._files = self._read(space)
-            self._looked_at = self._clock()
+            self._checked_at = self._clock()
             return self._files
         finally:
             self._lock.release()

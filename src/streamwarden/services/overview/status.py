@@ -271,7 +271,7 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     record = facts.latest.get(name)
     alive = expired = False
     if record is not None and record.exit is None:
-        seen = space.fleet.observe_known(record)
+        seen = space.fleet.observe_record(record)
         record, alive, expired = seen.record, seen.alive, seen.expired
     silent = silent_since(facts.events[record.driver_id]) if alive and record is not None else None
     ended = record.exit if record is not None else None
