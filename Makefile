@@ -47,7 +47,7 @@ layers: setup ## dependencies point one way
 	@$(BIN)/lint-imports
 
 docs: setup ## write the reference pages from the code
-	@$(BIN)/python -m streamwarden.reference
+	@PYTHONPATH=scripts $(BIN)/python -m reference_pages
 
 pictures: setup-tests ## take the pictures in docs/images again, from a running Airflow (20 min)
 	@$(BIN)/python -m pytest tests/browser --pictures docs/images

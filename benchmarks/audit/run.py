@@ -30,14 +30,14 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.store import Store
-from streamwarden.audit_policy import AuditSpec
 from streamwarden.config.loading import load_stream
 from streamwarden.services.auditing.auditing import audit
-from streamwarden.services.fleet import program
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.launching import one_off_spark
 from streamwarden.services.replay.replay import replay
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.audit import AuditSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from streamwarden.verification.balance import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ LEAST = 5
 PATIENCE = 300.0
 HELD: Final = 0.0
 
-wait_gently, pause = program.wait_gently, program.pause
+wait_gently, pause = one_off_spark.wait_gently, one_off_spark.pause
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def measure(data: Path, share: float, until: float) -> Measured:
     fleet = Fleet(store, data)
     fleet.start(spec, launched_by="benchmark")
     waiting = Alternation(share, lambda: time.monotonic() > until or count(store, spec) > FILES - LEFT)
-    program.wait_gently, program.pause = waiting.wait, waiting.pause
+    one_off_spark.wait_gently, one_off_spark.pause = waiting.wait, waiting.pause
     audits = []
     try:
         await_batches(store, spec, max(WARM_UP, AUDITED))

@@ -24,7 +24,7 @@ from streamwarden.adapters.jvm.java import find_java
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 ROWS = 2_000
 WARM_UP = 1

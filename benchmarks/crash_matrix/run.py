@@ -29,7 +29,7 @@ from streamwarden.drills.crash_states import Ending, Origin, counted
 from streamwarden.services.crash_matrix.matrix import Matrix, discard, record, restart
 from streamwarden.services.replay.replay import replay
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.stream import Backend, StreamSpec
+from streamwarden.stream.spec import Backend, StreamSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.append(str(REPOSITORY / "tests"))

@@ -27,11 +27,11 @@ from pathlib import Path
 from streamwarden.adapters.store import Store
 from streamwarden.progress import Progress
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB = REPOSITORY / "spark_jobs/device_heartbeats.py"

@@ -20,12 +20,12 @@ from pathlib import Path
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.launching import class_archive
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
 
 JOB = """
 from pyspark.sql import functions as F

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from streamwarden.adapters.store import Store
-from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS
@@ -32,7 +32,7 @@ from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.monitoring.health_monitor import LOOK_BACK, HealthMonitor
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 GOAL = 1.0
 NOW = 1_800_000_000.0

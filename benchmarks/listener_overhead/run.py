@@ -44,9 +44,9 @@ from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_timestamp
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
+from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.sinks import start_query
-from streamwarden.spark.store_link import StoreLink
-from streamwarden.stream import StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
 
 WARM_UP = 25
 """Batches before the first block: the JVM compiles its hot code in them, and the link to the store is used first."""
@@ -198,7 +198,7 @@ def open_link(folder: Path, spec: StreamSpec) -> StoreLink:
 
 def alternate(spark: Any, query: Any, link: StoreLink, pairs: int, block: int) -> list[Turn]:
     """Add and remove the listener; the batch in which it is switched belongs to no turn."""
-    from streamwarden.spark.listener import ProgressListener
+    from streamwarden.spark.driver.listener import ProgressListener
 
     listener = ProgressListener(link.emit)
     accountant = Accountant(spark)

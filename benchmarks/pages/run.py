@@ -38,10 +38,10 @@ import sqlalchemy as sa
 
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.hours import HOUR
+from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.series import BACKLOG_SECONDS, STATE_BYTES
+from streamwarden.health.signals.series import BACKLOG_SECONDS, STATE_BYTES
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import parse_progress

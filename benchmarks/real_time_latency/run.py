@@ -36,8 +36,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import OutputMode, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import OutputMode, StateSpec, StreamSpec, TriggerSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB = REPOSITORY / "spark_jobs/event_dedup.py"

@@ -27,9 +27,9 @@ from typing import Final
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import COMMITS, OFFSETS
-from streamwarden.checkpoint.logs import LogPosition, log_position, written_at
-from streamwarden.checkpoint.traces import read_traces
+from streamwarden.checkpoint.batch_progress import read_traces
+from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
+from streamwarden.checkpoint.formats.logs import LogPosition, log_position, written_at
 from streamwarden.config.loading import load_catalog
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.fleet.recorded_starts import starts_of
@@ -40,7 +40,7 @@ from streamwarden.sinks.base import Sink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.base import StoredSource
-from streamwarden.stream import SinkSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ from streamwarden.health.window import Batch
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_progress
 from streamwarden.services.analysis.tuning import state_files
-from streamwarden.stream import Backend, StateSpec, StreamSpec
+from streamwarden.stream.spec import Backend, StateSpec, StreamSpec
 from streamwarden.tuning.history import History, StateFiles
 from streamwarden.tuning.state_size import SizeEstimate, predict
 from streamwarden.units import format_size

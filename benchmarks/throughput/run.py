@@ -38,18 +38,18 @@ from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
-from streamwarden.checkpoint.state import state_stores
+from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.config.loading import load_stream, spec_to_dict
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import driver_properties, properties_text
 from streamwarden.progress import Progress, parse_progress
-from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.services.fleet.launch import driver_environment
+from streamwarden.services.fleet.launching import class_archive
+from streamwarden.services.fleet.launching.launch import driver_environment
 from streamwarden.services.replay.replay import replay
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec, TriggerSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
 FILES = 18

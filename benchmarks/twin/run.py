@@ -20,8 +20,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamwarden.drills.journal import DrillRun
-from streamwarden.lifecycle.folder import read_document
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 

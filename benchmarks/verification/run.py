@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
 
 FILES = 40

@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from streamwarden.errors import StreamwardenError
-from streamwarden.services.fleet.log_tail import last_lines
+from streamwarden.services.fleet.exits.log_tail import last_lines
 from streamwarden.units import format_duration
 
 TAIL_LINES: Final = 25

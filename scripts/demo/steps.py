@@ -20,13 +20,13 @@ from output import DemoFailed, Output, Updates, open_page
 from rich.markup import escape
 from summary import addresses, kill_to_try, summary
 
-from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.errors import AirflowError, StoreError, StreamwardenError
 from streamwarden.health.verdict import Status
 from streamwarden.services.local.airflow import FIRST_PORT
 from streamwarden.services.local.installation import Installation
 from streamwarden.services.local.marked import MarkedProcesses
-from streamwarden.services.monitoring.notifiers import URLS_VARIABLE
+from streamwarden.services.notifying.notifiers import URLS_VARIABLE
 from streamwarden.services.workspace import Workspace
 
 T = TypeVar("T")

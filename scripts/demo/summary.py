@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.report import build_report, one_line, verdict_word
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.reporting.report import build_report, one_line, verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
-from streamwarden.services.monitoring.links import drill_links
+from streamwarden.services.notifying.links import drill_links
 from streamwarden.services.workspace import Workspace
 
 _ROWS = ("fault", "output", "judge", "recovery measured", "recovery predicted")

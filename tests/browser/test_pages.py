@@ -20,8 +20,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
-from streamwarden.health.incident import Incident
-from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
 from support.airflow_harness import wait_for
 from support.airflow_installation import COUNTED, LONG, Installation, installed

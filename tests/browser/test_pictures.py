@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
-from streamwarden.health.causes import DRIVER_DOWN
+from streamwarden.health.check_relations import DRIVER_DOWN
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace

@@ -17,8 +17,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
-from streamwarden.drills.journal import DrillRun, DrillStep, JournalEntry
-from streamwarden.health.incident import Incident
+from streamwarden.drills.records.journal import DrillRun, DrillStep, JournalEntry
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream, living_driver

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streamwarden.airflow.audits import audit_dags, run_audit
+from streamwarden.airflow.dags.audits import audit_dags, run_audit
 from support.airflow_project import add_stream, make_project
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.airflow.web.board import (
+from streamwarden.airflow.web.row_cache import (
     DAY,
     FRESH,
     OLDEST,
@@ -24,7 +24,7 @@ from streamwarden.airflow.web.board import (
 )
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
-from streamwarden.health.series import STATE_BYTES
+from streamwarden.health.signals.series import STATE_BYTES
 from streamwarden.health.window import Measurement
 from streamwarden.services.workspace import Workspace
 from support.web_fleet import fill

@@ -25,7 +25,7 @@ from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.errors import ConfigError
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.services.workspace import Workspace
 from support.spark_names import knows, options
@@ -201,7 +201,7 @@ def test_the_command_is_one_that_spark_knows_and_holds_no_secret(
     assert arguments[arguments.index("--master") + 1] == "yarn"
     assert arguments[arguments.index("--deploy-mode") + 1] == "cluster"
     folder = Path(cluster.driver().folder)
-    assert arguments[-2].endswith("streamwarden/spark/runner.py")
+    assert arguments[-2].endswith("streamwarden/spark/programs/driver.py")
     assert arguments[-1] == str(folder)
     conf = dict(each.split("=", 1) for each in arguments if each.startswith("spark."))
     assert conf == {"spark.yarn.submit.waitAppCompletion": "false"}

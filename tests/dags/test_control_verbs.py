@@ -14,14 +14,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from streamwarden.adapters.store.database import StoreBusy
-from streamwarden.adapters.store.stops import SqlStopRepository
-from streamwarden.airflow import controls
-from streamwarden.airflow.controls import ControlOperator
+from streamwarden.adapters.store.drivers.stops import SqlStopRepository
+from streamwarden.airflow.dags import controls
+from streamwarden.airflow.dags.controls import ControlOperator
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.errors import StoreError
-from streamwarden.health.stream_incidents import open_incident
+from streamwarden.health.incidents.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.lifecycle.stop import Desired, StopRequest
+from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import living_driver
 

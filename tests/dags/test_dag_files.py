@@ -176,7 +176,7 @@ def test_the_forms_insist_on_a_stream(dags: dict[str, Any]) -> None:
 def test_a_drills_steps_are_its_tasks_and_the_report_links_to_its_page() -> None:
     """Every step runs whatever became of the one before: the engine decides what is left out."""
     os.environ.setdefault("STREAMWARDEN_PROJECT", str(REPOSITORY))
-    from streamwarden.airflow.drills import drill_dags
+    from streamwarden.airflow.dags.drills import drill_dags
 
     dag = drill_dags(str(REPOSITORY / "dags" / "drills.py"))["drill_kill_driver"]
     order = [task.task_id for task in dag.topological_sort()]

@@ -12,12 +12,12 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from streamwarden.airflow import approvals, drills
-from streamwarden.airflow.approvals import DrillApprovalOperator, answer_of
+from streamwarden.airflow.dags import approvals, drills
+from streamwarden.airflow.dags.approvals import DrillApprovalOperator, answer_of
+from streamwarden.airflow.dags.drills import DrillReportOperator, DrillStepOperator, drill_dags
 from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.drills import DrillReportOperator, DrillStepOperator, drill_dags
 from streamwarden.drills.engine import Engine
-from streamwarden.drills.journal import PRODUCTION_STEPS, DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.journal import PRODUCTION_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 from support.airflow_project import add_stream, make_project

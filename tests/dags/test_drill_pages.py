@@ -15,8 +15,8 @@ import pytest
 from fastapi.testclient import TestClient
 from httpx import Response
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
-from streamwarden.drills.report import build_report, clock, distance
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.drills.reporting.report import build_report, clock, distance
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
 from support.stored_journals import facts_with, stored
@@ -138,9 +138,9 @@ def test_a_viewer_may_read(server: TestClient, path: str) -> None:
 @pytest.mark.parametrize("path", ["drills/hidden", "drills/compare?a=hidden", "drills/nowhere", "api/v1/drills/hidden"])
 def test_whether_a_hidden_run_exists_is_not_told(server: TestClient, path: str) -> None:
     """The answer is that for a run that does not exist."""
-    from streamwarden.airflow.web import place
+    from streamwarden.airflow.web import shared_workspace
 
-    assert place.opened().store.journals.get("hidden") is not None
+    assert shared_workspace.opened().store.journals.get("hidden") is not None
     assert seen(server, path).status_code == 404
 
 
@@ -329,7 +329,7 @@ def test_runs_to_compare_are_picked_from_those_that_the_user_may_read(server: Te
 
 
 def test_the_matrix_is_read_again_only_after_a_while() -> None:
-    from streamwarden.airflow.web.seen_drills import AGAIN, Matrix
+    from streamwarden.airflow.web.readable_drills import AGAIN, Matrix
 
     now, reads = [1000.0], []
 

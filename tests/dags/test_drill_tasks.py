@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from streamwarden.airflow import drills
+from streamwarden.airflow.dags import drills
+from streamwarden.airflow.dags.drills import DrillReportOperator, DrillStepOperator, drill_dags
 from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.drills import DrillReportOperator, DrillStepOperator, drill_dags
 from streamwarden.drills.engine import Engine
-from streamwarden.drills.journal import FORK_STEPS, DrillStep
+from streamwarden.drills.records.journal import FORK_STEPS, DrillStep
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from support.airflow_project import add_stream, make_project
@@ -143,7 +143,7 @@ from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.db import synchronize_log_template
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
-from streamwarden.airflow.drills import drill_dags
+from streamwarden.airflow.dags.drills import drill_dags
 
 models.import_all_models()
 Base.metadata.create_all(settings.engine)

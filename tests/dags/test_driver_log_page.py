@@ -14,8 +14,8 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import this_host
-from streamwarden.airflow.web.seen_stream import LINES, LOG_BYTES
-from streamwarden.lifecycle import folder as files
+from streamwarden.airflow.web.stream_details import LINES, LOG_BYTES
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream

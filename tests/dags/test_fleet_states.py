@@ -22,11 +22,11 @@ import pytest
 
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.folder import EXIT, write_document
-from streamwarden.lifecycle.heartbeat import JVM_SILENT
-from streamwarden.lifecycle.restart import GiveUp
-from streamwarden.lifecycle.restarter import Supervisor, supervised
-from streamwarden.lifecycle.supervisor import Down, gave_up
+from streamwarden.lifecycle.driver_folder import EXIT, write_document
+from streamwarden.lifecycle.supervision.heartbeat import JVM_SILENT
+from streamwarden.lifecycle.supervision.restart import GiveUp
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.supervisor import Down, gave_up
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
 from support.web_server import bearer, served

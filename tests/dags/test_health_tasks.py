@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from streamwarden.airflow.health import label, show
+from streamwarden.airflow.dags.health import label, show
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring.round_entries import Entry
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from streamwarden.airflow.web import place
-from streamwarden.health.causes import EVALUATION, EVERYWHERE
-from streamwarden.health.incident import Incident
+from streamwarden.airflow.web import shared_workspace
+from streamwarden.health.check_relations import EVALUATION, EVERYWHERE
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
@@ -91,7 +91,7 @@ def test_one_check_is_muted_until_a_time_and_the_others_are_sent(server: TestCli
     assert made.status_code == 200, made.text
     assert made.json()["scope"] == "counted: backlog"
     assert made.json()["until"] == pytest.approx(time.time() + 5 * HOUR, abs=60)
-    (mute,) = place.opened().store.mutes.since(time.time())
+    (mute,) = shared_workspace.opened().store.mutes.since(time.time())
     assert mute.covers("counted", "backlog")
     assert not mute.covers("counted", "state_size")
     assert post(server, "/incidents/now/mute", {"hours": 1, "reason": "x"}, "VIEWER").status_code == 403
@@ -115,7 +115,7 @@ def test_a_mute_without_one_usable_end_is_refused_with_the_reason(
         answer = post(server, path, {**when, "reason": "x"})
         assert answer.status_code == 422
         assert said in answer.json()["detail"]
-    assert place.opened().store.mutes.since(time.time()) == ()
+    assert shared_workspace.opened().store.mutes.since(time.time()) == ()
 
 
 def test_an_incident_of_all_streams_cannot_be_muted(server: TestClient) -> None:

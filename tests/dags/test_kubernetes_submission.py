@@ -18,11 +18,11 @@ import pytest
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
 from streamwarden.airflow.cluster_mode import pod_name, point_at
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
-from streamwarden.services.fleet.launch import RUNNER
-from streamwarden.spark_settings import DeployMode, ExecutorsSpec, SparkSpec
-from streamwarden.stream import StreamSpec
+from streamwarden.services.fleet.launching.launch import RUNNER
+from streamwarden.stream.spark import DeployMode, ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import StreamSpec
 
 pytestmark = pytest.mark.spark
 

@@ -11,14 +11,14 @@ import pytest
 from airflow.serialization.serialized_objects import DagSerialization
 from fastapi.testclient import TestClient
 
-from streamwarden.airflow.audits import audit_dags
-from streamwarden.airflow.controls import control_dags
+from streamwarden.airflow.dags.audits import audit_dags
+from streamwarden.airflow.dags.controls import control_dags
+from streamwarden.airflow.dags.drills import drill_dags
+from streamwarden.airflow.dags.health import health_dag
+from streamwarden.airflow.dags.streams import stream_dags
 from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.drills import drill_dags
-from streamwarden.airflow.health import health_dag
 from streamwarden.airflow.links import PAGES
-from streamwarden.airflow.streams import stream_dags
-from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
 from support.queries import query_record
@@ -62,7 +62,7 @@ def _fill(space: Workspace) -> None:
 
 @pytest.fixture
 def dag_file(server: TestClient) -> str:
-    from streamwarden.airflow.web.place import opened
+    from streamwarden.airflow.web.shared_workspace import opened
 
     return str(opened().project / "dags" / "any.py")
 

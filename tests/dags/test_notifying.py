@@ -18,10 +18,10 @@ from streamwarden.airflow.notifying import (
     send_now,
 )
 from streamwarden.config.notifications import load_notifications
-from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.errors import ConfigError
-from streamwarden.health.stream_incidents import close_incident, open_incident
-from streamwarden.services.monitoring.muting import mute
+from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
+from streamwarden.services.incidents.muting import mute
 from streamwarden.services.workspace import Workspace
 from support.inbox import Inbox
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from streamwarden.airflow import docs
-from streamwarden.airflow.drills import drill_dags
+from streamwarden.airflow.dags import docs
+from streamwarden.airflow.dags.drills import drill_dags
+from streamwarden.airflow.dags.streams import BROKEN, TASK_ID, stream_dags
 from streamwarden.airflow.stopped import STOPPED
-from streamwarden.airflow.streams import BROKEN, TASK_ID, stream_dags
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
 from support.launches import launch

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.airflow.publishing import ALIAS, DAG_ID, TASK_ID, _endings, asset, publish_due
+from streamwarden.airflow.dags.publishing import ALIAS, DAG_ID, TASK_ID, _endings, asset, publish_due
 from streamwarden.lifecycle.publishing import Ending
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream, make_project

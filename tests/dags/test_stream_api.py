@@ -16,9 +16,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import identity
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
-from streamwarden.drills.report import document
-from streamwarden.health.incident import Incident
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.drills.reporting.report import document
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import UI_SERVED
@@ -152,7 +152,7 @@ def test_a_driver_has_every_fact_that_is_recorded(server: TestClient) -> None:
 
 def test_the_anatomy_of_a_checkpoint_is_whole(server: TestClient) -> None:
     """Every field of `inspect --json`, with the numbers of a checkpoint that Spark wrote."""
-    from streamwarden.airflow.web.place import catalogs, opened
+    from streamwarden.airflow.web.shared_workspace import catalogs, opened
     from streamwarden.services.overview.anatomy import anatomy
 
     found = get(server, "/streams/counted/checkpoint")
@@ -222,7 +222,7 @@ def test_mutes_in_force_are_listed_and_with_past_those_that_are_over(server: Tes
 
 
 def test_a_journal_is_described_and_whole(server: TestClient) -> None:
-    from streamwarden.airflow.web.place import opened
+    from streamwarden.airflow.web.shared_workspace import opened
 
     store = opened().store
     run = store.journals.get("run-1")

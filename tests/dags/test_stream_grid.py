@@ -26,7 +26,7 @@ from streamwarden.airflow.operators import StreamOperator
 from streamwarden.airflow.stopped import StoppedOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.supervisor import Launch
+from streamwarden.lifecycle.supervision.supervisor import Launch
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.workspace import Workspace
 from support.airflow_database import run_with_database

@@ -11,11 +11,11 @@ import pytest
 from airflow.sdk import TaskInstanceState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from streamwarden.adapters.store.stops import SqlStopRepository
+from streamwarden.adapters.store.drivers.stops import SqlStopRepository
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.errors import StoreError
-from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
 
 

@@ -19,8 +19,8 @@ from streamwarden.airflow.submitting import Submission, submission
 from streamwarden.errors import ConfigError
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StreamSpec
 
 SPEC = StreamSpec(
     name="counted",

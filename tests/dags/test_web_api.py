@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.charts import CHARTS
 from streamwarden.services.workspace import Workspace

@@ -114,13 +114,13 @@ def test_a_store_that_does_not_answer_is_reported_by_the_scrape_itself(
     server: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prometheus then knows why there is nothing, and an alert rule reads it."""
-    from streamwarden.airflow.web import seen
+    from streamwarden.airflow.web import readable_fleet
 
     class Away:
         def snapshot(self) -> None:
             raise StoreError("the store does not answer")
 
-    monkeypatch.setattr(seen, "board", Away)
+    monkeypatch.setattr(readable_fleet, "board", Away)
     answer = server.get(METRICS, headers=bearer(token("VIEWER")))
     assert answer.status_code == 200
     assert "streamwarden_scrape_failures 1.0" in answer.text

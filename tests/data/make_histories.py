@@ -30,7 +30,7 @@ from streamwarden.errors import StreamwardenError
 from streamwarden.services.analysis.tuning import state_files
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.replay.replay import replay
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 ROOT = Path("/tmp/histories")  # the paths inside the files begin with it
 TARGET = Path(__file__).parent / "histories"

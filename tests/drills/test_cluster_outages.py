@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import FaultKind
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.drivers import QUICK

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import CheckpointTarget, FaultKind, FileDamage, KillMoment
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import CheckpointTarget, FaultKind, FileDamage, KillMoment
 from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.folder import read_outcome
+from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 

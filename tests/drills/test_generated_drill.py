@@ -14,11 +14,11 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sources import rate_began
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FaultKind
-from streamwarden.drills.report import verdict_word
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.sources import rate_began
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.workspace import Workspace
 from support.drill_project import drill_project, run_drill

@@ -16,17 +16,17 @@ import pytest
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.config.loading import spec_from_dict
-from streamwarden.drills.journal import FORK_STEPS, DrillStep
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.records.journal import FORK_STEPS, DrillStep
+from streamwarden.drills.records.sections import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.folder import read_outcome
+from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.json_values import typed
 from streamwarden.sinks.kafka.output import read_events
 from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.stream import OutputMode
+from streamwarden.stream.spec import OutputMode
 from streamwarden.verification.events import event_id
 from support.drill_project import drill_project, run_drill
 from support.drivers import project

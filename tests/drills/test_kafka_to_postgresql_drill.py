@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import FaultKind
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.services.replay.topic import replay_to_topic
 from support.drill_project import drill_project, run_drill

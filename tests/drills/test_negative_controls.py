@@ -9,9 +9,9 @@ import pytest
 
 from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.faults.base import await_exit
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import FaultKind
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FaultKind
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.folder import read_outcome
+from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.postgres_server import running

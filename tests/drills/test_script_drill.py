@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
 from support.drill_project import processes_of, run_drill
 from support.drivers import QUICK, until

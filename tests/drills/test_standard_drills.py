@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStep
-from streamwarden.drills.parts import FaultKind
-from streamwarden.lifecycle import folder as files
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStep
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
@@ -126,7 +126,7 @@ def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:
 STEP = """
 import sys
 from streamwarden.services.workspace import Workspace
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.records.journal import DrillStep
 with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
     engine = workspace.drill_engine()
     run_id = engine.begin("drill", "stepwise-1")

@@ -18,9 +18,9 @@ import pytest
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.adapters.kafka import scratch_topics
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FaultKind, ForkSpec
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import FaultKind, ForkSpec
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, SourceError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
@@ -32,7 +32,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.kafka import copy
 from streamwarden.sources.kafka.export import export_copied, export_topic, read_messages
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.drill_project import drill_project, run_drill
 from support.kafka_broker import Broker, broker
 

@@ -14,9 +14,9 @@ import pytest
 
 from streamwarden.drills.faults import FAULTS, FaultContext, KillDriver
 from streamwarden.drills.faults.base import Fault
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FaultKind
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.waiting import wait_for
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill

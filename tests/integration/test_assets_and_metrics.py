@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from streamwarden.airflow.publishing import DAG_ID, TASK_ID
+from streamwarden.airflow.dags.publishing import DAG_ID, TASK_ID
 from streamwarden.lifecycle.publishing import Publication
 from streamwarden.services.workspace import Workspace
 from support.airflow_harness import Airflow, running, wait_for

@@ -17,7 +17,7 @@ import pytest
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
 from support.catalogue import STREAMS
 

@@ -17,16 +17,16 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.store import Store
-from streamwarden.drills.parts import OutageService
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.sections import OutageService
+from streamwarden.drills.records.types import ForkView
 from streamwarden.redaction import REDACTED
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.services.monitoring.reachability import ask_broker
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import SinkSpec, StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import SinkSpec, StreamSpec
 
 
 def test_a_command_runs_in_the_projects_folder_and_its_words_are_kept(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.views import Judgement
+from streamwarden.drills.records.types import Judgement
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying import expectations
 from streamwarden.services.verifying.expectations import judge, judge_audit

@@ -15,13 +15,13 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld, ProcessError, StoreError
-from streamwarden.health.stream_incidents import open_incident
-from streamwarden.lifecycle import folder as files
+from streamwarden.health.incidents.stream_incidents import open_incident
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.stop import Desired
-from streamwarden.services.fleet.driver_ids import new_driver_id, stream_of
+from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.services.fleet.exits.driver_ids import new_driver_id, stream_of
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import StopPolicy, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StopPolicy, StreamSpec, TriggerSpec
 from support.drivers import until
 
 
@@ -167,7 +167,7 @@ def test_another_streams_driver_on_the_checkpoint_keeps_this_one_out(yard: Yard)
 
 
 def test_without_java_nothing_is_started_and_no_lease_is_taken(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamwarden.services.fleet.launch.find_java", _no_java)
+    monkeypatch.setattr("streamwarden.services.fleet.launching.launch.find_java", _no_java)
     with pytest.raises(ProcessError, match="no usable Java"):
         yard.fleet.start(yard.spec, launched_by="a")
     assert yard.store.leases.current(yard.spec.checkpoint) is None
@@ -256,7 +256,7 @@ def test_the_deadlines_are_the_streams_own_unless_said_otherwise(yard: Yard) -> 
 def test_old_folders_and_the_temporary_files_of_dead_drivers_are_swept(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamwarden.services.fleet.cleaning.KEPT_FOLDERS", 2)
+    monkeypatch.setattr("streamwarden.services.fleet.exits.cleaning.KEPT_FOLDERS", 2)
     folders: list[Path] = []
     fleet = Fleet(yard.store, yard.data, clock=lambda: time.time() + len(folders))  # ids sort by the second
     for _ in range(4):

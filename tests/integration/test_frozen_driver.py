@@ -13,11 +13,11 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseLost
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import until
 
 

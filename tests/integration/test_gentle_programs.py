@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streamwarden.services.fleet.program import ending_with_us, pause, wait_gently
+from streamwarden.services.fleet.launching.one_off_spark import ending_with_us, pause, wait_gently
 from support.airflow_harness import wait_for
 
 BUSY = "while True: pass"
@@ -31,7 +31,7 @@ def test_a_program_is_paused_for_the_rest_of_the_time(
         pause(process, seconds)
         pauses.append(time.monotonic() - began)
 
-    monkeypatch.setattr("streamwarden.services.fleet.program.pause", recorded)
+    monkeypatch.setattr("streamwarden.services.fleet.launching.one_off_spark.pause", recorded)
     process = subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True)
     began = time.monotonic()
     try:

@@ -26,7 +26,7 @@ from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.sources.kafka.export import export_topic, read_range
 from streamwarden.sources.kafka.lag import topic_input
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import until
 from support.kafka_broker import Broker, broker
 

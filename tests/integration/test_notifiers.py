@@ -13,19 +13,19 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.consequences import IncidentGroup
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.consequences import IncidentGroup
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
-from streamwarden.services.monitoring.links import Links
-from streamwarden.services.monitoring.messages import Notification, compose
-from streamwarden.services.monitoring.notifiers import (
+from streamwarden.services.notifying.links import Links
+from streamwarden.services.notifying.messages import Notification, compose
+from streamwarden.services.notifying.notifiers import (
     URLS_VARIABLE,
     AppriseNotifier,
     Channel,
     NotificationError,
     apprise_channels,
 )
-from streamwarden.services.monitoring.sending import SendReport, send_due
+from streamwarden.services.notifying.sending import SendReport, send_due
 from support.children import Line, children
 from support.inbox import Inbox
 

@@ -16,10 +16,10 @@ from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_chec
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.forks.forks import clear, fork
 from streamwarden.services.monitoring.probe import probe
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StorageSpec, StreamSpec
+from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.checkpoints import Archives
 from support.object_store import BUCKET, ObjectStore, running
 

@@ -16,12 +16,12 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.cli.app import run
-from streamwarden.health.consequences import IncidentGroup
-from streamwarden.health.stream_incidents import open_incident
-from streamwarden.lifecycle import folder as files
+from streamwarden.health.incidents.consequences import IncidentGroup
+from streamwarden.health.incidents.stream_incidents import open_incident
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.services.monitoring.links import Links
-from streamwarden.services.monitoring.messages import compose
+from streamwarden.services.notifying.links import Links
+from streamwarden.services.notifying.messages import compose
 from streamwarden.services.workspace import Workspace
 from support.drivers import until
 from support.projects import Project

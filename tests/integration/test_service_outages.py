@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.health.services import Need
+from streamwarden.health.signals.services import Need
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Service
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.monitoring.reachability import Services, ask_broker, ask_database
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.kafka_broker import Broker, broker
 from support.postgres_server import PostgreSQL, running
 

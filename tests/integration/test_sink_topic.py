@@ -18,9 +18,9 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.views import ForkView
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.drills.records.sections import ForkSpec
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -32,7 +32,7 @@ from streamwarden.sinks.kafka import topic
 from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.kafka.topic import require_topic
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, event_id
 from support.checkpoints import Archives, stream_of
 from support.drivers import until

@@ -12,7 +12,7 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from support.drivers import until
 
 RACER = """

@@ -20,15 +20,15 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
-from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.drills.state import RunState
-from streamwarden.health.causes import EVERYWHERE
+from streamwarden.health.check_relations import EVERYWHERE
 from streamwarden.health.evaluations import Evaluator
-from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.lifecycle.stop import Desired
-from streamwarden.lifecycle.supervisor import GAVE_UP
+from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome as AuditOutcome
 from support.airflow_drills import KILL_LIVE, LIVE_DRILL, WHO, answered

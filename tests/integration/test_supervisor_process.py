@@ -13,11 +13,11 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
-from streamwarden.lifecycle.stop import StopRequest
-from streamwarden.services.fleet import supervisor_process
+from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.launching import supervisor_process
 from support.drivers import until
 
 

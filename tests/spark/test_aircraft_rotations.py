@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import Backend
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import Backend
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, survive_on_both
 from support.twins import assert_the_twin_agrees

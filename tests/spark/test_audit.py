@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.config.loading import load_stream
-from streamwarden.health.causes import AUDIT_BALANCE
+from streamwarden.health.check_relations import AUDIT_BALANCE
 from streamwarden.services.auditing import auditing
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.records import FOLDER, record
 from streamwarden.services.auditing.work import WORK
-from streamwarden.services.fleet.program import run_program
+from streamwarden.services.fleet.launching.one_off_spark import run_program
 from streamwarden.services.replay.flights import departures
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from streamwarden.verification.balance import Audit, Outcome, Range
 from support.command_line import Answer, in_shell
 from support.drivers import QUICK, Project, project

@@ -20,7 +20,6 @@ from confluent_kafka import Producer
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.adapters.jvm import maven
-from streamwarden.audit_policy import AuditSpec, Counted
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.submission import spark_conf
@@ -29,7 +28,8 @@ from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.export import read_messages
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import OutputMode, SinkSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.audit import AuditSpec, Counted
+from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.balance import GROUPS, Audit, Outcome
 from support.drivers import quick
 from support.forged_output import copied, rewrite
@@ -167,7 +167,7 @@ class Streams:
     def run(self, name: str) -> StreamSpec:
         if name in self.specs:
             return self.specs[name]
-        from streamwarden.spark.jobs import load_build
+        from streamwarden.spark.driver.jobs import load_build
         from streamwarden.spark.sinks import start_query
 
         spec = bounded(name, self.data)
@@ -186,7 +186,7 @@ class Streams:
         return spec
 
     def _by_clock(self, spec: StreamSpec) -> StreamSpec:
-        from streamwarden.spark.jobs import load_build
+        from streamwarden.spark.driver.jobs import load_build
         from streamwarden.spark.sinks import start_query
 
         args, lines = BY_CLOCK[spec.name]
@@ -202,7 +202,7 @@ class Streams:
         self, spec: StreamSpec, folder: Path, last: int | None = None, request: Request | Audit | None = None
     ) -> Audit:
         """An audit in this session, in place of a process of its own."""
-        from streamwarden.spark.audit import main
+        from streamwarden.spark.programs.audit import main
 
         request = request or requested(spec, last)
         assert isinstance(request, Request)
@@ -339,7 +339,7 @@ KEY = ("window_start", "origin", "carrier")
 
 def on_services(streams: Streams, topic: str, sink: SinkSpec) -> StreamSpec:
     """The flights that are in the topic now, by a query that goes on where it ended."""
-    from streamwarden.spark.jobs import load_build
+    from streamwarden.spark.driver.jobs import load_build
     from streamwarden.spark.sinks import batch_writer, start_query
 
     spec = bounded("flight_departures", streams.data)

@@ -10,9 +10,9 @@ import pytest
 
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.verifying.verification import load_oracle
-from streamwarden.spark.jobs import load_build
+from streamwarden.spark.driver.jobs import load_build
 from streamwarden.verification.column_types import parse_type
-from streamwarden.verification.oracle import RateFacts, RunFacts
+from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
 from support.catalogue import STREAMS, stream
 from support.drivers import quick
 

@@ -12,7 +12,7 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.jvm import maven
-from streamwarden.lifecycle.causes import LOST_INPUT, RESTORE
+from streamwarden.lifecycle.failures.causes import LOST_INPUT, RESTORE
 from support import sink_failures
 from support.drivers import quick_options
 from support.kafka_broker import broker

@@ -23,12 +23,12 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis import loading
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.checkpoints import Archives
 from support.damage_cases import (
     AFTER,

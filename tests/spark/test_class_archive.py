@@ -9,11 +9,11 @@ import pytest
 
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.errors import ProcessError
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.services.fleet import class_archive
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.services.fleet.launching import class_archive
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from support.command_line import Answer, in_shell
 from support.drivers import COUNTS, Project, project, until
 

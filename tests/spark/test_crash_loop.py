@@ -12,8 +12,8 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.lifecycle.submission import MIN_DELTAS_FOR_SNAPSHOT
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -10,7 +10,7 @@ import pytest
 
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.submission import PROVIDERS
-from streamwarden.stream import Backend, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import Backend, StateSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project
 from support.jvm_classes import jar, subclass
 

@@ -26,11 +26,11 @@ from typing import Any
 import pytest
 
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import Backend, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import Backend, StateSpec, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite
 from support.job_runs import REPOSITORY, Survivors, forged, passed, survive

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = pytest.mark.spark

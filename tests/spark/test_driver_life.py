@@ -17,13 +17,13 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.lifecycle import folder as files
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.starting import Started
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import StreamSpec
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import COUNTS, Project, minute_of, project, until
 
 pytestmark = pytest.mark.spark
@@ -105,7 +105,7 @@ def test_neither_settings_nor_secrets_show_in_a_process_list(life: Life) -> None
     assert record is not None
     commands = processes.commands()
     shown = [" ".join(commands.get(pid, ())) for pid in processes.tree(life.process(record).pid)]
-    assert any("runner.py" in arguments for arguments in shown)
+    assert any("driver.py" in arguments for arguments in shown)
     for arguments in shown:
         assert "hunter2" not in arguments
         assert life.project.url not in arguments
@@ -222,7 +222,7 @@ def test_a_killed_driver_is_noticed_at_once_and_its_batches_are_filled_in(life: 
 def test_a_driver_without_its_python_half_ends_as_killed(life: Life) -> None:
     record = life.start()
     jvm, commands = life.process(record).pid, processes.commands()
-    python = [pid for pid in processes.tree(jvm) if pid != jvm and "runner.py" in " ".join(commands.get(pid, ()))]
+    python = [pid for pid in processes.tree(jvm) if pid != jvm and "driver.py" in " ".join(commands.get(pid, ()))]
     os.kill(python[0], signal.SIGKILL)
     ended = life.project.await_end(record.driver_id)
     assert (ended.kind, ended.signal) == (ExitKind.KILLED, 9)

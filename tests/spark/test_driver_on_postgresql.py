@@ -14,7 +14,7 @@ from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.verifying.verification import read_facts
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 from support.mid_batch import kill_in_mid_batch
 from support.postgres_server import running

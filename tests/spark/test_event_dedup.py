@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 from support.drivers import project
 from support.job_runs import Survivors, passed, publish, stream, survive
 from support.twins import assert_the_twin_agrees

@@ -15,15 +15,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.twins.comparing import compare
 from streamwarden.services.twins.keys import RowKey
 from streamwarden.services.verifying.verification import read_facts
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
-from streamwarden.stream import Backend, StreamSpec
+from streamwarden.stream.spec import Backend, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import project
 from support.forged_output import Rows, copied, rewrite

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.sinks.files import FileFormat, FilesSink
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.sinks.files.formats import FileFormat, FilesSink
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import project
 from support.verdicts import verify
 
@@ -45,8 +45,8 @@ import json
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from streamwarden.verification.batches import replay_input
-from streamwarden.verification.oracle import Expectation, RowCounts
+from streamwarden.verification.oracles.batches import replay_input
+from streamwarden.verification.oracles.oracle import Expectation, RowCounts
 
 NOTES = {0: None, 1: ""}
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from streamwarden.health.checks import state_growth
+from streamwarden.health.checks.state import state_growth
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.progress import Progress
-from streamwarden.stream import Backend, HealthSpec
+from streamwarden.stream.spec import Backend, HealthSpec
 from support import health_windows
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, survive_on_both

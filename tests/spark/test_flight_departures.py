@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.replay.flights import departures
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.services.verifying.verification import verify
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import quick
 from support.forged_output import copied
@@ -94,7 +94,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def run(spark: Any, spec: StreamSpec) -> list[Any]:
     """Run the stream to its end; returns its progress reports."""
-    from streamwarden.spark.jobs import load_build
+    from streamwarden.spark.driver.jobs import load_build
     from streamwarden.spark.sinks import start_query
 
     query = start_query(load_build(Path(spec.job))(spark, spec), spec)

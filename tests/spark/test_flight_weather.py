@@ -16,8 +16,8 @@ import pytest
 
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.forks.forks import fork
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import Backend
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import Backend
 from support.drivers import project
 from support.job_runs import Survivors, forged, passed, publish, stream, survive
 from support.twins import assert_the_twin_agrees

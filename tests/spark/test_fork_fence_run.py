@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import COUNTS, Project, project
 
 pytestmark = pytest.mark.spark

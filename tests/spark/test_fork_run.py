@@ -18,14 +18,14 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.checkpoint.uris import file_name
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.sources import file_source_log
+from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.spark_worker import ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark

@@ -22,14 +22,14 @@ from typing import Any
 
 import pytest
 
-from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import Backend, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.certificates import Authority
 from support.drivers import QUICK, Project, project, until

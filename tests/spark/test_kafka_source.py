@@ -22,7 +22,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.verifying.expectations import judge
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import Backend, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
 from support.drivers import project, until
 from support.job_runs import WRITTEN, Survivors, forged, stream, survive
 from support.kafka_broker import PASSWORD, Broker, broker

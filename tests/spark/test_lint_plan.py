@@ -11,7 +11,7 @@ from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.services.analysis.planning import logical_plan
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support import catalogue
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
-from streamwarden.stream import Budget, RestartPolicy, StreamSpec
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import Budget, RestartPolicy, StreamSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 from support.spark_cluster import cluster
 from support.supervision import supervised

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from support.airflow_harness import REPOSITORY
 from support.command_line import Answer, in_shell
 from support.drivers import QUICK, Project, project, until

@@ -20,16 +20,16 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
-from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.cli.app import run
-from streamwarden.drills.journal import DrillRun
-from streamwarden.lifecycle import folder as files
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import Backend, StorageSpec, StreamSpec
+from streamwarden.stream.spec import Backend, StorageSpec, StreamSpec
 from support.airflow_harness import free_port
 from support.drill_project import run_drill
 from support.drivers import Project, project

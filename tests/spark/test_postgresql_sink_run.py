@@ -18,8 +18,8 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import OutputMode, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec, TriggerSpec
 from support.database_kill import kill_after_database_commit
 from support.drivers import QUICK, Project, project, until
 from support.every_type import EVERY_TYPE

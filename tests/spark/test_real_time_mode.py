@@ -21,13 +21,13 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.config.loading import load_stream
-from streamwarden.health.checks.backlog import CHECK as BACKLOG
-from streamwarden.health.checks.batch_longer_than_trigger import CHECK as LONGER
-from streamwarden.health.checks.progress_stalled import CHECK as STALLED
+from streamwarden.health.checks.batches.batch_longer_than_trigger import CHECK as LONGER
+from streamwarden.health.checks.batches.progress_stalled import CHECK as STALLED
+from streamwarden.health.checks.input.backlog import CHECK as BACKLOG
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Window
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
@@ -35,8 +35,8 @@ from streamwarden.services.verifying.verification import verify
 from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import OutputMode, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import OutputMode, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
 from support.kafka_broker import Broker, broker

@@ -17,7 +17,7 @@ from streamwarden.lifecycle.forks.scripts import INDEX
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.scripts import fork_queries
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import ForeachBatch, ScriptFork, SinkSpec, SourceSpec, StreamSpec
+from streamwarden.stream.spec import ForeachBatch, ScriptFork, SinkSpec, SourceSpec, StreamSpec
 from support.drivers import Project, project
 from support.kafka_broker import broker
 from support.twins import compared_with_twin

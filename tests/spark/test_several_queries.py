@@ -20,11 +20,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.cli.exits import Exit
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import SinkSpec, SourceSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec
 from support.command_line import Answer, in_shell
 from support.drivers import Project, project, until
 

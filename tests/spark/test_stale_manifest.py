@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.checkpoint.layout import SINK_LOG
+from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.drivers import project
 from support.verdicts import recorded, verify
 
@@ -25,8 +25,8 @@ def build(spark, spec):
 ORACLE = """
 import json
 
-from streamwarden.verification.batches import replay_input
-from streamwarden.verification.oracle import Expectation, RowCounts
+from streamwarden.verification.oracles.batches import replay_input
+from streamwarden.verification.oracles.oracle import Expectation, RowCounts
 
 
 def expected(inputs, facts):

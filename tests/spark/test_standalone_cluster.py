@@ -20,15 +20,15 @@ from typing import Any
 import psutil
 import pytest
 
-from streamwarden.health.checks import memory_usage
-from streamwarden.health.executors import ExecutorSnapshot, executor_snapshots
+from streamwarden.health.checks.driver import memory_usage
+from streamwarden.health.signals.executors import ExecutorSnapshot, executor_snapshots
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.spark.executors import EXECUTOR_LOST
-from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
-from streamwarden.stream import Backend, StreamSpec, TriggerSpec
+from streamwarden.spark.executors.watch import EXECUTOR_LOST
+from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.job_runs import publish, stream
 from support.mid_batch import newest

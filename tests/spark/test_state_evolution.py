@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.twins import making
 from streamwarden.services.verifying.verification import read_facts
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import Backend, Encoding, StreamSpec
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import Backend, Encoding, StreamSpec
 from support.drivers import Project, project
 from support.job_runs import REPOSITORY, forged, passed, publish, stream
 from support.mid_batch import kill_in_mid_batch, newest

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.lifecycle.heartbeat import JVM_SILENT, silent_since
-from streamwarden.sinks.file_sink.output import read_output
-from streamwarden.stream import RestartPolicy
+from streamwarden.lifecycle.supervision.heartbeat import JVM_SILENT, silent_since
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import RestartPolicy
 from support.drivers import COUNTS, Project, minute_of, project, until
 from support.supervision import supervised
 

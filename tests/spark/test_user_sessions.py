@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import Backend, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import Backend, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
 from support.forged_output import copied, rewrite

@@ -11,8 +11,8 @@ import pytest
 
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import Backend, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
 from support.job_runs import REPOSITORY, Survivors, forged, passed
 from support.mid_batch import kill_in_mid_batch, newest

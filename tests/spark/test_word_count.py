@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.cli.exits import Exit
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.lifecycle.driver import ExitKind
 from support.command_line import Answer, in_shell
 from support.drivers import Project, project, until

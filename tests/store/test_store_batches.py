@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.merging import BatchRow, from_progress, merge, to_batch
+from streamwarden.adapters.store.history.merging import BatchRow, from_progress, merge, to_batch
 from streamwarden.health.window import Batch, Measurement
 from streamwarden.progress import Progress, parse_progress
 from support.reports import QUERY, START, idle, operator, report

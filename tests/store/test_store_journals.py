@@ -7,10 +7,10 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.tables import journal_entries
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
-from streamwarden.drills.listing import DrillVerdict, RunFilter
-from streamwarden.drills.report import verdict_word
-from streamwarden.drills.resilience import trials_of
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
+from streamwarden.drills.reporting.report import verdict_word
+from streamwarden.drills.reporting.resilience import trials_of
 from streamwarden.errors import DrillError
 from support.stored_journals import stored
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store import leases as lease_module
+from streamwarden.adapters.store.drivers import leases as lease_module
 from streamwarden.adapters.store.tables import leases
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity

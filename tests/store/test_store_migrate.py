@@ -21,10 +21,10 @@ from streamwarden.adapters.store import Rolled, Store
 from streamwarden.adapters.store.database import Database
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import drills, metadata
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.resilience import trials_of
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.reporting.resilience import trials_of
 from streamwarden.errors import StoreError
-from streamwarden.health.delivery import Delivery
+from streamwarden.health.incidents.delivery import Delivery
 from streamwarden.health.verdict import Status
 from streamwarden.redaction import REDACTED
 from support.reports import report

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.health.actions import ActionKind, IncidentAction
-from streamwarden.health.incident import Incident
-from streamwarden.health.mutes import Mute
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.redaction import REDACTED
 from support.statements import Statements

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from streamwarden.adapters.store import Store
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.queries import query_record
 from support.reports import report
 

@@ -7,13 +7,13 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.tables import drivers
 from streamwarden.errors import StoreError
-from streamwarden.health.delivery import EVERY_CHANNEL, Delivery
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.delivery import EVERY_CHANNEL, Delivery
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, StopRequest
 from support.children import Line, children
 
 JVM = ProcessIdentity(host="node-1", pid=4711, started_at=1000)

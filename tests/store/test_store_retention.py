@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters.store import Pruned, Rolled, Statistic, Store
-from streamwarden.adapters.store.measurements import RolledUp
+from streamwarden.adapters.store.history.measurements import RolledUp
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.progress import Progress

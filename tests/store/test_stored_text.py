@@ -9,16 +9,16 @@ from typing import Final
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.text import LONGEST_NAME, storable, to_json
-from streamwarden.drills.journal import DrillRun, DrillStep, JournalEntry
+from streamwarden.adapters.store.sanitize import LONGEST_NAME, storable, to_json
+from streamwarden.drills.records.journal import DrillRun, DrillStep, JournalEntry
 from streamwarden.errors import LeaseHeld
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.queries import QueryRecord
-from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, StopRequest
 from streamwarden.redaction import REDACTED
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 
 BROKEN: Final = "cannot parse 'fl\ud800ight\0' of \N{AIRPLANE}"
 READABLE: Final = "cannot parse 'fl\\ud800ight\\x00' of \N{AIRPLANE}"

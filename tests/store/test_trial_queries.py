@@ -3,7 +3,7 @@
 from sqlalchemy.dialects import sqlite
 
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.trials import newest_trials
+from streamwarden.adapters.store.drills.trials import newest_trials
 
 
 def test_the_trials_of_a_stream_are_found_by_the_index(store: Store) -> None:

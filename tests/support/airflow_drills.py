@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.drills.journal import DrillRun
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
 from support.airflow_harness import Airflow, wait_for
 

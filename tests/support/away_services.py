@@ -70,8 +70,8 @@ def _site(settings: Mapping[str, str]) -> str:
 def _record(action: Callable[[], object]) -> dict[str, Any] | None:
     from dataclasses import asdict
 
-    from streamwarden.lifecycle.exits import failure
-    from streamwarden.spark.failures import chain_of, describe
+    from streamwarden.lifecycle.failures.exits import failure
+    from streamwarden.spark.driver.failures import chain_of, describe
 
     try:
         action()

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from streamwarden.adapters.storage import object_stores
-from streamwarden.stream import OBJECT_STORE
+from streamwarden.stream.spec import OBJECT_STORE
 
 
 class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec is untyped

@@ -8,7 +8,7 @@ from typing import Final
 
 from streamwarden.config.loading import load_drill, load_stream
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 

@@ -8,10 +8,10 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from streamwarden.checkpoint.uris import to_uri
+from streamwarden.checkpoint.formats.uris import to_uri
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 ARCHIVES = Path(__file__).parent.parent / "data" / "checkpoints"
 Unpack = Callable[[str, Path], Path]

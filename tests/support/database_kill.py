@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.postgresql.batch_table import CHANNEL, Note
-from streamwarden.lifecycle import folder as files
-from streamwarden.stream import StreamSpec
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.sinks.postgresql.batch_table import CHANNEL, Note
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import Project, until
 from support.mid_batch import newest
 

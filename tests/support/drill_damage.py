@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
-from streamwarden.checkpoint.state import FileKind, StateFile, StateStore
+from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore
 from streamwarden.drills.faults.base import Aftermath
 from streamwarden.drills.faults.checkpoint_damage import RULES, choose
-from streamwarden.drills.parts import CheckpointTarget, FileDamage
-from streamwarden.drills.views import ForkView, HarmedFile
+from streamwarden.drills.records.sections import CheckpointTarget, FileDamage
+from streamwarden.drills.records.types import ForkView, HarmedFile
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle.causes import CHECKPOINT_DAMAGED, Cause
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.failures.causes import CHECKPOINT_DAMAGED, Cause
 
 if TYPE_CHECKING:
     from support.drill_world import SimulatedDriver, World

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.views import ForkView
-from streamwarden.lifecycle.causes import INPUT_FILE_GONE
+from streamwarden.drills.records.types import ForkView
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.failures.causes import INPUT_FILE_GONE
 
 if TYPE_CHECKING:
     from support.drill_world import SimulatedDriver, World

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from streamwarden.drills.engine import Engine
-from streamwarden.drills.journal import DrillRun, DrillStep
 from streamwarden.drills.live.approval import Answer
-from streamwarden.drills.parts import DrillTarget, FaultKind, SteadyStateSpec
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
+from streamwarden.drills.records.journal import DrillRun, DrillStep
+from streamwarden.drills.records.sections import DrillTarget, FaultKind, SteadyStateSpec
 from streamwarden.drills.spec import DrillSpec
 from support.drill_specs import drill
 from support.drill_world import World

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import FaultKind
 from streamwarden.services.workspace import Workspace
 from support.drivers import QUICK
 

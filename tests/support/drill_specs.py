@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamwarden.config.loading import spec_from_dict
-from streamwarden.drills.parts import (
+from streamwarden.drills.records.sections import (
     CheckpointTarget,
     FaultKind,
     FaultSpec,
@@ -16,7 +16,7 @@ from streamwarden.drills.parts import (
     VerificationSpec,
 )
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 SOURCES = {
     "kafka": {"kind": "kafka", "connection": "events", "topic": "flights"},

@@ -12,11 +12,11 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.types import ForkView
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag
-from streamwarden.lifecycle.causes import LOST_INPUT, TOPIC_RECREATED
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.failures.causes import LOST_INPUT, TOPIC_RECREATED
 from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Feed
 from streamwarden.verification.reconciliation import Reconciliation
 

@@ -16,21 +16,16 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.parts import (
-    FaultKind,
-    ForkSpec,
-    OracleKind,
-    VerificationSpec,
-)
 from streamwarden.drills.ports import Ports, SpecCodec
+from streamwarden.drills.records.sections import FaultKind, ForkSpec, OracleKind, VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import Copies, DriverView, ForkView, Judgement
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import Copies, DriverView, ForkView, Judgement
 from streamwarden.errors import CheckpointError, DrillAborted, StreamwardenError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Audit, Outcome
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_damage import SimulatedFiles

@@ -16,14 +16,14 @@ from typing import Any, Final, TypeVar
 from streamwarden.adapters import processes
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitRecord
-from streamwarden.services.fleet import class_archive
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.launching import class_archive
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StateSpec, StopPolicy, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StateSpec, StopPolicy, StreamSpec, TriggerSpec
 
 T = TypeVar("T")
 

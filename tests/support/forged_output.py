@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.checkpoint.uris import to_path
-from streamwarden.stream import StreamSpec
+from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.stream.spec import StreamSpec
 
 Rows = list[dict[str, Any]]
 

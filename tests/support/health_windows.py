@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.health.check import Check
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
@@ -20,8 +20,8 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "health"
 NOW = 1_800_000_000.0

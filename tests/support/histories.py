@@ -15,7 +15,7 @@ from streamwarden.health.window import Batch, Measurement
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import Progress, parse_progress
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.tuning.history import History, StateFiles
 
 HISTORIES = Path(__file__).parents[1] / "data" / "histories"

@@ -13,12 +13,12 @@ from typing import Any
 
 from streamwarden.adapters import processes
 from streamwarden.config.loading import load_stream
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.services.verifying.expectations import judge
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import Backend, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, until
 from support.forged_output import Rows, copied, rewrite

@@ -9,10 +9,10 @@ from pathlib import Path
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.config.loading import spec_to_dict
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.fleet.claims import claim
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 def launch(store: Store, data: Path, spec: StreamSpec, *, ended: bool = False) -> DriverRecord:

@@ -13,8 +13,8 @@ from streamwarden.lint.linter import lint
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 
 JOB = "/project/spark_jobs/orders.py"
 BUILD = '''

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import batch_ids, list_or_empty
-from streamwarden.lifecycle import folder as files
-from streamwarden.stream import StreamSpec
+from streamwarden.checkpoint.formats.layout import batch_ids, list_or_empty
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import Project, until
 
 

@@ -13,7 +13,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.health_windows import report, spec
 
 QUERY = report().query_id

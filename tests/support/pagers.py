@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamwarden.adapters.store import Store
-from streamwarden.services.monitoring.messages import Notification
-from streamwarden.services.monitoring.notifiers import Channel
-from streamwarden.services.monitoring.sending import SendReport, send_due
+from streamwarden.services.notifying.messages import Notification
+from streamwarden.services.notifying.notifiers import Channel
+from streamwarden.services.notifying.sending import SendReport, send_due
 
 
 @dataclass

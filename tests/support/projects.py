@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamwarden.config.loading import Catalog, load_catalog, load_stream
 from streamwarden.errors import ConfigError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 STREAM = """
     name: {name}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamwarden.lifecycle.queries import QueryRecord
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 
 
 def query_record(stream: str, name: str, *, driver: str, at: float, **changes: Any) -> QueryRecord:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from streamwarden.checkpoint.uris import to_uri
+from streamwarden.checkpoint.formats.uris import to_uri
 from support.checkpoints import ARCHIVES, MADE_IN
 
 Tree = dict[str, bytes]

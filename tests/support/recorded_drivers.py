@@ -2,7 +2,7 @@
 
 import time
 
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from support.command_line import CommandLine

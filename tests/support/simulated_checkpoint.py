@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.checkpoint.traces import BatchTraces
-from streamwarden.drills.views import BatchFact, ForkView, PlanTimes
+from streamwarden.checkpoint.batch_progress import BatchTraces
+from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 
 if TYPE_CHECKING:
     from support.drill_world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.views import PlanTimes
+from streamwarden.drills.records.types import PlanTimes
 from streamwarden.errors import DrillAborted
 
 if TYPE_CHECKING:

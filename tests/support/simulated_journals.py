@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from streamwarden.drills.journal import DrillRun, JournalEntry
+from streamwarden.drills.records.journal import DrillRun, JournalEntry
 from streamwarden.errors import StoreError
 
 

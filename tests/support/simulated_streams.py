@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.views import ForkView, Standing
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.types import ForkView, Standing
 from streamwarden.errors import DrillAborted
-from streamwarden.health.incident import Incident
-from streamwarden.lifecycle.restarter import Restarter
-from streamwarden.stream import StreamSpec
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.lifecycle.supervision.restarter import Restarter
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Audit, Range
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ def unharmed(checkpoint: Path) -> None:
 
 class Program:
     def __init__(self, root: Path, servers: str, spark: Any) -> None:
-        from streamwarden.spark.raised import Raised
+        from streamwarden.spark.driver.foreach_errors import Raised
 
         self.root, self.servers, self.spark = root, servers, spark
         self.input = root / "input"
@@ -124,7 +124,7 @@ class Program:
         from streamwarden.sinks.parquet import ParquetSink
         from streamwarden.sinks.postgresql.sink import PostgresqlSink
         from streamwarden.spark.sinks import batch_writer, start_query
-        from streamwarden.stream import StreamSpec, TriggerSpec
+        from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
         specs = {
             "parquet": ParquetSink(path=str(self.root / "output" / name)),
@@ -153,8 +153,8 @@ class Program:
         """As the driver of a stream judges it; None: the query came to its end."""
         from dataclasses import asdict
 
-        from streamwarden.lifecycle.exits import failure
-        from streamwarden.spark.failures import describe
+        from streamwarden.lifecycle.failures.exits import failure
+        from streamwarden.spark.driver.failures import describe
 
         try:
             self.start(sink, name, frame(), checkpoint).awaitTermination()
@@ -168,7 +168,7 @@ class Program:
         """The same where nothing waits for the query, as in a script whose main ends."""
         from dataclasses import asdict
 
-        from streamwarden.lifecycle.exits import failure
+        from streamwarden.lifecycle.failures.exits import failure
 
         query = self.start(sink, name, frame, checkpoint)
         while query.isActive:

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 
 from streamwarden.adapters.postgresql.access import DatabaseAccess, access
-from streamwarden.adapters.postgresql.sink import Batch, TableSink
-from streamwarden.adapters.postgresql.table import Column, Target, split
+from streamwarden.sinks.postgresql.table import Column, Target, split
+from streamwarden.sinks.postgresql.transaction import Batch, TableSink
 from support.postgres_server import PostgreSQL
 
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"

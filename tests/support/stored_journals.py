@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 
 JOURNALS = Path(__file__).parents[1] / "data" / "journals"
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from streamwarden.lifecycle.supervisor import supervise
-from streamwarden.stream import StreamSpec
+from streamwarden.lifecycle.supervision.supervisor import supervise
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import Project
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import Progress
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.tuning.history import History, StateFiles
 from support.health_windows import NOW, batch_of, report, spec
 

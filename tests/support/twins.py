@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import OracleKind, VerificationSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import OracleKind, VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import ForkView
+from streamwarden.services.twins.comparison import Witness
 from streamwarden.services.twins.scripts import ScriptWitness
-from streamwarden.services.twins.witness import Witness
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.verdicts import recorded
 
 

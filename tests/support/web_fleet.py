@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
-from streamwarden.health.incident import Incident
-from streamwarden.health.mutes import Mute
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.restarter import Supervisor, supervised
-from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream
 from support.queries import query_record

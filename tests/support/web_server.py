@@ -41,22 +41,28 @@ def served(root: Path, fill: Callable[[Workspace], None], *, base: str = "") -> 
     from airflow.models.base import Base
 
     from streamwarden.airflow.links import PAGES
-    from streamwarden.airflow.web import board, place, seen_drills
+    from streamwarden.airflow.web import readable_drills, row_cache, shared_workspace
     from streamwarden.airflow.web.app import build_app
 
     _connect_airflow()
     import_all_models()
     Base.metadata.create_all(settings.engine)
     init_auth_manager()
-    kept = (place.opened, place.catalogs, board.board, board.settle, seen_drills.matrix)
+    kept = (
+        shared_workspace.opened,
+        shared_workspace.catalogs,
+        row_cache.board,
+        row_cache.settle,
+        readable_drills.matrix,
+    )
     _forget(*kept)
-    fill(place.opened())
+    fill(shared_workspace.opened())
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.mount(f"{base}{PAGES}", build_app())
     try:
         yield TestClient(app, raise_server_exceptions=False)
     finally:
-        place.opened().close()
+        shared_workspace.opened().close()
         _forget(*kept)
         gc.unfreeze()
         patch.undo()

@@ -16,10 +16,10 @@ from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.submitting import Submission
 from streamwarden.errors import ConfigError
-from streamwarden.lifecycle import folder as files
-from streamwarden.services.fleet.launch import RUNNER
-from streamwarden.spark_settings import Manager
-from streamwarden.stream import StreamSpec
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.services.fleet.launching.launch import RUNNER
+from streamwarden.stream.spark import Manager
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.lifecycle.queries import SEPARATOR
-from streamwarden.stream import NAME_PATTERN
+from streamwarden.stream.spec import NAME_PATTERN
 
 PAGES: Final = "/streamwarden"
 """Where the plugin's app is mounted."""

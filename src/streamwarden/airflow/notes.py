@@ -11,9 +11,9 @@ from typing import Any
 from airflow.sdk import BaseOperator
 
 from streamwarden.airflow.unpausing import annotate
-from streamwarden.drills.report import show_time
-from streamwarden.lifecycle.stop import DesiredState
-from streamwarden.lifecycle.supervisor import Launch, Wait
+from streamwarden.drills.reporting.report import show_time
+from streamwarden.lifecycle.supervision.stop import DesiredState
+from streamwarden.lifecycle.supervision.supervisor import Launch, Wait
 
 
 def write_note(operator: BaseOperator, context: Any, note: str, *, whole_run: bool = False) -> None:

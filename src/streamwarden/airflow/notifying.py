@@ -13,8 +13,8 @@ from streamwarden.airflow.unpausing import own_url
 
 if TYPE_CHECKING:
     from streamwarden.health.verdict import Verdict
-    from streamwarden.services.monitoring.messages import Notification
-    from streamwarden.services.monitoring.sending import SendReport
+    from streamwarden.services.notifying.messages import Notification
+    from streamwarden.services.notifying.sending import SendReport
     from streamwarden.services.workspace import Workspace
 
 
@@ -22,8 +22,8 @@ def send_now(
     space: Workspace, context: Mapping[str, Any], now: float, events: Sequence[Notification] = ()
 ) -> SendReport:
     """Send what is due, through Apprise and through Airflow's notifiers. Raises StoreError."""
-    from streamwarden.services.monitoring.notifiers import airflow_channels, apprise_channels
-    from streamwarden.services.monitoring.watching import notify, usable_settings
+    from streamwarden.services.notifying.notifiers import airflow_channels, apprise_channels
+    from streamwarden.services.notifying.watching import notify, usable_settings
 
     settings, broken = usable_settings(space.project)
     channels = (*apprise_channels(), *airflow_channels(settings, context))
@@ -67,10 +67,10 @@ class FailureNotifier(StreamwardenNotifier):
 
     def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
         from streamwarden.config.loading import load_drills
-        from streamwarden.health.causes import DRILL
-        from streamwarden.services.monitoring.drill_incidents import follow_drills
-        from streamwarden.services.monitoring.links import Links, run_url
-        from streamwarden.services.monitoring.messages import run_message
+        from streamwarden.health.check_relations import DRILL
+        from streamwarden.services.incidents.drill_incidents import follow_drills
+        from streamwarden.services.notifying.links import Links, run_url
+        from streamwarden.services.notifying.messages import run_message
 
         ti = context["ti"]
         if ti.dag_id.startswith(DRILL):
@@ -86,7 +86,7 @@ class OutageNotifier(StreamwardenNotifier):
     """Opens an incident: a task that runs again and again has failed."""
 
     def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
-        from streamwarden.services.monitoring.single_verdicts import keep
+        from streamwarden.services.incidents.single_verdicts import keep
 
         keep(space.store, [_verdict(context, now, failed=True)], now)
         return ()
@@ -97,7 +97,7 @@ class RecoveryNotifier(StreamwardenNotifier):
 
     def notify(self, context: Any) -> None:
         from streamwarden.airflow.workspaces import workspace
-        from streamwarden.services.monitoring.single_verdicts import keep
+        from streamwarden.services.incidents.single_verdicts import keep
 
         now = time.time()
         keep(workspace(self.project).store, [_verdict(context, now, failed=False)], now)
@@ -105,7 +105,7 @@ class RecoveryNotifier(StreamwardenNotifier):
 
 def _stream_of(space: Workspace, dag_id: str) -> str:
     """The stream whose DAG, drill or audit this is; `EVERYWHERE` for a DAG that belongs to no stream."""
-    from streamwarden.health.causes import EVERYWHERE
+    from streamwarden.health.check_relations import EVERYWHERE
 
     kind, _, name = dag_id.partition("_")
     if kind == "drill":
@@ -116,14 +116,14 @@ def _stream_of(space: Workspace, dag_id: str) -> str:
 
 def _is_explained(space: Workspace, dag_id: str) -> bool:
     """Whether an open incident says why a run of this DAG failed: the stream stays down, or the drill did not pass."""
-    from streamwarden.health.causes import SUPERVISION
+    from streamwarden.health.check_relations import SUPERVISION
 
     down = dag_id.removeprefix("stream_"), SUPERVISION
     return any(down == (each.stream, each.check) or each.check == dag_id for each in space.store.incidents.open())
 
 
 def _verdict(context: Any, now: float, *, failed: bool) -> Verdict:
-    from streamwarden.health.causes import EVALUATION, EVERYWHERE
+    from streamwarden.health.check_relations import EVALUATION, EVERYWHERE
     from streamwarden.health.verdict import Status, Verdict
 
     ti = context["ti"]

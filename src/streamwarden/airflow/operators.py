@@ -34,11 +34,11 @@ from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
 from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
-from streamwarden.health.stream_incidents import close_incident, open_incident
+from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.restarter import Supervisor, supervised
-from streamwarden.lifecycle.supervisor import (
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.supervisor import (
     Down,
     Finished,
     Hold,
@@ -50,11 +50,11 @@ from streamwarden.lifecycle.supervisor import (
     missed_stop,
     next_move,
 )
-from streamwarden.services.fleet.log_records import LogRecords
-from streamwarden.services.fleet.log_tail import last_text
+from streamwarden.services.fleet.exits.log_records import LogRecords
+from streamwarden.services.fleet.exits.log_tail import last_text
 from streamwarden.services.workspace import Workspace
-from streamwarden.spark_settings import DeployMode
-from streamwarden.stream import RestartPolicy, StreamSpec
+from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spec import RestartPolicy, StreamSpec
 from streamwarden.units import format_duration
 
 CLAIM_UNDER_WAY: Final = 5.0

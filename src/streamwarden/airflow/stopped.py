@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from streamwarden.airflow.notes import stopped, write_note
 from streamwarden.airflow.triggers import StoppedTrigger
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.lifecycle.stop import Desired
+from streamwarden.lifecycle.supervision.stop import Desired
 
 STOPPED: Final = "stopped"
 """The task's id."""

@@ -24,8 +24,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.connections import exported
 from streamwarden.errors import ConfigError
-from streamwarden.spark_settings import DeployMode, Manager
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spark import DeployMode, Manager
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator

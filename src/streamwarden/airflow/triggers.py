@@ -20,9 +20,9 @@ from streamwarden.adapters.processes import is_alive
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.stop import Desired
-from streamwarden.services.fleet.log_records import LogRecords
-from streamwarden.services.fleet.log_tail import LogTail
+from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.services.fleet.exits.log_records import LogRecords
+from streamwarden.services.fleet.exits.log_tail import LogTail
 from streamwarden.services.workspace import Workspace
 
 POLL: Final = 0.5

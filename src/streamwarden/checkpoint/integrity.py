@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from typing import BinaryIO, Final
 
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import Damaged, checked
-from streamwarden.checkpoint.lineage import read_lineage
-from streamwarden.checkpoint.lz4 import CUT, HEAD, MAGIC, blocks
-from streamwarden.checkpoint.row_sizes import ends
-from streamwarden.checkpoint.sst import check_table
-from streamwarden.checkpoint.state import SSTS, FileKind, StateFile, StateStore
-from streamwarden.checkpoint.zip_stream import members, packed_at
+from streamwarden.checkpoint.formats.layout import Damaged, checked
+from streamwarden.checkpoint.formats.lineage import read_lineage
+from streamwarden.checkpoint.formats.lz4 import CUT, HEAD, MAGIC, blocks
+from streamwarden.checkpoint.formats.row_sizes import ends
+from streamwarden.checkpoint.formats.sst import check_table
+from streamwarden.checkpoint.formats.state import SSTS, FileKind, StateFile, StateStore
+from streamwarden.checkpoint.formats.zip_stream import members, packed_at
 
 _SMALL: Final = 1 << 20
 """Bytes of an LZ4 stream up to which it is read block by block: at most about a second."""

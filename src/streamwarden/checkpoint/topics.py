@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import SOURCES, Damaged, is_number, is_partition, parse_object, read_log_file
-from streamwarden.checkpoint.logs import all_offsets
+from streamwarden.checkpoint.formats.layout import (
+    SOURCES,
+    Damaged,
+    is_number,
+    is_partition,
+    parse_object,
+    read_log_file,
+)
+from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.errors import CheckpointError
 
 

@@ -10,32 +10,28 @@ from typing import Annotated
 
 import typer
 
-from streamwarden.cli import (
+from streamwarden.cli.commands.health import (
     advising,
-    auditing,
     checking,
-    crash_matrix,
-    creating,
-    developing,
-    draining,
-    drilling,
-    history,
-    housekeeping,
     incidents,
     inspecting,
     linting,
-    local,
     muting,
     notifying,
-    overview,
-    preparing,
-    replaying,
-    resilience,
-    streams,
-    validating,
     watching,
 )
-from streamwarden.cli.exits import Exit, exit_of
+from streamwarden.cli.commands.project import (
+    creating,
+    developing,
+    housekeeping,
+    local,
+    preparing,
+    replaying,
+    validating,
+)
+from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
+from streamwarden.cli.commands.streams import draining, history, status, streams
+from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
 from streamwarden.errors import StreamwardenError
@@ -88,7 +84,7 @@ for _part in (
     creating,
     validating,
     linting,
-    overview,
+    status,
     history,
     streams,
     draining,

@@ -10,8 +10,8 @@ from typing import Final
 from streamwarden.config.paths import is_file, resolve
 from streamwarden.lifecycle.location import URL
 from streamwarden.problems import Problem, show
-from streamwarden.spark_settings import DeployMode, Manager, SparkSpec
-from streamwarden.stream import CONNECTION_PATTERN
+from streamwarden.stream.spark import DeployMode, Manager, SparkSpec
+from streamwarden.stream.spec import CONNECTION_PATTERN
 
 LEAST_MEMORY: Final = 471_859_200
 """Bytes below which neither a driver nor an executor starts: 1.5 x Spark's reserved 300 MiB (UnifiedMemoryManager)."""

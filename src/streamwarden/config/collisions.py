@@ -14,7 +14,7 @@ from streamwarden.config.ownership import Claimant, Tenure, TenureOf, owner, wit
 from streamwarden.config.places import Place, locations
 from streamwarden.errors import StoreError
 from streamwarden.problems import KeyPath, Problem, show
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 _CLASHES: Final[Mapping[tuple[str, str], str]] = {
     ("checkpoint", "checkpoint"): "a separate checkpoint: two writers of one checkpoint destroy it",

@@ -13,7 +13,7 @@ from streamwarden import sinks, sources
 from streamwarden.config.paths import resolve
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.job_files import has_build
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, "sink": sinks.KINDS}
 """The keys of a stream whose keys depend on their `kind`, and the dataclass of each kind."""

@@ -22,7 +22,7 @@ from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.problems import ConfigFileError, Problem
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.drills.spec import DrillSpec

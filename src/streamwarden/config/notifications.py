@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from streamwarden.config.schema import parse, refusal
 from streamwarden.config.yaml_document import read_document
-from streamwarden.health.incident import IncidentPolicy
+from streamwarden.health.incidents.incident import IncidentPolicy
 from streamwarden.problems import Problem, show
 from streamwarden.units import Seconds, format_duration
 

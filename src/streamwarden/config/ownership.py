@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.lifecycle.location import canonical
 from streamwarden.problems import KeyPath
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 GLOB: Final = re.compile(r"[*?\[\]{}]")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.problems import KeyPath, Problem, show
-from streamwarden.stream import Backend, OutputMode, StreamSpec
+from streamwarden.stream.spec import Backend, OutputMode, StreamSpec
 from streamwarden.units import format_duration
 
 SHORTEST: Final = 5.0

@@ -17,7 +17,7 @@ from streamwarden.config.kinds import SIDES, declared_stream, keys_of_others, ki
 from streamwarden.config.yaml_document import Document
 from streamwarden.errors import InvalidValue
 from streamwarden.problems import ConfigFileError, KeyPath, Problem, in_order, show
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 T = TypeVar("T")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from streamwarden.drills.faults.base import Fault
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import DrillTarget
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import DrillTarget
+from streamwarden.drills.records.types import Standing
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
-from streamwarden.drills.views import Standing
 from streamwarden.errors import DrillAborted, DrillError
-from streamwarden.health.causes import DRILL, OVERDUE
-from streamwarden.health.incident import Incident
-from streamwarden.lifecycle.restarter import Restarter
+from streamwarden.health.check_relations import DRILL, OVERDUE
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.lifecycle.supervision.restarter import Restarter
 
 
 def require_live_fault(fault: Fault, drill: DrillSpec) -> None:

@@ -15,22 +15,22 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from streamwarden.drills.codec import encode
+from streamwarden.drills.fault_order import Plan, draw
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
 from streamwarden.drills.live.approval import Answer, ask, record_answer
-from streamwarden.drills.outcome import decide
-from streamwarden.drills.parts import FaultKind, FaultSpec
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
-from streamwarden.drills.report import build_report, document, markdown
+from streamwarden.drills.records.codec import encode
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
+from streamwarden.drills.records.types import ForkView
+from streamwarden.drills.reporting.outcome import decide
+from streamwarden.drills.reporting.report import build_report, document, markdown
 from streamwarden.drills.runs import check_run_id, new_run_id, new_seed
-from streamwarden.drills.sequence import Plan, draw
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.targets import TARGETS
-from streamwarden.drills.views import ForkView
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamwarden.drills.parts import SteadyStateSpec
+from streamwarden.drills.records.sections import SteadyStateSpec
 from streamwarden.health.verdict import Status, Verdict
 
 

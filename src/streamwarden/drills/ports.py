@@ -7,15 +7,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.diagnosis.damage import Damage
-from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.checkpoint.state import StateStore
+from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.checkpoint.formats.state import StateStore
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.checkpoint.traces import BatchTraces
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import FileDamage, ForkSpec, OracleKind, OutageService, VerificationSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import (
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import (
+    FileDamage,
+    ForkSpec,
+    OracleKind,
+    OutageService,
+    VerificationSpec,
+)
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import (
     BatchFact,
     CommandResult,
     Copies,
@@ -33,7 +39,7 @@ from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit
 from streamwarden.verification.reconciliation import Reconciliation

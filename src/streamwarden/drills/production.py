@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from streamwarden.drills.parts import require
+from streamwarden.drills.records.sections import require
 from streamwarden.errors import InvalidValue
 from streamwarden.units import Seconds
 

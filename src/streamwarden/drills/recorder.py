@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from streamwarden.drills.codec import decode, encode, key_of
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
 from streamwarden.drills.ports import Clock, SpecCodec
+from streamwarden.drills.records.codec import decode, encode, key_of
+from streamwarden.drills.records.journal import (
+    DrillRun,
+    DrillStatus,
+    DrillStep,
+    JournalEntry,
+    JournalRepository,
+)
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import WRITERS, Halt, RunState, StepOutcome, StepRecord
-from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 class RunRecorder:

@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from streamwarden.drills.fault_order import LONGEST_PAUSE
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.journal import FORK_STEPS, PRODUCTION_STEPS, DrillStep
-from streamwarden.drills.parts import (
+from streamwarden.drills.production import ProductionSpec
+from streamwarden.drills.records.journal import FORK_STEPS, PRODUCTION_STEPS, DrillStep
+from streamwarden.drills.records.sections import (
     OPTIONS,
     DrillTarget,
     FaultSpec,
@@ -18,10 +20,8 @@ from streamwarden.drills.parts import (
     VerificationSpec,
     require,
 )
-from streamwarden.drills.production import ProductionSpec
-from streamwarden.drills.sequence import LONGEST_PAUSE
 from streamwarden.errors import InvalidValue
-from streamwarden.health.causes import DRILL, OVERDUE
+from streamwarden.health.check_relations import DRILL, OVERDUE
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.units import Seconds
 

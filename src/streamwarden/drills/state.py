@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from streamwarden.drills.audited import AuditRecord
-from streamwarden.drills.codec import Writers, decode, stored_as
+from streamwarden.drills.fault_order import Plan
 from streamwarden.drills.faults.base import Proof
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.sequence import Plan
+from streamwarden.drills.records.audited import AuditRecord
+from streamwarden.drills.records.codec import Writers, decode, stored_as
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import BatchFact, ForkRecord, Judgement
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import BatchFact, ForkRecord, Judgement
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.recovery import RecoveryPrediction
 from streamwarden.verification.reconciliation import Reconciliation

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.live import approval, preflight
 from streamwarden.drills.live import fault as live_fault
 from streamwarden.drills.live import heal as live_heal
 from streamwarden.drills.live import recovery as live_recovery
 from streamwarden.drills.live import steady_state as live_steady_state
 from streamwarden.drills.live import verification as live_verification
-from streamwarden.drills.parts import DrillTarget
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fault import fault
 from streamwarden.drills.steps.heal import heal

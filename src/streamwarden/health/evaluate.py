@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from streamwarden.health.causes import PROGRESS_STALLED, SERVICES
 from streamwarden.health.check import Check, Thresholds
+from streamwarden.health.check_relations import PROGRESS_STALLED, SERVICES
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.steady import steady
-from streamwarden.health.stopped import is_interrupted
+from streamwarden.health.signals.sampled_hysteresis import steady
+from streamwarden.health.signals.stopped import is_interrupted
 from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import Window
 

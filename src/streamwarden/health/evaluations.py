@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from streamwarden.health.causes import EVALUATION, EVERYWHERE
-from streamwarden.health.current import STALE_AFTER
+from streamwarden.health.check_relations import EVALUATION, EVERYWHERE
+from streamwarden.health.shown_verdicts import STALE_AFTER
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.units import format_duration
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.queries import Part, QueryRecord
-from streamwarden.lifecycle.restarter import Restarter
+from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.progress import Progress
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 DRIVERS_SINCE: Final = 86400.0
 """Seconds before now: a window contains the drivers that were launched or ended since then."""

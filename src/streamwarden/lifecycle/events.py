@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.supervisor import GAVE_UP
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 
 STOP_REQUESTED: Final = "stop_requested"
 REATTACHED: Final = "reattached"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Protocol
 
-from streamwarden.publish_policy import PublishSpec
+from streamwarden.stream.publish import PublishSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
-from streamwarden.stream import NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
 SEPARATOR: Final = "/"
 """Between stream and query. No stream, folder, DAG or task id can have it in its name."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 from streamwarden.units import format_count
 
 ROW_COST: Final = {Backend.ROCKSDB: 24e-6, Backend.HDFS: 2.4e-6}

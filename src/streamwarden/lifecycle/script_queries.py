@@ -14,7 +14,7 @@ from typing import Final
 
 from streamwarden.lifecycle.location import below, is_relative, overlap, same_place
 from streamwarden.lifecycle.queries import name_of
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 from streamwarden.units import format_duration
 
 _OWN_CODE: Final = frozenset({"foreachbatch", "foreach"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import parse_duration
 
 STATE_STORE: Final = "spark.sql.streaming.stateStore"

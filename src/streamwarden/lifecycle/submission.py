@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.errors import ConfigError
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.location import below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
@@ -19,8 +19,8 @@ from streamwarden.lifecycle.settings import (
     real_time_format,
 )
 from streamwarden.redaction import NAMES, redacted_text
-from streamwarden.spark_settings import DeployMode, Manager, SparkSpec
-from streamwarden.stream import Backend, StreamSpec
+from streamwarden.stream.spark import DeployMode, Manager, SparkSpec
+from streamwarden.stream.spec import Backend, StreamSpec
 
 PROVIDERS: Final = {
     Backend.ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -252,7 +252,7 @@ def submit_command(
     """The argv of a driver. It holds neither settings nor secrets: those are in the folder and the environment.
 
     Args:
-        runner: path of `streamwarden/spark/runner.py`.
+        runner: path of `streamwarden/spark/programs/driver.py`.
         spark_submit: path of spark-submit, used when no prefix is given.
         prefix: a spark-submit command that Airflow's hook built, options only, without an application.
             Its options win over the properties file, as spark-submit defines it.

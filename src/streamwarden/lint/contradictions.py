@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamwarden.lifecycle.script_queries import Contradiction, input_contradictions, query_contradictions
 from streamwarden.lint.facts import JobFacts
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 def contradictions(spec: StreamSpec, job: JobFacts) -> tuple[Contradiction, ...]:

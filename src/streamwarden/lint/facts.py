@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.lint.finding import FactOrigin
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 class OperatorKind(StrEnum):

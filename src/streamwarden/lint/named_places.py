@@ -15,7 +15,7 @@ from typing import Final
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.lint.chains import READER, WRITER, chains
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from streamwarden.units import parse_duration
 
 _POSITIONS: Final[Mapping[str, Sequence[str]]] = {

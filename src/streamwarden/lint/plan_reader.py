@@ -13,7 +13,7 @@ from typing import Final
 
 from streamwarden.lint.facts import Bound, Operator, OperatorKind, PlanFacts
 from streamwarden.lint.finding import FactOrigin
-from streamwarden.stream import OutputMode
+from streamwarden.stream.spec import OutputMode
 
 _LINE: Final = re.compile(r"(?P<tree>[ :+\-|]*)(?P<streaming>~?)(?P<name>[A-Za-z]\w*+)(?P<rest>.*)")
 _MARKED: Final = re.compile(r"(?<![\w.])([\w.]+)#(\d+)L?-T\d+ms")

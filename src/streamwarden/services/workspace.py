@@ -24,12 +24,12 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
     from streamwarden.config.ownership import Tenure
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.faults import Fault
-    from streamwarden.drills.parts import FaultKind
+    from streamwarden.drills.records.sections import FaultKind
     from streamwarden.drills.spec import DrillSpec
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.services.fleet.fleet import Fleet
     from streamwarden.services.monitoring.health_monitor import HealthMonitor
-    from streamwarden.stream import StreamSpec
+    from streamwarden.stream.spec import StreamSpec
 
 PROJECT_VARIABLE: Final = "STREAMWARDEN_PROJECT"
 DATA_VARIABLE: Final = "STREAMWARDEN_DATA"
@@ -126,7 +126,7 @@ class Workspace:
         return parts[name].spec
 
     def _tenure(self, stream: str) -> Tenure | None:
-        from streamwarden.services.fleet.tenure import tenure
+        from streamwarden.services.fleet.stream_history import tenure
 
         return tenure(self.store, stream, time.time()) if self._has_store() else None
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from streamwarden.sinks.files import FilesSink
+from streamwarden.sinks.files.formats import FilesSink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.stream import SinkSpec
+from streamwarden.stream.spec import SinkSpec
 
 KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "parquet": ParquetSink,

@@ -14,7 +14,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.output import Output, WrittenFiles
-from streamwarden.stream import OutputMode, SinkSpec, StreamSpec
+from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec
 from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import Final
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.captures import AGAIN, attempt_of, batch_name
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
-from streamwarden.sinks.file_sink.data import PARQUET, ReadFiles, read_files
-from streamwarden.sinks.files import FileFormat, FilesSink
+from streamwarden.sinks.files.data import PARQUET, ReadFiles, read_files
+from streamwarden.sinks.files.formats import FileFormat, FilesSink
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.column_types import ColumnType
 
 BATCH: Final = "batch"

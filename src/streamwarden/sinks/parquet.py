@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamwarden.sinks.file_sink.data import PARQUET, DataFormat
-from streamwarden.sinks.file_sink.sink import FileSink
+from streamwarden.sinks.files.data import PARQUET, DataFormat
+from streamwarden.sinks.files.sink import FileSink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Final
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.sources.rate import RateSource
-from streamwarden.stream import SourceSpec
+from streamwarden.stream.spec import SourceSpec
 
 KINDS: Final[Mapping[str, type[SourceSpec]]] = {
     "files": FilesSource,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag, WaitingInput
@@ -36,8 +36,8 @@ from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.problems import Problem, show
-from streamwarden.stream import SourceSpec, StreamSpec
-from streamwarden.verification.oracle import RateFacts
+from streamwarden.stream.spec import SourceSpec, StreamSpec
+from streamwarden.verification.oracles.oracle import RateFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

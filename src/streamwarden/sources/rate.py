@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.sources import rate_began, rate_ends
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.sources import rate_began, rate_ends
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.problems import Problem
 from streamwarden.sources.base import FinishedRun, GeneratedSource, RunInput
-from streamwarden.stream import StreamSpec
-from streamwarden.verification.oracle import RateFacts
+from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.oracles.oracle import RateFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamwarden import sinks
 from streamwarden.errors import JobError
 from streamwarden.sinks.base import BatchWriter, Sink
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

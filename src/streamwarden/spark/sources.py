@@ -16,7 +16,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
 from streamwarden.sources.base import BatchInput, GeneratedSource, RowRequest, StoredSource
 from streamwarden.sources.rows import Rules, failing, good
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

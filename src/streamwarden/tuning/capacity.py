@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamwarden.health.series import percentile
+from streamwarden.health.signals.series import percentile
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import cost_of_batches
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown

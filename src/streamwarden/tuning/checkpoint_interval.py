@@ -16,10 +16,10 @@ import statistics
 from typing import Final
 
 from streamwarden.checkpoint.diagnosis.loading import MOST_REPLAYED
-from streamwarden.health.series import checkpoint_seconds
+from streamwarden.health.signals.series import checkpoint_seconds
 from streamwarden.lifecycle.recovery import COPY_RATE, ROW_COST
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, number, seconds
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 from streamwarden.tuning.history import History, changed_rows
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.tuning.restarts import startup_seconds

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.health.forecast import seconds_until, theil_sen
-from streamwarden.health.series import state_bytes
+from streamwarden.health.signals.forecast import seconds_until, theil_sen
+from streamwarden.health.signals.series import state_bytes
 from streamwarden.progress import Progress
 from streamwarden.tuning.history import ENOUGH, History, state_rows
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamwarden.health.check import Check, Thresholds
-from streamwarden.health.series import batch_seconds
+from streamwarden.health.signals.series import batch_seconds
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Verdict
 from streamwarden.health.window import Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.progress import Progress
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_count
 
 ENOUGH: Final = 20

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.health.executors import executor_snapshots, has_executors
+from streamwarden.health.signals.executors import executor_snapshots, has_executors
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 from streamwarden.tuning.history import History
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import format_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from streamwarden.health.series import cores
+from streamwarden.health.signals.series import cores
 from streamwarden.tuning.history import History
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import MB, format_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamwarden.health.forecast import theil_sen
+from streamwarden.health.signals.forecast import theil_sen
 from streamwarden.progress import Progress
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from streamwarden.lifecycle.settings import IN_MEMORY, number
 from streamwarden.progress import Progress
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 from streamwarden.tuning.growth import Growth, growth_of
 from streamwarden.tuning.history import History, StateFiles, changed_rows, state_rows
 from streamwarden.tuning.layers import Change, Files, content, files_of_snapshots

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from streamwarden.health.checks.batch_longer_than_trigger import CHECK
+from streamwarden.health.checks.batches.batch_longer_than_trigger import CHECK
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.tuning.history import History, arrivals
 from streamwarden.tuning.rates import Cost, cost_of_batches

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from streamwarden.checkpoint.sink import unplanned_entries
+from streamwarden.checkpoint.formats.sink import unplanned_entries
 from streamwarden.errors import VerificationError
 
 SLACK: Final = 60.0

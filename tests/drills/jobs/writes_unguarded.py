@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import flight_departures
 
-from streamwarden.adapters.postgresql.sink import TableSink
+from streamwarden.sinks.postgresql.transaction import TableSink
 from streamwarden.sinks.postgresql.writer import TableWriter
 
 if TYPE_CHECKING:

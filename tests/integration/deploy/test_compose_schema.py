@@ -10,7 +10,7 @@ from check_jsonschema.builtin_schemas import get_builtin_schema
 from jsonschema import Draft202012Validator
 
 from streamwarden.airflow.unpausing import CONNECTION
-from streamwarden.stream import StopPolicy
+from streamwarden.stream.spec import StopPolicy
 from support.deployment import Deployment, airflow_options
 
 SCHEMA = Draft202012Validator(get_builtin_schema("vendor.compose-spec"))

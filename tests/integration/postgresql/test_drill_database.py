@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.postgresql.sink import Batch
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.stream import StreamSpec
+from streamwarden.sinks.postgresql.transaction import Batch
+from streamwarden.stream.spec import StreamSpec
 from support.sink_tables import QUERY, Base, batch
 
 TABLE = PostgresqlSink(connection="warehouse", table="scratch.counts")

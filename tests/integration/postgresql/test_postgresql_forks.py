@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.connections import variable
-from streamwarden.adapters.postgresql.sink import Batch, TableSink
-from streamwarden.adapters.postgresql.table import Column, Target
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.drills.parts import ForkSpec
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.drills.records.sections import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.forks import carrying
+from streamwarden.services.forks import copying
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.sinks.postgresql.table import Column, Target
+from streamwarden.sinks.postgresql.transaction import Batch, TableSink
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from support.checkpoints import Archives, stream_of
 from support.sink_tables import Base
 
@@ -123,7 +123,7 @@ def test_a_driver_that_died_between_the_two_commits_is_told_and_nothing_is_left(
     base: Base, origin: StreamSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(origin.checkpoint, "commits", str(NEWEST)).unlink()
-    monkeypatch.setattr(carrying, "COMMIT_WITHIN", 0.2)
+    monkeypatch.setattr(copying, "COMMIT_WITHIN", 0.2)
     with pytest.raises(CheckpointError, match=f"commits/{NEWEST} did not come") as caught:
         fork(origin, into=tmp_path / "fork", rewind=0)
     assert "start the stream" in caught.value.next_step

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from streamwarden.adapters.postgresql.batch_table import CHANNEL, Note
-from streamwarden.adapters.postgresql.sink import Batch
-from streamwarden.adapters.postgresql.table import Column
 from streamwarden.errors import CheckpointError, ConfigError, JobError, LeaseLost, SinkError
+from streamwarden.sinks.postgresql.batch_table import CHANNEL, Note
+from streamwarden.sinks.postgresql.table import Column
+from streamwarden.sinks.postgresql.transaction import Batch
 from support.children import Line, children
 from support.sink_tables import COUNTS, QUERY, Base, batch
 

@@ -18,7 +18,7 @@ import pytest
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.postgresql.access import DatabaseAccess, access
 from streamwarden.errors import ConfigError, SinkError, StreamwardenError
-from streamwarden.lifecycle.exits import failure
+from streamwarden.lifecycle.failures.exits import failure
 from support.postgres_server import USER, PostgreSQL, running
 from support.sink_tables import COUNTS, Base, batch
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from streamwarden.adapters.postgresql.table import Column, fits
 from streamwarden.errors import JobError
+from streamwarden.sinks.postgresql.table import Column, fits
 from support.sink_tables import Base, batch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.services.fleet import class_archive
+from streamwarden.services.fleet.launching import class_archive
 
 BUILT = 1_700_000_000
 

@@ -15,7 +15,7 @@ from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SourceSpec, StreamSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec
 
 TOPIC = KafkaSource(connection="events", topic="events")
 

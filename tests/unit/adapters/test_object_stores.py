@@ -19,13 +19,13 @@ from streamwarden.adapters.storage.object_stores import (
 )
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.settings import CHECKPOINT_FILES
-from streamwarden.services.fleet.launch import driver_environment, remote_environment, store_settings
+from streamwarden.services.fleet.launching.launch import driver_environment, remote_environment, store_settings
 from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import SinkSpec, StorageSpec, StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import SinkSpec, StorageSpec, StreamSpec
 
 SECRET = "not-in-any-log"
 ELSEWHERE = {"endpoint_url": "http://127.0.0.1:9000"}

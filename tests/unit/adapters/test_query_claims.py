@@ -12,7 +12,7 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 def test_a_query_whose_checkpoint_another_stream_writes_to_keeps_its_stream_from_being_started(

@@ -11,17 +11,24 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.checkpoint import integrity, sst, zip_stream
+from streamwarden.checkpoint import integrity
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
-from streamwarden.checkpoint.layout import Damaged, parse_log_file
-from streamwarden.checkpoint.lineage import read_lineage
-from streamwarden.checkpoint.logs import log_position, parse_commit, parse_offsets, parse_query_id, require_uuid
-from streamwarden.checkpoint.lz4 import blocks
-from streamwarden.checkpoint.operators import OperatorMetadata, read_operator_metadata
-from streamwarden.checkpoint.schemas import StateSchema, parse_schema
-from streamwarden.checkpoint.sink import read_sink_manifest
-from streamwarden.checkpoint.sources import describe_offset, parse_source_log
-from streamwarden.checkpoint.state import replay_debts, state_stores
+from streamwarden.checkpoint.formats import sst, zip_stream
+from streamwarden.checkpoint.formats.layout import Damaged, parse_log_file
+from streamwarden.checkpoint.formats.lineage import read_lineage
+from streamwarden.checkpoint.formats.logs import (
+    log_position,
+    parse_commit,
+    parse_offsets,
+    parse_query_id,
+    require_uuid,
+)
+from streamwarden.checkpoint.formats.lz4 import blocks
+from streamwarden.checkpoint.formats.operators import OperatorMetadata, read_operator_metadata
+from streamwarden.checkpoint.formats.schemas import StateSchema, parse_schema
+from streamwarden.checkpoint.formats.sink import read_sink_manifest
+from streamwarden.checkpoint.formats.sources import describe_offset, parse_source_log
+from streamwarden.checkpoint.formats.state import replay_debts, state_stores
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import CheckpointError
 from support.damage_judge import ORIGINS

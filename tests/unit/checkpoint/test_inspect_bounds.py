@@ -13,7 +13,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
-from streamwarden.checkpoint.layout import LARGE, SMALL
+from streamwarden.checkpoint.formats.layout import LARGE, SMALL
 from streamwarden.errors import CheckpointError
 from support.checkpoints import Unpack, remove, rewrite
 from support.generated_input import bounded

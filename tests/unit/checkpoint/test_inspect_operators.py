@@ -11,8 +11,8 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, read_checkpoint
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.schemas import state_fields
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.schemas import state_fields
 from support.checkpoints import Unpack, replace, rewrite
 
 JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")

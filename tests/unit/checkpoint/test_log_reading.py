@@ -11,8 +11,8 @@ import pytest
 
 from streamwarden.adapters.storage.files import LocalFiles, open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import Damaged, parse_json, parse_log_file
-from streamwarden.checkpoint.logs import (
+from streamwarden.checkpoint.formats.layout import Damaged, parse_json, parse_log_file
+from streamwarden.checkpoint.formats.logs import (
     commit,
     committed_times,
     log_position,
@@ -21,7 +21,7 @@ from streamwarden.checkpoint.logs import (
     require_uuid,
     watermarks,
 )
-from streamwarden.checkpoint.sources import describe_offset, file_source_log, source_entries
+from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, source_entries
 from streamwarden.errors import CheckpointError
 from support.checkpoints import Unpack
 

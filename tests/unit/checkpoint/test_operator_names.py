@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.operator_names import infer_name, single_partition
 from streamwarden.checkpoint.diagnosis.report import OperatorReport, read_checkpoint
-from streamwarden.checkpoint.operator_names import infer_name, single_partition
-from streamwarden.checkpoint.schemas import ColumnFamily, StateSchema
+from streamwarden.checkpoint.formats.schemas import ColumnFamily, StateSchema
 from support.checkpoints import NAMES, Unpack, remove
 
 CHAIN = ["globalLimit", "stateStoreSave", "symmetricHashJoin", "dedupe", "dedupeWithinWatermark"]

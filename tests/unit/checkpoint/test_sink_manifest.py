@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.sink import SinkManifest, read_sink_manifest
+from streamwarden.checkpoint.formats.sink import SinkManifest, read_sink_manifest
 
 
 def line(name: str, action: str = "add", **more: object) -> str:

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.compaction import next_compaction
 from streamwarden.checkpoint.diagnosis import loading
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.diagnosis.loading import NO_FILE, UNREADABLE, diagnose_load
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.checkpoint.formats.compaction import next_compaction
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.lineage import read_lineage
+from streamwarden.checkpoint.formats.lz4 import blocks, xxh32
+from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.checkpoint.integrity import check_state_file
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.lineage import read_lineage
-from streamwarden.checkpoint.lz4 import blocks, xxh32
-from streamwarden.checkpoint.state import state_stores
 from support.checkpoints import NAMES, Unpack, remove, replace
 
 FORMAT2 = "spark-4.3.0-format2"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.operators import operator_metadata_path, read_operator_metadata
-from streamwarden.checkpoint.state import replay_debts, state_stores
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.operators import operator_metadata_path, read_operator_metadata
+from streamwarden.checkpoint.formats.state import replay_debts, state_stores
 from support.checkpoints import Unpack
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.sst import FOOTER, check_table
-from streamwarden.checkpoint.xxh3 import xxh3
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.sst import FOOTER, check_table
+from streamwarden.checkpoint.formats.xxh3 import xxh3
 
 NAMES = (
     "spark-3.5.6-rocksdb",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamwarden.cli.local import announce
+from streamwarden.cli.commands.project.local import announce
 from support.projects import Project
 
 

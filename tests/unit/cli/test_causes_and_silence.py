@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.cli.exits import Exit
-from streamwarden.health.incident import Incident
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from support.command_line import CommandLine
 from support.recorded_drivers import NOW
 

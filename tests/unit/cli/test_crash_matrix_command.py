@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
-from streamwarden.drills.codec import decode, encode
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.drills.crash_states import CrashState, Ending, Outcome
-from streamwarden.lifecycle import folder as files
+from streamwarden.drills.records.codec import decode, encode
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.crash_matrix import matrix
 from streamwarden.services.crash_matrix.task import BATCHES, OUTCOMES, TASK
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.command_line import CommandLine
 
 

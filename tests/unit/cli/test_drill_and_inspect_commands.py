@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.config.loading import load_drill
-from streamwarden.drills.codec import encode
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.drills.records.codec import encode
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.services.replay.replay import ROWS_PER_FILE, ReplayStats
 from support.command_line import CommandLine
 from support.stored_journals import facts_with

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
-from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from support.command_line import CommandLine
 from support.recorded_drivers import NOW

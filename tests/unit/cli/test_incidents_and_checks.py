@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from streamwarden.cli.exits import Exit
-from streamwarden.health.delivery import Delivery
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.health.incidents.delivery import Delivery
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from support.command_line import CommandLine

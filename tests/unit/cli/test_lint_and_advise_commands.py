@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.analysis import planning
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.command_line import CommandLine
 from support.reports import START, operator, report
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.health.verdict import Status
 from support.command_line import CommandLine
 from support.inbox import Inbox

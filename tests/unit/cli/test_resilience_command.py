@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.cli.exits import Exit
-from streamwarden.drills.journal import DrillRun
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.drills.records.journal import DrillRun
 from support.command_line import CommandLine
 from support.stored_journals import stored
 

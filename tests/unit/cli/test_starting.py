@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 
-from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.cli import starting
-from streamwarden.cli.exits import Exit
-from streamwarden.cli.starting import COMMITTED_WITHIN, PLANNED_WITHIN, BatchState, first_batch, not_all, starts_of
+from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.cli.commands.streams import starting
+from streamwarden.cli.commands.streams.starting import (
+    COMMITTED_WITHIN,
+    PLANNED_WITHIN,
+    BatchState,
+    first_batch,
+    not_all,
+    starts_of,
+)
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.services.fleet.exit_recorder import Observation
+from streamwarden.services.fleet.exits.exit_recorder import Observation
 from streamwarden.services.fleet.starting import Started
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.queries import query_record
 
 SPEC = StreamSpec(name="a", job="/j.py", checkpoint="/cp")

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ProcessIdentity
-from streamwarden.lifecycle.folder import QUARANTINE_GAP
-from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.spark.executor_metrics import SparkExecutor
-from streamwarden.spark.executors import measurements
+from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.spark.executors.metrics import SparkExecutor
+from streamwarden.spark.executors.watch import measurements
 from support.command_line import CommandLine
 from support.recorded_drivers import NOW, driver, ended
 from support.reports import report

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.command_line import CommandLine
 from support.queries import query_record
 from support.recorded_drivers import NOW, driver, incident

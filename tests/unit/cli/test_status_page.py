@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from streamwarden.cli import overview
-from streamwarden.cli.exits import Exit
-from streamwarden.cli.overview import page
+from streamwarden.cli.commands.streams import status
+from streamwarden.cli.commands.streams.status import page
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound
 from streamwarden.health.verdict import Status
@@ -151,7 +151,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(overview, "time", time_with(sleep))
+    monkeypatch.setattr(status, "time", time_with(sleep))
     return waits
 
 
@@ -175,7 +175,7 @@ def test_watch_keeps_the_last_state_while_the_store_is_unavailable(
             return found
         raise StoreError("the store does not answer")
 
-    monkeypatch.setattr(overview, "gather", gather)
+    monkeypatch.setattr(status, "gather", gather)
     answer = cli("status", "--watch")
     assert answer.code == Exit.OK
     assert "running" in answer.out

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.stop import Desired
+from streamwarden.lifecycle.supervision.stop import Desired
 from support.command_line import CommandLine
 from support.recorded_drivers import driver, ended
 
@@ -50,7 +50,7 @@ def test_the_log_of_the_newest_driver_is_shown(cli: CommandLine) -> None:
 def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(cli: CommandLine) -> None:
     import io
 
-    from streamwarden.cli.following import follow
+    from streamwarden.cli.tail import follow
 
     path = Path(cli.project.root) / "driver.log"
     path.write_text("before\n")

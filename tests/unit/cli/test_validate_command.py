@@ -1,6 +1,6 @@
 """`validate`: all files, every mistake, for people and for programs."""
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from support.command_line import CommandLine
 
 DRILL = "name: kill\nstream: {stream}\nfault: {{kind: kill_driver}}\n"

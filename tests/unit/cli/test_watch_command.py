@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.health.evaluations import Evaluator
-from streamwarden.health.stream_incidents import open_incident
+from streamwarden.health.incidents.stream_incidents import open_incident
 from support.command_line import CommandLine
 from support.inbox import Inbox
 

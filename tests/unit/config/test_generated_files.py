@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given
 
-from streamwarden.airflow.docs import broken_doc, drill_doc, stream_doc
+from streamwarden.airflow.dags.docs import broken_doc, drill_doc, stream_doc
 from streamwarden.config.isolation import UnforeseenError
 from streamwarden.config.loading import (
     load_drill,
@@ -21,11 +21,11 @@ from streamwarden.config.loading import (
     spec_to_dict,
 )
 from streamwarden.config.notifications import FILE, Notifications, load_notifications
-from streamwarden.drills.codec import decode, encode
+from streamwarden.drills.records.codec import decode, encode
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.generated_input import bounded, generated_input
 from support.projects import Project
 from support.yaml_documents import documents

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.config.loading import load_catalog
-from streamwarden.publish_policy import PublishSpec
+from streamwarden.stream.publish import PublishSpec
 from support.airflow_project import add_stream, make_project
 
 

@@ -8,7 +8,7 @@ import pytest
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.errors import ConfigError
 from streamwarden.problems import ConfigFileError
-from streamwarden.stream import Backend, Budget, Encoding, OutputMode, StreamSpec
+from streamwarden.stream.spec import Backend, Budget, Encoding, OutputMode, StreamSpec
 from support.projects import Project
 
 FULL = """

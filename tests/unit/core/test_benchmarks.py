@@ -121,7 +121,7 @@ def test_the_stretches_of_an_audit_alternate_and_say_for_how_long_the_reading_wa
     audit = load("audit")
     monkeypatch.setattr(audit, "STRETCH", 1.0)
     waiting = audit.Alternation(0.1, lambda: len(waiting.stretches) == 4)
-    monkeypatch.setattr("streamwarden.services.fleet.program.pause", waiting.pause)
+    monkeypatch.setattr("streamwarden.services.fleet.launching.one_off_spark.pause", waiting.pause)
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
     try:
         with pytest.raises(audit.Over):

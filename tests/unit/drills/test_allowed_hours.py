@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from streamwarden.config.loading import load_drill
-from streamwarden.drills.codec import decode, encode
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
+from streamwarden.drills.records.codec import decode, encode
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from support.drill_live import HOURS, live_drill

@@ -7,9 +7,9 @@ import pytest
 from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.drills.faults import FAULTS, Aftermath
 from streamwarden.drills.faults.checkpoint_damage import RULES
-from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import CheckpointTarget, FaultKind, FaultSpec, FileDamage
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import CheckpointTarget, FaultKind, FaultSpec, FileDamage
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import InvalidValue
 from support.drill_specs import drill

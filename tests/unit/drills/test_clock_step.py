@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.faults.clock_step import STEP
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.faults.driver.clock_step import STEP
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted, InvalidValue
 from support.drill_specs import drill
 from support.drill_world import Killed, World

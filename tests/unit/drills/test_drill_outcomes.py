@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec, RecoverySpec, SteadyStateSpec
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, RecoverySpec, SteadyStateSpec
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, DrillError, ProcessError, VerificationError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind

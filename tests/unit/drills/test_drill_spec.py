@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.config.loading import load_drill, load_drills
-from streamwarden.drills.codec import decode, encode
-from streamwarden.drills.parts import (
+from streamwarden.drills.records.codec import decode, encode
+from streamwarden.drills.records.sections import (
     FaultKind,
     FaultSpec,
     ForkSpec,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.expectations import EMPTY, NOT_IN, SUM, expectations_of
-from streamwarden.drills.views import Judgement
+from streamwarden.drills.records.types import Judgement
+from streamwarden.drills.reporting.expectations import EMPTY, NOT_IN, SUM, expectations_of
 
 
 def judged(**stored: Any) -> Judgement:

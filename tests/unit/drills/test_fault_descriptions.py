@@ -6,10 +6,10 @@ from dataclasses import astuple
 
 import pytest
 
+from reference_pages.faults import EXPECTED, page
 from streamwarden.drills.faults import FAULTS, Aftermath, RefusalFault
 from streamwarden.drills.faults.base import Description
-from streamwarden.drills.parts import OPTIONS, FaultKind
-from streamwarden.reference.faults import EXPECTED, page
+from streamwarden.drills.records.sections import OPTIONS, FaultKind
 from support.drill_specs import drill
 
 

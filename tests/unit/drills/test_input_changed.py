@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.faults.input_changed import another_order
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec, OracleKind
-from streamwarden.drills.report import build_report
+from streamwarden.drills.faults.input.input_changed import another_order
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, OracleKind
+from streamwarden.drills.records.types import Copies
+from streamwarden.drills.reporting.report import build_report
 from streamwarden.drills.state import RunState
-from streamwarden.drills.views import Copies
 from support.drill_specs import drill
 from support.drill_world import PERFECT, Killed, World
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
+from streamwarden.drills.reporting.report import verdict_word
 from support.drill_specs import drill
 from support.drill_world import World
 

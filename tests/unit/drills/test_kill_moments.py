@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.traces import BatchTraces, read_traces
-from streamwarden.drills.faults.kill_driver import moment_in
-from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec, KillMoment
-from streamwarden.drills.views import ForkView
+from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
+from streamwarden.drills.faults.driver.kill_driver import moment_in
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import InvalidValue
 from support.drill_specs import drill
 from support.drill_world import Killed, World

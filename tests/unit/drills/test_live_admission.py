@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, OutageService
 from streamwarden.drills.production import AllowedHours, ProductionSpec
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, OutageService
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
-from streamwarden.lifecycle.restarter import Restarter
+from streamwarden.lifecycle.supervision.restarter import Restarter
 from support.drill_live import RUN, approved, finished, live_drill, live_world
 from support.drill_specs import OUTAGE, drill
 from support.drill_world import World

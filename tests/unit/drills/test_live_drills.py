@@ -6,17 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.comparison import compare
 from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
-from streamwarden.drills.parts import FaultKind, FaultSpec, KillMoment, RecoverySpec, VerificationSpec
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
-from streamwarden.drills.report import build_report
+from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.sections import (
+    FaultKind,
+    FaultSpec,
+    KillMoment,
+    RecoverySpec,
+    VerificationSpec,
+)
+from streamwarden.drills.reporting.comparison import compare
+from streamwarden.drills.reporting.report import build_report
 from streamwarden.drills.state import RunState, StepOutcome
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.restarter import Restarter
+from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.verification.balance import Audit, Entry
 from support.drill_live import HOURS, RUN, approved, finished, live_drill, live_world
 from support.drill_world import World
@@ -306,7 +312,7 @@ def test_a_shell_that_runs_all_steps_is_told_to_approve_it_in_airflow() -> None:
 
 def test_a_journal_without_the_approval_is_never_passed() -> None:
     """Negative control of the last rule: the same journal passes with it."""
-    from streamwarden.drills.outcome import decide
+    from streamwarden.drills.reporting.outcome import decide
 
     world, spec = live_world(), live_drill()
     state = RunState.of(finished(approved(world, spec), spec))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.lifecycle.recovery import SnapshotFacts, predict_restart, predict_theorem
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 
 SNAPSHOT = SnapshotFacts(backend=Backend.ROCKSDB, version=41, size=200_000_000)
 

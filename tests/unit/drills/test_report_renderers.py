@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from streamwarden.cli import drilling, output
-from streamwarden.drills.report import DrillReport, build_report, clock, distance, markdown
+from streamwarden.cli import output
+from streamwarden.cli.commands.proofs import drilling
+from streamwarden.drills.reporting.report import DrillReport, build_report, clock, distance, markdown
 from support.stored_journals import stored
 
 EVERY = pytest.mark.parametrize("name", ["kill_driver", "kill_driver_begun", "retention_passed"])

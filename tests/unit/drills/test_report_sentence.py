@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.report import BOUND_NOTE, DrillReport, build_report
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.reporting.report import BOUND_NOTE, DrillReport, build_report
 from streamwarden.verification.samples import Sample
 from support.stored_journals import facts_with, stored
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.comparison import compare
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import (
+from streamwarden.drills.production import ProductionSpec
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import (
     CheckpointTarget,
     DrillTarget,
     FaultKind,
@@ -21,8 +21,16 @@ from streamwarden.drills.parts import (
     OutageService,
     OutageSpec,
 )
-from streamwarden.drills.production import ProductionSpec
-from streamwarden.drills.resilience import NEVER, RECENT, Trial, cells, resilience, trials_of, variant_of
+from streamwarden.drills.reporting.comparison import compare
+from streamwarden.drills.reporting.resilience import (
+    NEVER,
+    RECENT,
+    Trial,
+    cells,
+    resilience,
+    trials_of,
+    variant_of,
+)
 from streamwarden.drills.spec import DrillSpec
 from support.drill_live import HOURS
 from support.stored_journals import facts_with, stored

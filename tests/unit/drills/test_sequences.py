@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from streamwarden.config.loading import load_drill
-from streamwarden.drills.codec import decode, encode
-from streamwarden.drills.comparison import compare
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.outcome import decide
-from streamwarden.drills.parts import FaultKind, FaultSpec
-from streamwarden.drills.report import build_report, markdown, verdict_word
-from streamwarden.drills.resilience import resilience, trials_of
-from streamwarden.drills.sequence import LONGEST_PAUSE, Plan, draw
+from streamwarden.drills.fault_order import LONGEST_PAUSE, Plan, draw
+from streamwarden.drills.records.codec import decode, encode
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
+from streamwarden.drills.reporting.comparison import compare
+from streamwarden.drills.reporting.outcome import decide
+from streamwarden.drills.reporting.report import build_report, markdown, verdict_word
+from streamwarden.drills.reporting.resilience import resilience, trials_of
+from streamwarden.drills.reporting.timeline import timeline
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import FaultResult, RunState
-from streamwarden.drills.timeline import timeline
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.driver import ExitKind
 from support.drill_specs import drill

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.report import verdict_word
-from streamwarden.drills.views import CommandResult, ForkView
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, OutageService, OutageSpec
+from streamwarden.drills.records.types import CommandResult, ForkView
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.driver import ExitKind
 from support.drill_specs import OUTAGE, drill

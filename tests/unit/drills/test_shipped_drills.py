@@ -11,7 +11,7 @@ from croniter import croniter
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.faults.checkpoint_damage import RULES
-from streamwarden.drills.parts import FaultKind, FaultSpec, KillMoment
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment
 from streamwarden.errors import DrillAborted
 from support.catalogue import drills, streams
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from support.drill_specs import drill
 from support.drill_world import World
 

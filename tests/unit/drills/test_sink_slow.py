@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.faults.sink_slow import LASTS
-from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind, FaultSpec
+from streamwarden.drills.faults.sink.sink_slow import LASTS
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.errors import InvalidValue
 from support.drill_specs import drill
 from support.drill_world import Killed, World

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.sections import FaultKind
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from support.drill_specs import drill

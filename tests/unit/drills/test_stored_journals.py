@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
-from streamwarden.drills.codec import decode, encode, key_of
-from streamwarden.drills.journal import FORK_STEPS, DrillRun
-from streamwarden.drills.outcome import decide
-from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
-from streamwarden.drills.report import build_report, markdown
+from streamwarden.drills.records.codec import decode, encode, key_of
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.records.types import ForkView
+from streamwarden.drills.reporting.outcome import decide
+from streamwarden.drills.reporting.report import build_report, markdown
 from streamwarden.drills.state import WRITERS, RunState
-from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.drill_specs import drill
 from support.drill_world import SimulatedDriver, World
 from support.stored_journals import JOURNALS, stored

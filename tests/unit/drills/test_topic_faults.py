@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec, RecoverySpec
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, ForkSpec, RecoverySpec
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Status

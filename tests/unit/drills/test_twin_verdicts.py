@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.journal import FORK_STEPS, DrillRun, DrillStatus
-from streamwarden.drills.outcome import decide
-from streamwarden.drills.parts import OracleKind, VerificationSpec
-from streamwarden.drills.report import build_report, markdown, verdict_word
+from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus
+from streamwarden.drills.records.sections import OracleKind, VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.reporting.outcome import decide
+from streamwarden.drills.reporting.report import build_report, markdown, verdict_word
 from streamwarden.drills.state import RunState
-from streamwarden.drills.twin import TwinReport
 from streamwarden.errors import InvalidValue, VerificationError
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_specs import drill

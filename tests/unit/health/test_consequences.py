@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.health.causes import AIRFLOW, CONFIGURATION, EVERYWHERE, SUPERVISION
+from streamwarden.health.check_relations import AIRFLOW, CONFIGURATION, EVERYWHERE, SUPERVISION
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.consequences import CAUSES, IncidentGroup, Roots, grouped, relinked
-from streamwarden.health.due import due
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.consequences import CAUSES, IncidentGroup, Roots, grouped, relinked
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.notification_due import due
 from streamwarden.health.verdict import Status
 
 OK, WARNING, CRITICAL = Status.OK, Status.WARNING, Status.CRITICAL

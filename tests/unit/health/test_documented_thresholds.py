@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.checks import (
-    checkpoint_duration,
-    memory_usage,
-    state_cleanup_time,
-    state_size,
-    state_update_latency,
-)
-from streamwarden.health.series import cores
+from streamwarden.health.checks.batches import checkpoint_duration
+from streamwarden.health.checks.driver import memory_usage
+from streamwarden.health.checks.state import state_cleanup_time, state_size, state_update_latency
+from streamwarden.health.signals.series import cores
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
-from streamwarden.spark.executor_metrics import SparkExecutor
-from streamwarden.spark.executors import measurements
-from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
+from streamwarden.spark.executors.metrics import SparkExecutor
+from streamwarden.spark.executors.watch import measurements
+from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
 from support.health_windows import NOW, STREAM, judge, measured, report, resident, spec, window
 
 GB = 10**9
@@ -289,7 +285,7 @@ def test_a_query_without_state_is_well_not_unknown() -> None:
 def test_times_are_exact_where_binary_fractions_are_not() -> None:
     """35 ms a row against an override of `35 ms`: equal, so WARNING and not CRITICAL."""
     from streamwarden.health.thresholds import validate_overrides
-    from streamwarden.stream import HealthSpec
+    from streamwarden.stream.spec import HealthSpec
 
     for number in range(1, 200):
         overrides = validate_overrides(

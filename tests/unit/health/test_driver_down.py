@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.checks import driver_down
+from streamwarden.health.checks.driver import driver_down
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind
-from streamwarden.lifecycle.restarter import Restarter, Supervisor, restarter, supervised
+from streamwarden.lifecycle.supervision.restarter import Restarter, Supervisor, restarter, supervised
 from support.health_windows import NOW, driver, ended, judge, log, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

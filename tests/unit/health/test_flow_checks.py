@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from streamwarden.health.checks import backlog, batch_longer_than_trigger, late_rows, watermark_stalled
+from streamwarden.health.checks.batches import batch_longer_than_trigger
+from streamwarden.health.checks.input import backlog, late_rows, watermark_stalled
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.health_windows import NOW, driver, ended, iso, judge, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

@@ -7,22 +7,15 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.health.check import Check
-from streamwarden.health.checks import (
-    backlog,
-    batch_longer_than_trigger,
-    checkpoint_duration,
-    late_rows,
-    state_cleanup_time,
-    state_size,
-    state_update_latency,
-    watermark_stalled,
-)
+from streamwarden.health.checks.batches import batch_longer_than_trigger, checkpoint_duration
+from streamwarden.health.checks.input import backlog, late_rows, watermark_stalled
+from streamwarden.health.checks.state import state_cleanup_time, state_size, state_update_latency
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SourceSpec, TriggerSpec
+from streamwarden.stream.spec import SourceSpec, TriggerSpec
 from support.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

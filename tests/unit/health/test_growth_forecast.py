@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.health.checks import state_growth
-from streamwarden.health.forecast import seconds_until, theil_sen, thin
-from streamwarden.health.growth import ceiling_of, clear_growths, since_resets
+from streamwarden.health.checks.state import state_growth
+from streamwarden.health.signals.forecast import seconds_until, theil_sen, thin
+from streamwarden.health.signals.growth import ceiling_of, clear_growths, since_resets
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from support.health_windows import NOW, batch_of, judge, measured, report, window

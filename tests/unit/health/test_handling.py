@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.health.actions import ActionKind, IncidentAction, acknowledged
-from streamwarden.health.causes import AIRFLOW, EVERYWHERE
-from streamwarden.health.consequences import IncidentGroup
-from streamwarden.health.due import OLD_NEWS, audible, due, notifiable, resolved_since
-from streamwarden.health.handling import Handling
-from streamwarden.health.incident import Incident
-from streamwarden.health.mutes import Mute, lapsed, mute_of, muted
+from streamwarden.health.check_relations import AIRFLOW, EVERYWHERE
+from streamwarden.health.incidents.consequences import IncidentGroup
+from streamwarden.health.incidents.handling import Handling
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction, acknowledged
+from streamwarden.health.incidents.mutes import Mute, lapsed, mute_of, muted
+from streamwarden.health.incidents.notification_due import OLD_NEWS, audible, due, notifiable, resolved_since
 from streamwarden.health.verdict import Status
 
 OK, WARNING, CRITICAL = Status.OK, Status.WARNING, Status.CRITICAL

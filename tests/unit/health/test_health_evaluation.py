@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamwarden.health.check import Check
-from streamwarden.health.checks import CHECKS, state_size
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.checks.state import state_size
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict, worst
 from streamwarden.health.window import Batch, Window
 from streamwarden.progress import parse_progress
-from streamwarden.stream import Backend, HealthSpec, StateSpec, TriggerSpec
+from streamwarden.stream.spec import Backend, HealthSpec, StateSpec, TriggerSpec
 from support.health_windows import NOW, driver, judge, log, recorded, report, resident, spec, window
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from reference_pages.checks import checks_page, thresholds_file, written
 from streamwarden.errors import ConfigError
 from streamwarden.health.check import Check, ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.thresholds import DEFAULTS, thresholds_from, validate_overrides
-from streamwarden.reference.checks import checks_page, thresholds_file, written
 
 DOCUMENTED = {
     "state_size": (1 * 10**9, 5 * 10**9),

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.health.checks import CHECKS, checkpoint_duration
-from streamwarden.health.settle import MEMORY, RECENT, settle
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.checks.batches import checkpoint_duration
+from streamwarden.health.signals.hysteresis import MEMORY, RECENT, settle
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Window

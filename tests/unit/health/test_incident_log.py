@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.health.actions import ActionKind, IncidentAction
-from streamwarden.health.incident import Incident
-from streamwarden.health.incident_log import incident_log
-from streamwarden.health.mutes import Mute
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
+from streamwarden.health.incidents.incident_log import incident_log
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 
 NOW = 1000.0

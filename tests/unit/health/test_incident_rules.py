@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.health.consequences import IncidentGroup
-from streamwarden.health.due import due
-from streamwarden.health.incident import Incident, IncidentPolicy, advance
+from streamwarden.health.incidents.consequences import IncidentGroup
+from streamwarden.health.incidents.incident import Incident, IncidentPolicy, advance
+from streamwarden.health.incidents.notification_due import due
 from streamwarden.health.verdict import Status, Verdict
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

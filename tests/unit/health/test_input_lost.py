@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.checkpoint.logs import LogPosition
-from streamwarden.health.checks import input_lost
+from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.health.checks.input import input_lost
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SourceSpec
+from streamwarden.stream.spec import SourceSpec
 from support.health_windows import judge, log, spec, window
 
 TOPIC = KafkaSource(connection="events", topic="events")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST, spread
+from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST, spread
 from streamwarden.health.window import StateInstance
 from streamwarden.lifecycle.queries import Part
 from support.health_windows import NOW, window

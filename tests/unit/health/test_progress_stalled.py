@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.health.checks import progress_stalled
+from streamwarden.health.checks.batches import progress_stalled
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.health_windows import NOW, driver, ended, idle_report, judge, log, measured, report, spec, window
 
 CHECK = progress_stalled.CHECK

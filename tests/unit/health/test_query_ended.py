@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from streamwarden.health.checks import progress_stalled, query_ended, restart_loop, state_size
+from streamwarden.health.checks.batches import progress_stalled
+from streamwarden.health.checks.driver import query_ended, restart_loop
+from streamwarden.health.checks.state import state_size
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.queries import Part
-from streamwarden.stream import StopPolicy, TriggerSpec
+from streamwarden.stream.spec import StopPolicy, TriggerSpec
 from support.health_windows import NOW, driver, ended, judge, log, spec, window
 from support.queries import query_record
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.health.checks import backlog, batch_longer_than_trigger, progress_stalled, state_update_latency
+from streamwarden.health.checks.batches import batch_longer_than_trigger, progress_stalled
+from streamwarden.health.checks.input import backlog
+from streamwarden.health.checks.state import state_update_latency
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.health_windows import NOW, driver, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

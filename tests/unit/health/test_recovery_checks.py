@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.checks import partition_skew, replay_debt, restart_loop
+from streamwarden.health.checks.driver import restart_loop
+from streamwarden.health.checks.state import partition_skew, replay_debt
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import StateInstance, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
-from streamwarden.stream import Backend, StateSpec
+from streamwarden.stream.spec import Backend, StateSpec
 from support.health_windows import NOW, driver, ended, judge, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

@@ -14,15 +14,15 @@ from itertools import count
 
 import pytest
 
-from streamwarden.health.consequences import grouped
-from streamwarden.health.due import due
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Incident, IncidentPolicy, advance
+from streamwarden.health.incidents.consequences import grouped
+from streamwarden.health.incidents.incident import Incident, IncidentPolicy, advance
+from streamwarden.health.incidents.notification_due import due
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, StateInstance, WaitingInput, Window
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.health_windows import batch_of, driver, log, report, spec
 
 HOUR = 3600.0

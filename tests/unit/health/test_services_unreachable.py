@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.health.check import Check
-from streamwarden.health.checks import broker_unreachable, database_unreachable, progress_stalled
+from streamwarden.health.checks.batches import progress_stalled
+from streamwarden.health.checks.services import broker_unreachable, database_unreachable
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import IncidentPolicy, advance
-from streamwarden.health.services import GAP, REMEMBERED, needs, outages
+from streamwarden.health.incidents.incident import IncidentPolicy, advance
+from streamwarden.health.signals.services import GAP, REMEMBERED, needs, outages
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Answer, Measurement, Service
@@ -22,7 +23,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 from support.health_windows import NOW, driver, ended, judge, log, measured, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

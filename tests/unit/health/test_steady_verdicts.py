@@ -10,9 +10,11 @@ from itertools import pairwise
 import pytest
 
 from streamwarden.health.check import Check
-from streamwarden.health.checks import CHECKS, backlog, partition_skew, replay_debt
-from streamwarden.health.incident import Incident, IncidentPolicy, advance
-from streamwarden.health.steady import settled
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.checks.input import backlog
+from streamwarden.health.checks.state import partition_skew, replay_debt
+from streamwarden.health.incidents.incident import Incident, IncidentPolicy, advance
+from streamwarden.health.signals.sampled_hysteresis import settled
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import StateInstance, WaitingInput, Window

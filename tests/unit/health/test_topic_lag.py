@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.health.checks import topic_lag
-from streamwarden.health.checks.input_lost import RECREATED
+from streamwarden.health.checks.input import topic_lag
+from streamwarden.health.checks.input.input_lost import RECREATED
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec, TriggerSpec
 from support.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

@@ -15,9 +15,9 @@ from pyspark.sql import Row
 
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
-from streamwarden.stream import StateSpec, StreamSpec
-from streamwarden.verification.batches import moment
-from streamwarden.verification.oracle import Expectation
+from streamwarden.stream.spec import StateSpec, StreamSpec
+from streamwarden.verification.oracles.batches import moment
+from streamwarden.verification.oracles.oracle import Expectation
 from streamwarden.verification.reconciliation import Reconciliation
 from support.oracle_runs import iso
 from support.processor_runs import START, Batch, Rows, Run, counters, drive, histories

@@ -15,7 +15,7 @@ from pyspark.sql import Row
 
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
-from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.oracles.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation
 from support.reconciling import reconcile
 from support.ticking import JOBS, Ticking, job_module

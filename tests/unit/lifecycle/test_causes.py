@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from streamwarden import errors
-from streamwarden.lifecycle.causes import CAUSES, cause_of
-from streamwarden.lifecycle.chain import Chain, ErrorLink, chain_of_text, of_java
-from streamwarden.lifecycle.exits import failure
-from streamwarden.lifecycle.signs import Cause, Sign
+from streamwarden.lifecycle.failures.causes import CAUSES, cause_of
+from streamwarden.lifecycle.failures.error_chain import Chain, ErrorLink, chain_of_text, of_java
+from streamwarden.lifecycle.failures.exits import failure
+from streamwarden.lifecycle.failures.failure_patterns import Cause, Sign
 
 
 def shown(sign: Sign) -> ErrorLink:

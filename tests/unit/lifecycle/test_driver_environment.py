@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.errors import ConfigError, InvalidValue
-from streamwarden.lifecycle.environment import declared, inherited
+from streamwarden.services.fleet.launching.environment import declared, inherited
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import StorageSpec, StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import StorageSpec, StreamSpec
 
 SPEC = StreamSpec(name="flights", job="/p/job.py", checkpoint="/cp", storage=StorageSpec(connection="lake"))
 LAKE = {"lake": "AIRFLOW_CONN_LAKE"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease
-from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.redaction import is_redacted
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
-from streamwarden.lifecycle.supervisor import GAVE_UP
+from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 
 ANN = "ann@laptop (command line)"
 

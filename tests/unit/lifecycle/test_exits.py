@@ -7,9 +7,16 @@ import errno
 import pytest
 
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
-from streamwarden.lifecycle.exits import MESSAGE_LIMIT, ProcessExit, compose, failure, last_error, shortened
-from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.lifecycle.failures.exits import (
+    MESSAGE_LIMIT,
+    ProcessExit,
+    compose,
+    failure,
+    last_error,
+    shortened,
+)
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.stop import StopRequest
 
 STOP = StopRequest(
     driver_id="d", requested_by="ann", reason="deploy", requested_at=0, batch_deadline=100, kill_deadline=130

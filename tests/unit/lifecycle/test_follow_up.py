@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.follow_up import FollowUp, Next, follow_up
-from streamwarden.lifecycle.restarter import Supervisor, supervised
-from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.lifecycle.supervisor import GAVE_UP
-from streamwarden.stream import Budget, RestartPolicy
+from streamwarden.lifecycle.supervision.after_exit import FollowUp, Next, follow_up
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
+from streamwarden.stream.spec import Budget, RestartPolicy
 
 NOW = 1000.0
 POLICY = RestartPolicy(initial=30, factor=2, cap=600, budget=Budget(count=2, per=3600))

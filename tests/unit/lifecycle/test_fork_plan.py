@@ -15,9 +15,9 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sources import source_entries
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.sources import source_entries
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
@@ -26,8 +26,8 @@ from streamwarden.services.forks.spec import fork_name, forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.spark_settings import DeployMode, SparkSpec
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.stream.spark import DeployMode, SparkSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.checkpoints import replace as replace_file
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind
-from streamwarden.lifecycle.heartbeat import (
+from streamwarden.lifecycle.supervision.heartbeat import (
     JVM_ANSWERS,
     JVM_SILENT,
     NOTICED_AFTER,

@@ -8,7 +8,7 @@ import pytest
 
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.publishing import NewBatches, Publication, event, is_due
-from streamwarden.publish_policy import PublishSpec
+from streamwarden.stream.publish import PublishSpec
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -10,8 +10,8 @@ from streamwarden.services.forks.spec import BATCHES, batches_left, forked_spec,
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.spark.sinks import trigger_options
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import OutputMode, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec, TriggerSpec
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 LIVE = StreamSpec(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.restart import GiveUp, Restart, backoff, decide
-from streamwarden.stream import Budget, RestartPolicy
+from streamwarden.lifecycle.supervision.restart import GiveUp, Restart, backoff, decide
+from streamwarden.stream.spec import Budget, RestartPolicy
 
 POLICY = RestartPolicy()
 """The documented defaults: 30 s x 2 up to 10 min, 5 an hour, forgiven after an hour of health."""

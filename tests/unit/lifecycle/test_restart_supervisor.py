@@ -9,9 +9,9 @@ import pytest
 
 from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.restarter import SUPERVISED
-from streamwarden.lifecycle.stop import Desired, DesiredState, StopRequest
-from streamwarden.lifecycle.supervisor import (
+from streamwarden.lifecycle.supervision.restarter import SUPERVISED
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, StopRequest
+from streamwarden.lifecycle.supervision.supervisor import (
     Blind,
     Down,
     Finished,
@@ -24,7 +24,7 @@ from streamwarden.lifecycle.supervisor import (
     next_move,
     supervise,
 )
-from streamwarden.stream import Budget, RestartPolicy, StreamSpec
+from streamwarden.stream.spec import Budget, RestartPolicy, StreamSpec
 
 POLICY = RestartPolicy(initial=10, factor=2, cap=60, budget=Budget(count=2, per=3600))
 SPEC = StreamSpec(name="s", job="/j.py", checkpoint="/c", restart=POLICY)

@@ -16,7 +16,7 @@ from streamwarden.services.forks.scripts import fork_queries, unplanned, unread
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import ScriptFork, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import ScriptFork, StreamSpec, TriggerSpec
 
 DECLARED = {"by_page": "/data/cp/pages", "by_user": None}
 SPEC = StreamSpec(name="clicks__fork", job="clicks.py", checkpoint="/fork/checkpoint", data="/data")

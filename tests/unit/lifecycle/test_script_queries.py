@@ -17,7 +17,7 @@ from streamwarden.lifecycle.script_queries import (
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 
 def spec(**changes: Any) -> StreamSpec:

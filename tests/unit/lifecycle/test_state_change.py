@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.lifecycle.exits import failure
-from streamwarden.lifecycle.state_change import state_change
+from streamwarden.lifecycle.failures.exits import failure
+from streamwarden.lifecycle.failures.state_change import state_change
 
 AVRO = (
     "[STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION] Schema evolution is not possible new value_schema=StructType("

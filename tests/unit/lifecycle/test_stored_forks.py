@@ -17,19 +17,19 @@ import pytest
 from streamwarden.adapters.storage.files import FsspecFiles, open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.sources import source_entries
-from streamwarden.checkpoint.uris import to_path, to_uri
-from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.views import ForkView
+from streamwarden.checkpoint.formats.sources import source_entries
+from streamwarden.checkpoint.formats.uris import to_path, to_uri
+from streamwarden.drills.records.sections import ForkSpec
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks.forks import fork
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.stream import StorageSpec, StreamSpec
+from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.bucket import Bucket, bucket
 from support.checkpoints import Unpack, stream_of
 

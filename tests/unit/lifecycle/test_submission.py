@@ -19,8 +19,8 @@ from streamwarden.lifecycle.submission import (
 )
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark_settings import SparkSpec
-from streamwarden.stream import Backend, Encoding, SourceSpec, StateSpec, StreamSpec
+from streamwarden.stream.spark import SparkSpec
+from streamwarden.stream.spec import Backend, Encoding, SourceSpec, StateSpec, StreamSpec
 
 STATE = "spark.sql.streaming.stateStore"
 

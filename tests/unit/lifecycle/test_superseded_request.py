@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.lifecycle.stop import Desired, DesiredState, superseded
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, superseded
 
 ASKED_AT = 1000.0
 

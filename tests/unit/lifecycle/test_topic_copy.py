@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.codec import decode, encode
+from streamwarden.drills.records.codec import decode, encode
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
@@ -18,7 +18,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import SinkSpec, StreamSpec
+from streamwarden.stream.spec import SinkSpec, StreamSpec
 
 SOURCE = KafkaSource(connection="events", topic="events", options={"failOnDataLoss": "false"})
 ORIGIN = StreamSpec(

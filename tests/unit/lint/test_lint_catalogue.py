@@ -2,14 +2,14 @@
 
 import pytest
 
-from streamwarden.airflow.docs import stream_doc
+from streamwarden.airflow.dags.docs import stream_doc
 from streamwarden.config.loading import load_thresholds
 from streamwarden.lint.finding import Finding, Severity
 from streamwarden.lint.linter import lint
 from streamwarden.lint.plan_reader import read_plan
 from streamwarden.lint.rules import RULES
 from streamwarden.services.analysis.linting import declared, lint_declared
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.catalogue import REPOSITORY as ROOT
 from support.catalogue import drills, streams
 

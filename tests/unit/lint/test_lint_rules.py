@@ -12,8 +12,15 @@ from streamwarden.lint.rules import RULES
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
-from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
-from streamwarden.stream import Backend, Encoding, SinkSpec, StateSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import (
+    Backend,
+    Encoding,
+    SinkSpec,
+    StateSpec,
+    StreamSpec,
+    TriggerSpec,
+)
 from support.lint import BOUNDED, built, facts, found, job, plan, spec
 
 STORE = "spark.sql.streaming.stateStore"

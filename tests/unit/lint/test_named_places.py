@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.lint.contradictions import contradictions
 from streamwarden.lint.job_reader import read_job
-from streamwarden.stream import TriggerSpec
+from streamwarden.stream.spec import TriggerSpec
 from support.lint import JOB, job, spec
 
 WORDS = """

@@ -6,7 +6,7 @@ import pytest
 
 from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.plan_reader import identifying_columns, read_plan
-from streamwarden.stream import OutputMode
+from streamwarden.stream.spec import OutputMode
 from support.lint import facts, job
 
 SOURCE = "StreamingRelation FileSource[/in], [id#0, at#1], name=<Unassigned>"

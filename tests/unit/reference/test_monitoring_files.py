@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from reference_pages.alert_rules import check_rules
 from streamwarden.health.checks import CHECKS
-from streamwarden.reference.alert_rules import check_rules
 from streamwarden.services.exporting.metrics import LABELS, STATE_SETS, names
 
 PACKAGING = Path(__file__).parents[3] / "packaging"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from reference_pages.fields import keys
+from reference_pages.pages import PAGES, Page
 from streamwarden.adapters.store.tables import metadata
-from streamwarden.reference.fields import keys
-from streamwarden.reference.pages import PAGES, Page
 from support.catalogue import STREAMS, copy_project
 
 ROOT = Path(__file__).parents[3]

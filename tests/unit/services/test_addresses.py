@@ -8,8 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamwarden.services.fleet.addresses import ADVERTISED, INTERFACE, address_towards, listening_environment
-from streamwarden.spark_settings import DeployMode, SparkSpec
+from streamwarden.services.fleet.launching.addresses import (
+    ADVERTISED,
+    INTERFACE,
+    address_towards,
+    listening_environment,
+)
+from streamwarden.stream.spark import DeployMode, SparkSpec
 
 
 @pytest.fixture

@@ -19,18 +19,18 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS, SINK_LOG, STATE
+from streamwarden.checkpoint.formats.state import SSTS, state_stores
 from streamwarden.checkpoint.integrity import check_state_file, has_all_files, snapshot_files
-from streamwarden.checkpoint.layout import COMMITS, OFFSETS, SINK_LOG, STATE
-from streamwarden.checkpoint.state import SSTS, state_stores
 from streamwarden.errors import VerificationError
 from streamwarden.services.auditing import auditing
 from streamwarden.services.auditing.auditing import audit, requested
+from streamwarden.services.auditing.pace import Pace, pace
 from streamwarden.services.auditing.records import FOLDER
 from streamwarden.services.auditing.work import WORK, remove_abandoned, work_folder
-from streamwarden.services.forks.carrying import hold
-from streamwarden.stream import StreamSpec
+from streamwarden.services.forks.copying import hold
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Audit, Outcome, Range
-from streamwarden.verification.pace import Pace, pace
 from support.airflow_harness import wait_for
 from support.checkpoints import Unpack, stream_of
 

@@ -10,13 +10,13 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
-from streamwarden.checkpoint.layout import SINK_LOG
-from streamwarden.health.causes import AUDIT_BALANCE
-from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.health.check_relations import AUDIT_BALANCE
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.records import record, settle
-from streamwarden.stream import SourceSpec, StreamSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec
 from streamwarden.verification.balance import Audit, Entry, Outcome, Range
 from support.projects import Project
 

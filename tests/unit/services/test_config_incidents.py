@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamwarden.adapters import processes
 from streamwarden.health.evaluations import Evaluator
-from streamwarden.health.stream_incidents import open_incident
+from streamwarden.health.incidents.stream_incidents import open_incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.monitoring.rounds import run_round

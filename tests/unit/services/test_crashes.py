@@ -8,13 +8,13 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.config.notifications import Notifications
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.services.monitoring.messages import Notification
-from streamwarden.services.monitoring.muting import mute
-from streamwarden.services.monitoring.notifiers import Channel
-from streamwarden.services.monitoring.watching import notify
+from streamwarden.services.incidents.muting import mute
+from streamwarden.services.notifying.messages import Notification
+from streamwarden.services.notifying.notifiers import Channel
+from streamwarden.services.notifying.watching import notify
 from streamwarden.services.workspace import Workspace
 
 NOW = 1_800_000_000.0

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.events import EventKind
 from streamwarden.services.analysis.history import NAMED, history
-from streamwarden.services.fleet.code import code_of, packages
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.spark_settings import DeployMode, SparkSpec
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.services.fleet.launching.deployed_code import code_of, packages
+from streamwarden.stream.spark import DeployMode, SparkSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 HOUR = 3600.0
 

@@ -9,11 +9,11 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence, worst
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.faults.base import Aftermath
 from streamwarden.drills.faults.checkpoint_damage import RULES, choose
-from streamwarden.drills.parts import CheckpointTarget, FileDamage
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.sections import CheckpointTarget, FileDamage
+from streamwarden.drills.records.types import ForkView
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.checkpoint_files import COPY, ForkCheckpointFiles
 from support.checkpoints import Unpack, stream_of

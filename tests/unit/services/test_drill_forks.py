@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.sections import ForkSpec
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.redaction import REDACTED
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.fleet.launch import write_folder
-from streamwarden.services.forks.stored import StoredSpecs
-from streamwarden.stream import StreamSpec
+from streamwarden.services.fleet.launching.launch import write_folder
+from streamwarden.services.forks.spec_storage import StoredSpecs
+from streamwarden.stream.spec import StreamSpec
 from support.checkpoints import Unpack, remove, stream_of
 
 LAST = 13

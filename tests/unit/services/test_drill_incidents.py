@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.drills.codec import encode
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import DrillTarget, FaultKind, FaultSpec
 from streamwarden.drills.production import AllowedHours, ProductionSpec
+from streamwarden.drills.records.codec import encode
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import DrillTarget, FaultKind, FaultSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.services.monitoring.drill_incidents import (
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.services.incidents.drill_incidents import (
     GRACE,
     drill_verdict,
     due_and_missed,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.parts import ForkSpec
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.sections import ForkSpec
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.types import ForkView
 from streamwarden.services.drilling.sink import ForkSink
 from support.checkpoints import stream_of
 

@@ -10,8 +10,8 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.codec import decode, encode
-from streamwarden.drills.views import Copies, ForkRecord, ForkView
+from streamwarden.drills.records.codec import decode, encode
+from streamwarden.drills.records.types import Copies, ForkRecord, ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
@@ -23,7 +23,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka import reading_back
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 
 RIGHT = Reconciliation(expected=1, actual=1, lost=0, duplicated=0, unexpected=0, wrong=0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.parts import OracleKind
+from streamwarden.drills.records.sections import OracleKind
 from streamwarden.errors import DrillAborted, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
@@ -15,7 +15,7 @@ from streamwarden.services.drilling.drillable import require_verdict
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import SinkSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import SinkSpec, StreamSpec, TriggerSpec
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import DrillAborted
-from streamwarden.services.drilling import driver_clock
 from streamwarden.services.drilling.archive import DrillArchive
-from streamwarden.services.drilling.driver_clock import ForkClock
+from streamwarden.services.drilling.clock import driver_clock
+from streamwarden.services.drilling.clock.driver_clock import ForkClock
 
 SHARED = Path("/dev/shm")
 RUN = "kill_driver-20260101T000000Z-0123456789"

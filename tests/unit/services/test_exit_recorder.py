@@ -9,12 +9,12 @@ import pytest
 
 from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
-from streamwarden.lifecycle.restart import Restart, decide
-from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.lifecycle.supervision.restart import Restart, decide
+from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.stream import RestartPolicy
+from streamwarden.stream.spec import RestartPolicy
 
 LAUNCHED, ENDED = 1_000_000.0, 1_000_600.0
 

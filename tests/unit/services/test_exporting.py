@@ -8,8 +8,8 @@ import re
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from reference_pages.metrics import page
 from streamwarden.health.verdict import Status
-from streamwarden.reference.metrics import page
 from streamwarden.services.exporting.metrics import CHECK_METRICS, METRICS, SINGLES, STATE_SETS, names
 from streamwarden.services.exporting.openmetrics import Scrape, exposition
 from streamwarden.services.overview.rows import StreamRow

@@ -8,16 +8,16 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.errors import ConfigError
-from streamwarden.health.actions import ActionKind
-from streamwarden.health.causes import EVERYWHERE, SUPERVISION
-from streamwarden.health.incident import Incident
-from streamwarden.health.mutes import Mute
-from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.check_relations import EVERYWHERE, SUPERVISION
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_actions import ActionKind
+from streamwarden.health.incidents.mutes import Mute
+from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
-from streamwarden.services.monitoring.handling import acknowledge, add_comment, find, handling, withdraw
-from streamwarden.services.monitoring.links import Links
-from streamwarden.services.monitoring.messages import run_message
-from streamwarden.services.monitoring.muting import current_mutes, mute, mutes_of, plan_maintenance, unmute
+from streamwarden.services.incidents.handling import acknowledge, add_comment, find, handling, withdraw
+from streamwarden.services.incidents.muting import current_mutes, mute, mutes_of, plan_maintenance, unmute
+from streamwarden.services.notifying.links import Links
+from streamwarden.services.notifying.messages import run_message
 from streamwarden.services.workspace import Workspace
 from support.pagers import Pager, round_of
 from support.projects import Project

@@ -14,22 +14,22 @@ from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
 from streamwarden.errors import CheckpointError, StoreError
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.incident import IncidentPolicy
-from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
+from streamwarden.health.incidents.incident import IncidentPolicy
+from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.queries import Part
-from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import RECORDED, HealthMonitor
-from streamwarden.services.monitoring.messages import Notification
-from streamwarden.services.monitoring.notifiers import Channel
 from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
-from streamwarden.services.monitoring.sending import send_due
+from streamwarden.services.notifying.messages import Notification
+from streamwarden.services.notifying.notifiers import Channel
+from streamwarden.services.notifying.sending import send_due
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.health_windows import report, spec
 from support.monitored import T0, Stream, by_check, me
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamwarden.adapters.store import Store
-from streamwarden.health.incident import Incident
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
-from streamwarden.stream import SourceSpec
+from streamwarden.stream.spec import SourceSpec
 from support.monitored import QUERY, T0, Stream, by_check, me
 from support.queries import query_record
 

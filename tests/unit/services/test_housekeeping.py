@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streamwarden.adapters.store import Store
-from streamwarden.drills.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.housekeeping import KEEP, RemovedFolders, sweep
 

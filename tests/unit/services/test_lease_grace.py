@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.services.fleet import finding, starting
+from streamwarden.services.fleet import driver_lookup, starting
 from streamwarden.services.fleet.claims import LEASE_TTL
+from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.fleet.fleet import Fleet
-from streamwarden.services.fleet.lease_grace import GRACE
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.clock import time_with
 
 ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
@@ -119,7 +119,7 @@ def test_a_start_waits_for_a_driver_that_may_live_and_finds_it(abroad: Abroad, m
         if sum(slept) >= 2:
             abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=abroad.now)
 
-    monkeypatch.setattr(finding, "time", time_with(renewed_after_two_seconds))
+    monkeypatch.setattr(driver_lookup, "time", time_with(renewed_after_two_seconds))
     abroad.now = LEASE_TTL + 5
     started = abroad.fleet.start(abroad.spec, launched_by="ann")
     assert (started.reattached, started.record.driver_id) == (True, abroad.record.driver_id)
@@ -136,7 +136,7 @@ def test_a_start_knows_after_the_grace_that_nobody_lives(abroad: Abroad, monkeyp
     def sleep(seconds: float) -> None:
         abroad.now += seconds
 
-    monkeypatch.setattr(finding, "time", time_with(sleep))
+    monkeypatch.setattr(driver_lookup, "time", time_with(sleep))
     monkeypatch.setattr(starting, "claim", claim)
     monkeypatch.setattr(starting, "driver_environment", lambda *_, **__: {})
     abroad.now = LEASE_TTL + 5
@@ -176,7 +176,7 @@ def test_a_start_says_by_how_much_the_clocks_of_two_hosts_differ_and_reattaches(
         if theirs % 5 == 0:
             abroad.store.leases.renew(abroad.lease, ttl=LEASE_TTL, now=theirs)
 
-    monkeypatch.setattr(finding, "time", time_with(sleep))
+    monkeypatch.setattr(driver_lookup, "time", time_with(sleep))
     abroad.now = theirs + skew
     started = abroad.fleet.start(abroad.spec, launched_by="ann", announce=said.append)
     assert (started.reattached, started.record.driver_id, abroad.exit()) == (True, abroad.record.driver_id, None)

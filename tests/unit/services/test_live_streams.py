@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.parts import ForkSpec
 from streamwarden.drills.ports import SpecCodec
 from streamwarden.drills.recorder import RunRecorder
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.sections import ForkSpec
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, DrillAborted
-from streamwarden.health.stream_incidents import open_incident
+from streamwarden.health.incidents.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.lifecycle.restarter import Restarter, Supervisor, supervised
-from streamwarden.lifecycle.stop import Desired, DesiredState
-from streamwarden.lifecycle.supervisor import GAVE_UP
+from streamwarden.lifecycle.supervision.restarter import Restarter, Supervisor, supervised
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.live import LiveStreams
-from streamwarden.services.forks.stored import StoredSpecs
+from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.services.housekeeping import KEEP, sweep
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.checkpoints import Unpack, stream_of
 from support.projects import Project
 

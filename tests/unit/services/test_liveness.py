@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Claim, Lease
-from streamwarden.services.fleet.liveness import is_alive
+from streamwarden.services.fleet.exits.liveness import is_alive
 
 NOW = 1000.0
 ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)

@@ -6,7 +6,7 @@ from logging import ERROR, INFO, WARNING
 
 import pytest
 
-from streamwarden.services.fleet.log_records import LogRecord, LogRecords
+from streamwarden.services.fleet.exits.log_records import LogRecord, LogRecords
 
 STARTED = "26/11/23 00:45:17 INFO SparkContext: Running Spark version 4.3.0"
 WARNED = "26/11/23 00:45:31 WARN ProcessingTimeExecutor: Current batch is falling behind."

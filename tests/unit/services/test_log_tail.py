@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.services.fleet.log_tail import BEHIND, CHUNK, LogTail, last_lines, last_text
+from streamwarden.services.fleet.exits.log_tail import BEHIND, CHUNK, LogTail, last_lines, last_text
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.cli.app import run
-from streamwarden.cli.exits import Exit
+from streamwarden.cli.exit_codes import Exit
 from streamwarden.config.loading import load_catalog, load_drills
-from streamwarden.drills.parts import OracleKind
+from streamwarden.drills.records.sections import OracleKind
 from streamwarden.errors import ConfigError
 from streamwarden.lint.finding import Severity
 from streamwarden.services.analysis.linting import lint_declared

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.hours import HOUR
-from streamwarden.adapters.store.retention import KEEP
+from streamwarden.adapters.store.history.retention import KEEP
+from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.adapters.store.tables import batches
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
-from streamwarden.health.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
+from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
+from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.window import Measurement
 from streamwarden.services.overview.charts import CHARTS, POINTS, ChartData, chart_data, chart_for
 from streamwarden.services.overview.rows import DOCUMENTED
-from streamwarden.stream import HealthSpec, SparkSpec, StreamSpec
+from streamwarden.stream.spec import HealthSpec, SparkSpec, StreamSpec
 from support.reports import START, operator, report
 
 SPEC = StreamSpec(

@@ -9,9 +9,9 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.publishing import Ending
-from streamwarden.publish_policy import PublishSpec
 from streamwarden.services.exporting.progress_events import due_events
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.publish import PublishSpec
+from streamwarden.stream.spec import StreamSpec
 from support.queries import query_record
 from support.reports import report
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.health.services import Need
+from streamwarden.health.signals.services import Need
 from streamwarden.health.window import Answer, Service
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.monitoring.reachability import SLOW_AFTER, Services
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.health_windows import spec
 
 WAREHOUSE = Need(Service.DATABASE, "warehouse")

@@ -12,7 +12,7 @@ from streamwarden.services.fleet import recorded_starts
 from streamwarden.services.fleet.recorded_starts import keep_start, starts_of
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.starts import Start
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from streamwarden.drills.crash_states import Change, CrashState, Origin
 from streamwarden.errors import CheckpointError
-from streamwarden.services.crash_matrix.laying import Record
+from streamwarden.services.crash_matrix.crash_layout import Record
 from streamwarden.services.crash_matrix.recording import Recording
 
 

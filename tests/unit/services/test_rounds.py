@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from streamwarden.errors import StoreError
-from streamwarden.health.causes import AIRFLOW, EVALUATION, EVERYWHERE
+from streamwarden.health.check_relations import AIRFLOW, EVALUATION, EVERYWHERE
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator, last_round
 from streamwarden.health.verdict import Status
 from streamwarden.services.monitoring import airflow_health

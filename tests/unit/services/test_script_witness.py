@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from streamwarden.drills.parts import OracleKind, VerificationSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.sections import OracleKind, VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import VerificationError
-from streamwarden.lifecycle.folder import write_document
+from streamwarden.lifecycle.driver_folder import write_document
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQuery, OutputKind
 from streamwarden.services.twins import making, scripts
@@ -24,7 +24,7 @@ from streamwarden.services.twins.running import Execution, Twin
 from streamwarden.services.twins.scripts import QueryVerdict, ScriptWitness, together
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_captured
 from streamwarden.sinks.output import Output
-from streamwarden.stream import ScriptFork, StreamSpec
+from streamwarden.stream.spec import ScriptFork, StreamSpec
 from streamwarden.verification.tolerance import Tolerance
 
 

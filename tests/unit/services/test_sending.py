@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamwarden.adapters.store import Store
-from streamwarden.health.causes import EVERYWHERE, SUPERVISION
-from streamwarden.health.incident import Incident
-from streamwarden.health.stream_incidents import resolve
+from streamwarden.health.check_relations import EVERYWHERE, SUPERVISION
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
-from streamwarden.services.monitoring.messages import Notification
-from streamwarden.services.monitoring.notifiers import Channel
-from streamwarden.services.monitoring.sending import send_due
+from streamwarden.services.notifying.messages import Notification
+from streamwarden.services.notifying.notifiers import Channel
+from streamwarden.services.notifying.sending import send_due
 from support.pagers import Pager, round_of
 
 T0 = 1_800_000_000.0

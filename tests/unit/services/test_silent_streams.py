@@ -8,17 +8,17 @@ import pytest
 
 from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
-from streamwarden.health.causes import CONFIGURATION, DRILL, SUPERVISION
-from streamwarden.health.stream_incidents import open_incident
+from streamwarden.health.check_relations import CONFIGURATION, DRILL, SUPERVISION
+from streamwarden.health.incidents.stream_incidents import open_incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
-from streamwarden.lifecycle.restarter import Supervisor, supervised
-from streamwarden.lifecycle.stop import Desired, DesiredState
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
-from streamwarden.services.monitoring.messages import Notification
-from streamwarden.services.monitoring.notifiers import Channel
-from streamwarden.services.monitoring.sending import send_due
+from streamwarden.services.notifying.messages import Notification
+from streamwarden.services.notifying.notifiers import Channel
+from streamwarden.services.notifying.sending import send_due
 from support.monitored import T0, Stream, me
 
 GONE = ProcessIdentity(host=this_host(), pid=2**22 + 1, started_at=1)

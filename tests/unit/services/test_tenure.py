@@ -5,8 +5,8 @@ import time
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.lifecycle import folder as files
-from streamwarden.services.fleet.tenure import tenure
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.services.fleet.stream_history import tenure
 from streamwarden.services.workspace import Workspace
 from support.launches import launch
 from support.projects import Project

@@ -9,11 +9,11 @@ import pytest
 
 from streamwarden.errors import VerificationError
 from streamwarden.services.twins.comparing import compare, unstable_columns
+from streamwarden.services.twins.comparison import without_common
 from streamwarden.services.twins.keys import DECLARED, WHOLE, RowKey, find_key
-from streamwarden.services.twins.witness import without_common
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance

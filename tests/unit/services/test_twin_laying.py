@@ -13,17 +13,17 @@ import pytest
 
 from streamwarden.adapters.processes import with_variable
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.drills.parts import ForkSpec, OracleKind
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.sections import ForkSpec, OracleKind
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.twins import making
-from streamwarden.services.twins.laying import Laying, batches_of
+from streamwarden.services.twins.comparison import watermark_problems
+from streamwarden.services.twins.plan_replay import Laying, batches_of
 from streamwarden.services.twins.running import VARIABLE
-from streamwarden.services.twins.witness import watermark_problems
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.checkpoints import Unpack, stream_of
 
 ONE, TWO = "~EventTimeWatermark a", "~EventTimeWatermark a\n~EventTimeWatermark b"

@@ -22,7 +22,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.files.reading_back import input_files
 from streamwarden.sources.kafka.reading_back import unread
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
 
 REPOSITORY = Path(__file__).parents[3]
 HOUR = 3_600_000

@@ -16,11 +16,11 @@ import pytest
 from pyarrow import orc
 
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.sinks.files import FileFormat, FilesSink
+from streamwarden.sinks.files.formats import FileFormat, FilesSink
 from streamwarden.sinks.output import Output
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.columns import report_columns
-from streamwarden.verification.oracle import Expectation, RowCounts
+from streamwarden.verification.oracles.oracle import Expectation, RowCounts
 
 ORC = Path(__file__).parents[2] / "data" / "orc" / "spark-4.3.0.orc"
 NOON = datetime(2013, 1, 1, 12, 0, 0, 4, tzinfo=UTC)

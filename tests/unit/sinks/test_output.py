@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import VerificationError
-from streamwarden.sinks.file_sink.data import PARQUET, read_files
-from streamwarden.sinks.file_sink.output import read_output
+from streamwarden.sinks.files.data import PARQUET, read_files
+from streamwarden.sinks.files.output import read_output
 
 
 class Sink:

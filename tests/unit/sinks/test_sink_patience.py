@@ -8,10 +8,10 @@ import time
 import pytest
 
 from streamwarden.adapters.postgresql.access import access
-from streamwarden.adapters.postgresql.sink import TableSink, waits_for
-from streamwarden.adapters.postgresql.table import Column, Target
 from streamwarden.errors import SinkError, SinkInterrupted
 from streamwarden.sinks.postgresql.sink import RETRY_FOR
+from streamwarden.sinks.postgresql.table import Column, Target
+from streamwarden.sinks.postgresql.transaction import TableSink, waits_for
 
 
 def away(**options: object) -> TableSink:

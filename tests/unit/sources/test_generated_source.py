@@ -10,8 +10,8 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.parts import FaultKind, FaultSpec, ForkSpec
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, ForkSpec
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.crash_matrix.matrix import record
@@ -19,11 +19,11 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.spec import BATCHES
-from streamwarden.services.forks.stored import StoredSpecs
+from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.sources.rate import RateSource
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 BEGAN = 1_700_000_000_000
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.sources import file_source_log
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import InputGone
-from streamwarden.lifecycle.causes import INPUT_FILE_GONE, cause_of
+from streamwarden.lifecycle.failures.causes import INPUT_FILE_GONE, cause_of
 from streamwarden.sources.base import StoredSource
 from streamwarden.sources.files.planned_input import missing_files, require_planned_input
 from streamwarden.sources.kafka.source import KafkaSource
-from streamwarden.spark.failures import chain_of, describe
-from streamwarden.stream import StreamSpec
+from streamwarden.spark.driver.failures import chain_of, describe
+from streamwarden.stream.spec import StreamSpec
 from support.checkpoints import Unpack, remove, stream_of
 from support.checkpoints import replace as replace_file
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-SPARED = "from streamwarden.spark.arguments import without_numpy; without_numpy()"
+SPARED = "from streamwarden.spark.driver.skip_numpy import without_numpy; without_numpy()"
 CONVERTERS = """
 import json, sys
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
@@ -40,7 +40,7 @@ def test_a_text_is_passed_without_an_import_and_an_object_of_numpy_is_still_know
 
 
 def test_pyspark_alone_imports_all_three_for_a_text() -> None:
-    """The other way round: if this fails, PySpark asks without them, and `spark/arguments.py` can go."""
+    """The other way round: if this fails, PySpark asks without them, and `spark/driver/skip_numpy.py` can go."""
     assert answer(CONVERTERS, "") == [[False, False, True, True], ["numpy", "pandas", "pyarrow"]]
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import first_known_batch, require_range
+from streamwarden.checkpoint.formats.logs import first_known_batch, require_range
 from streamwarden.errors import CheckpointError, InputGone
 from streamwarden.sources.base import BatchInput
 from streamwarden.sources.files.reader import FilesInput

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamwarden.spark.cluster_manager import what_is_away
+from streamwarden.spark.driver.cluster_manager import what_is_away
 
 
 @pytest.fixture

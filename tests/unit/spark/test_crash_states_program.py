@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.spark.crash_states import require_alive
+from streamwarden.spark.programs.crash_states import require_alive
 
 
 def spark(is_stopped: Any) -> Any:

@@ -11,12 +11,12 @@ from py4j.protocol import Py4JNetworkError
 from streamwarden.errors import JobError, LeaseHeld, LeaseLost, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.location import plain_path, same_place
-from streamwarden.lifecycle.stop import StopRequest
-from streamwarden.spark.control import Ending, Reason, cap_log, folder_bytes
-from streamwarden.spark.gate import as_ours
-from streamwarden.spark.runner import ended, turned_away
+from streamwarden.lifecycle.supervision.stop import StopRequest
+from streamwarden.spark.driver.control import Ending, Reason, cap_log, folder_bytes
+from streamwarden.spark.driver.start_gate import as_ours
+from streamwarden.spark.programs.driver import ended, turned_away
 from streamwarden.spark.sinks import start_query, trigger_options
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 REQUEST = StopRequest(
     driver_id="d", requested_by="ann", reason="deploy", requested_at=0, batch_deadline=1, kill_deadline=2

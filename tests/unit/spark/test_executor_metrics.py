@@ -14,17 +14,17 @@ from types import SimpleNamespace
 import pytest
 
 from streamwarden.errors import ProcessError
-from streamwarden.health.executors import BYTES, LIMIT, LOST, latest_snapshot
+from streamwarden.health.signals.executors import BYTES, LIMIT, LOST, latest_snapshot
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.events import UI_SERVED
-from streamwarden.spark.executor_metrics import (
+from streamwarden.spark.executors.metrics import (
     SparkExecutor,
     addresses,
     executor_limit,
     parse_executors,
     read_executors,
 )
-from streamwarden.spark.executors import EXECUTOR_LOST, ExecutorWatch, measurements
+from streamwarden.spark.executors.watch import EXECUTOR_LOST, ExecutorWatch, measurements
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data" / "executors" / "spark-4.3.0.json").read_text())
 """Of a standalone cluster: the driver, an executor that was killed, and the one that took its place."""
@@ -170,8 +170,8 @@ def session(url: str | None, master: str = "spark://m:7077") -> object:
 
 def test_a_watch_keeps_measurements_and_tells_each_loss_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first read fails, and it goes on."""
-    monkeypatch.setattr("streamwarden.spark.executors.EVERY", 0.01)
-    monkeypatch.setattr("streamwarden.spark.executors.UNTIL_THE_FIRST", 0.01)
+    monkeypatch.setattr("streamwarden.spark.executors.watch.EVERY", 0.01)
+    monkeypatch.setattr("streamwarden.spark.executors.watch.UNTIL_THE_FIRST", 0.01)
     asked = []
 
     def answer(path: str) -> tuple[int, str]:

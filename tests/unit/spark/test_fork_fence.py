@@ -7,9 +7,9 @@ import pytest
 from streamwarden.errors import JobError
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.spark.fork_fence import fence_fork, violation
-from streamwarden.spark.query_starts import arguments
-from streamwarden.stream import StreamSpec
+from streamwarden.spark.scripts.fork_fence import fence_fork, violation
+from streamwarden.spark.scripts.query_starts import arguments
+from streamwarden.stream.spec import StreamSpec
 
 FORK = StreamSpec(
     name="flights__fork",

@@ -10,12 +10,12 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from streamwarden.errors import JobError, LeaseHeld, StoreError
-from streamwarden.spark import gate as module
-from streamwarden.spark.gate import Gate
-from streamwarden.spark.listener import QueryProgressed, QueryStarted, QueryTerminated
-from streamwarden.spark.roster import Admission, Roster
-from streamwarden.spark.sessions import StartedQuery
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.spark.driver import start_gate as module
+from streamwarden.spark.driver.listener import QueryProgressed, QueryStarted, QueryTerminated
+from streamwarden.spark.driver.query_registry import Admission, Roster
+from streamwarden.spark.driver.sessions import StartedQuery
+from streamwarden.spark.driver.start_gate import Gate
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 
 @dataclass

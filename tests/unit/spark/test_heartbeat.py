@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters import processes
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.lifecycle.heartbeat import JVM_ANSWERS, JVM_SILENT, NOTICED_AFTER
-from streamwarden.spark.heartbeat import SUPERVISOR_GRACE, Heartbeat
+from streamwarden.lifecycle.supervision.heartbeat import JVM_ANSWERS, JVM_SILENT, NOTICED_AFTER
+from streamwarden.spark.driver.heartbeat import SUPERVISOR_GRACE, Heartbeat
 from support.drivers import until
 
 BOUND = 30.0

@@ -9,8 +9,8 @@ import pytest
 
 from streamwarden.errors import JobError, LeaseLost
 from streamwarden.lifecycle.job_files import has_build
-from streamwarden.spark.failures import describe, from_spark
-from streamwarden.spark.jobs import run_script
+from streamwarden.spark.driver.failures import describe, from_spark
+from streamwarden.spark.driver.jobs import run_script
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FAILED_EXECUTE_UDF] User function
 Traceback (most recent call last):

@@ -13,9 +13,9 @@ import pytest
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import InputGone
 from streamwarden.progress import Progress, parse_progress
-from streamwarden.spark import quarantine
-from streamwarden.spark.quarantine import Quarantines
-from streamwarden.stream import StreamSpec
+from streamwarden.spark.driver import quarantine
+from streamwarden.spark.driver.quarantine import Quarantines
+from streamwarden.stream.spec import StreamSpec
 from support.bucket import Bucket, bucket
 from support.drivers import until as waited
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from streamwarden.spark.failures import run_of
-from streamwarden.spark.raised import Guarded, Raised
+from streamwarden.spark.driver.failures import run_of
+from streamwarden.spark.driver.foreach_errors import Guarded, Raised
 
 
 @dataclass
@@ -47,7 +47,7 @@ OUTAGE, TYPO = ConnectionError("the database is away"), NameError("nmae")
 
 @pytest.fixture
 def raised(monkeypatch: pytest.MonkeyPatch) -> Raised:
-    from streamwarden.spark import raised as module
+    from streamwarden.spark.driver import foreach_errors as module
 
     monkeypatch.setattr(module, "is_of_function", lambda chain: True)
     return Raised()

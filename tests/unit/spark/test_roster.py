@@ -6,9 +6,9 @@ import pytest
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.queries import stream_parts
-from streamwarden.spark.roster import Admission, Roster
-from streamwarden.spark.sessions import StartedQuery
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.spark.driver.query_registry import Admission, Roster
+from streamwarden.spark.driver.sessions import StartedQuery
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.queries import query_record
 
 

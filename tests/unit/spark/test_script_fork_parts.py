@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.spark.batch_writes import changes_storage, place_of
-from streamwarden.spark.captures import publish
-from streamwarden.spark.fork_reads import changed, limit
-from streamwarden.spark.raised import Guarded
-from streamwarden.spark.topic_size import client_settings
+from streamwarden.spark.driver.foreach_errors import Guarded
+from streamwarden.spark.scripts.batch_writes import changes_storage, place_of
+from streamwarden.spark.scripts.captures import publish
+from streamwarden.spark.scripts.fork_reads import changed, limit
+from streamwarden.spark.scripts.topic_size import client_settings
 
 
 @pytest.mark.parametrize(

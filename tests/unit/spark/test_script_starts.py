@@ -11,9 +11,9 @@ import pytest
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.sources.files import FilesSource
-from streamwarden.spark.query_starts import QueryStart
-from streamwarden.spark.script_starts import ScriptStarts, named_by
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.spark.scripts.declared_settings import ScriptStarts, named_by
+from streamwarden.spark.scripts.query_starts import QueryStart
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 SPEC = StreamSpec(
     name="words",
@@ -128,7 +128,7 @@ def test_an_input_that_only_the_start_shows_is_compared() -> None:
 
 def test_a_refused_start_first_ends_the_scripts_other_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[Callable[[QueryStart], None]] = []
-    monkeypatch.setattr("streamwarden.spark.script_starts.watch_starts", watched.append)
+    monkeypatch.setattr("streamwarden.spark.scripts.declared_settings.watch_starts", watched.append)
     monkeypatch.setattr(QueryStart, "inputs", lambda self: ())
     refused: list[JobError] = []
     ScriptStarts(SPEC, starts=1, refuse=refused.append).watch()

@@ -13,12 +13,12 @@ import pytest
 
 from streamwarden.errors import LeaseLost
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.stop import StopRequest
-from streamwarden.spark import control as module
-from streamwarden.spark.control import Control, Ending, Reason
-from streamwarden.spark.graceful import Stop
-from streamwarden.spark.listener import QueryTerminated
-from streamwarden.stream import StreamSpec
+from streamwarden.lifecycle.supervision.stop import StopRequest
+from streamwarden.spark.driver import control as module
+from streamwarden.spark.driver.control import Control, Ending, Reason
+from streamwarden.spark.driver.graceful import Stop
+from streamwarden.spark.driver.listener import QueryTerminated
+from streamwarden.stream.spec import StreamSpec
 from support.drivers import until
 
 ENOUGH = 20.0

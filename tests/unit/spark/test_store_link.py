@@ -15,16 +15,16 @@ from streamwarden.adapters import processes
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseHeld, LeaseLost
 from streamwarden.health.window import Measurement
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.services.fleet.backfill import load_spill
-from streamwarden.services.fleet.exit_recorder import ExitRecorder
-from streamwarden.spark import store_link
-from streamwarden.spark.listener import QueryProgressed, QueryStarted, QueryTerminated
-from streamwarden.spark.roster import Roster
-from streamwarden.spark.sessions import StartedQuery
-from streamwarden.stream import StreamSpec, TriggerSpec
+from streamwarden.services.fleet.exits.backfill import load_spill
+from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.spark.driver import store_link
+from streamwarden.spark.driver.listener import QueryProgressed, QueryStarted, QueryTerminated
+from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.sessions import StartedQuery
+from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import until
 
 BUSY = 0.6

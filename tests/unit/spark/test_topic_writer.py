@@ -8,7 +8,7 @@ from pyspark.sql.types import IntegerType, StructType
 from streamwarden.errors import ConfigError, JobError
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.kafka.writer import TopicWriter
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 SINK = KafkaSink(connection="events", topic="counts", key=("window", "user"))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamwarden.progress import Progress
-from streamwarden.stream import StateSpec
+from streamwarden.stream.spec import StateSpec
 from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.growth import Growth, growth_of
 from streamwarden.tuning.recommendation import Decision

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from streamwarden.health.checks import batch_longer_than_trigger
+from streamwarden.health.checks.batches import batch_longer_than_trigger
 from streamwarden.health.verdict import Status
 from streamwarden.tuning import capacity, memory, partitions, trigger
 from streamwarden.tuning.advisor import advise

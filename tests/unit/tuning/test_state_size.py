@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamwarden.stream import Backend, StateSpec
+from streamwarden.stream.spec import Backend, StateSpec
 from streamwarden.tuning.layers import Change, Content, content, files_of_snapshots
 from streamwarden.tuning.recommendation import Decision
 from streamwarden.tuning.state_size import SizeEstimate, advise, predict

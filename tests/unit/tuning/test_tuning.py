@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from streamwarden.health.checks import batch_longer_than_trigger
+from streamwarden.health.checks.batches import batch_longer_than_trigger
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.settings import DELTAS
-from streamwarden.spark_settings import ExecutorsSpec, SparkSpec
-from streamwarden.stream import Backend, HealthSpec, StateSpec, TriggerSpec
+from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import Backend, HealthSpec, StateSpec, TriggerSpec
 from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, trigger
 from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.history import History

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.contradictions import contradictions, disorder
-from streamwarden.verification.oracle import RateFacts, RunFacts
+from streamwarden.verification.oracles.contradictions import contradictions, disorder
+from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
 from streamwarden.verification.starts import Start
 
 BEGAN = 1_000_000

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from streamwarden.services.verifying.verification import load_oracle
-from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.oracles.oracle import RunFacts
 from support.reconciling import reconcile
 
 GUIDE = Path(__file__).parents[3] / "docs/how-to/oracles.md"

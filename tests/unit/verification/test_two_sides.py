@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.batches import Side, replay_sides
-from streamwarden.verification.lines import json_object
-from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.oracles.batches import Side, replay_sides
+from streamwarden.verification.oracles.lines import json_object
+from streamwarden.verification.oracles.oracle import RunFacts
 from streamwarden.verification.starts import Start
 
 MINUTE = 60_000

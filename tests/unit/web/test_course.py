@@ -7,9 +7,9 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.airflow.web.course import FIRST, LONG, NEAREST, STEP, WIDTH, Course, course
-from streamwarden.drills.report import build_report
-from streamwarden.drills.timeline import Moment, Phase
+from streamwarden.airflow.web.timeline_drawing import FIRST, LONG, NEAREST, STEP, WIDTH, Course, course
+from streamwarden.drills.reporting.report import build_report
+from streamwarden.drills.reporting.timeline import Moment, Phase
 from support.stored_journals import stored
 
 LABELS = st.text(alphabet="abcdefgh ij", min_size=1, max_size=24)

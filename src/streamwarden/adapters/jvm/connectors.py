@@ -9,7 +9,7 @@ from typing import Final
 
 from streamwarden.adapters.jvm import maven
 from streamwarden.errors import ProcessError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 _JARS: Final = "spark.jars"
 _PLACES: Final = (_JARS, "spark.jars.packages")

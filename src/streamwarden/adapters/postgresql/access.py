@@ -11,7 +11,7 @@ from psycopg.pq import Conninfo
 
 from streamwarden.adapters.connections import Connection, variable
 from streamwarden.adapters.connections import connection as find
-from streamwarden.adapters.postgresql.signs import NAME_UNKNOWN, NO_DATABASE, NOT_LET_IN, found
+from streamwarden.adapters.postgresql.refusals import NAME_UNKNOWN, NO_DATABASE, NOT_LET_IN, found
 from streamwarden.errors import ConfigError, JobError, SinkError, StreamwardenError
 
 SETTINGS: Final = {

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from streamwarden import disk
 from streamwarden.checkpoint.filesystem import FileInfo, Location, NotAFile, TooLarge
 from streamwarden.errors import CheckpointError
-from streamwarden.stream import OBJECT_STORE
+from streamwarden.stream.spec import OBJECT_STORE
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""

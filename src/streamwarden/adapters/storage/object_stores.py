@@ -21,7 +21,7 @@ from fsspec.implementations.arrow import ArrowFSWrapper
 
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.errors import ConfigError
-from streamwarden.stream import OBJECT_STORE
+from streamwarden.stream.spec import OBJECT_STORE
 
 REGION: Final = "us-east-1"
 """The region of a store other than Amazon's whose connection names none. Such a store accepts any region, but the

@@ -12,11 +12,11 @@ own logs and the truth about processes in their folders: a store that is down co
     hours, rollup, retention: raw rows are kept for days, hourly roll-ups for more than a year
 """
 
-from streamwarden.adapters.store.batches import Summary
 from streamwarden.adapters.store.database import StoreBusy
-from streamwarden.adapters.store.measurements import Statistic
-from streamwarden.adapters.store.retention import Pruned
-from streamwarden.adapters.store.rollup import Rolled
+from streamwarden.adapters.store.history.batches import Summary
+from streamwarden.adapters.store.history.measurements import Statistic
+from streamwarden.adapters.store.history.retention import Pruned
+from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.adapters.store.store import Store
 
 __all__ = ["Pruned", "Rolled", "Statistic", "Store", "StoreBusy", "Summary"]

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
-from streamwarden.adapters.postgresql.signs import NO_DATABASE, NOT_LET_IN, UNREACHABLE
+from streamwarden.adapters.postgresql.refusals import NO_DATABASE, NOT_LET_IN, UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)

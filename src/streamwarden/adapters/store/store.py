@@ -8,26 +8,26 @@ from types import TracebackType
 from typing import Self
 
 from streamwarden.adapters.store.airflow_servers import SqlAirflowServerRepository
-from streamwarden.adapters.store.batches import SqlBatchRepository
 from streamwarden.adapters.store.database import Database
-from streamwarden.adapters.store.deliveries import SqlDeliveryRepository
-from streamwarden.adapters.store.drill_schedules import SqlDrillScheduleRepository
-from streamwarden.adapters.store.drivers import SqlDriverRepository
-from streamwarden.adapters.store.evaluations import SqlEvaluationRepository
-from streamwarden.adapters.store.incident_actions import SqlIncidentActionRepository
-from streamwarden.adapters.store.incidents import SqlIncidentRepository
-from streamwarden.adapters.store.journals import SqlJournalRepository
-from streamwarden.adapters.store.leases import SqlLeaseRepository
-from streamwarden.adapters.store.measurements import SqlMeasurementRepository
+from streamwarden.adapters.store.drills.drill_schedules import SqlDrillScheduleRepository
+from streamwarden.adapters.store.drills.journals import SqlJournalRepository
+from streamwarden.adapters.store.drills.trials import SqlTrialRepository
+from streamwarden.adapters.store.drivers.drivers import SqlDriverRepository
+from streamwarden.adapters.store.drivers.leases import SqlLeaseRepository
+from streamwarden.adapters.store.drivers.queries import SqlQueryRepository
+from streamwarden.adapters.store.drivers.stops import SqlStopRepository
+from streamwarden.adapters.store.history.batches import SqlBatchRepository
+from streamwarden.adapters.store.history.measurements import SqlMeasurementRepository
+from streamwarden.adapters.store.history.retention import KEEP, KEEP_HOURLY, Pruned, prune
+from streamwarden.adapters.store.history.rollup import roll_up
+from streamwarden.adapters.store.incidents.deliveries import SqlDeliveryRepository
+from streamwarden.adapters.store.incidents.evaluations import SqlEvaluationRepository
+from streamwarden.adapters.store.incidents.incident_actions import SqlIncidentActionRepository
+from streamwarden.adapters.store.incidents.incidents import SqlIncidentRepository
+from streamwarden.adapters.store.incidents.mutes import SqlMuteRepository
+from streamwarden.adapters.store.incidents.verdicts import SqlVerdictRepository
 from streamwarden.adapters.store.migrate import migrate
-from streamwarden.adapters.store.mutes import SqlMuteRepository
 from streamwarden.adapters.store.publications import SqlPublicationRepository
-from streamwarden.adapters.store.queries import SqlQueryRepository
-from streamwarden.adapters.store.retention import KEEP, KEEP_HOURLY, Pruned, prune
-from streamwarden.adapters.store.rollup import roll_up
-from streamwarden.adapters.store.stops import SqlStopRepository
-from streamwarden.adapters.store.trials import SqlTrialRepository
-from streamwarden.adapters.store.verdicts import SqlVerdictRepository
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import Liveness
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from streamwarden.adapters.store.text import JsonText, Name, Place, Prose
+from streamwarden.adapters.store.sanitize import JsonText, Name, Place, Prose
 
 metadata: Final = sa.MetaData(
     naming_convention={

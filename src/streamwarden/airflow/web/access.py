@@ -17,19 +17,19 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path, Query
 
 from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web.place import SpaceDep, catalogs
-from streamwarden.drills.journal import DrillRun
+from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.runs import RUN_ID
 from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
-from streamwarden.health.causes import EVERYWHERE
-from streamwarden.health.incident import Incident
-from streamwarden.health.mutes import Mute
+from streamwarden.health.check_relations import EVERYWHERE
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.lifecycle.queries import owner
 from streamwarden.redaction import redacted_text
-from streamwarden.services.monitoring.handling import find
+from streamwarden.services.incidents.handling import find
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream import NAME_PATTERN, StreamSpec
+from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
 
 RunId = Annotated[str, Path(pattern=f"^{RUN_ID.pattern}$")]
 RunIdQuery = Annotated[str | None, Query(pattern=f"^{RUN_ID.pattern}$")]

@@ -25,14 +25,14 @@ from streamwarden.airflow.web.access import (
 )
 from streamwarden.airflow.web.api import answer
 from streamwarden.airflow.web.origins import from_here
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.errors import ConfigError
-from streamwarden.health.actions import ActionKind, IncidentAction
-from streamwarden.health.mutes import Mute
+from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import identity
-from streamwarden.services.monitoring.handling import acknowledge, add_comment, withdraw
-from streamwarden.services.monitoring.muting import current_mutes, mute, plan_maintenance, unmute
+from streamwarden.services.incidents.handling import acknowledge, add_comment, withdraw
+from streamwarden.services.incidents.muting import current_mutes, mute, plan_maintenance, unmute
 from streamwarden.services.overview.rows import Model
 from streamwarden.services.workspace import Workspace
 

@@ -13,21 +13,21 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, TypeAdapter
 
-from streamwarden.adapters.store.hours import HOUR
-from streamwarden.airflow.web import seen, seen_drills
+from streamwarden.adapters.store.history.rollup_hours import HOUR
+from streamwarden.airflow.web import readable_drills, readable_fleet
 from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
-from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import HEADERS
-from streamwarden.drills.journal import DrillStatus, DrillStep
-from streamwarden.drills.listing import DrillVerdict, RunFilter
-from streamwarden.drills.report import document
-from streamwarden.health.handling import Handling
-from streamwarden.health.incident import Incident
+from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
+from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
+from streamwarden.drills.reporting.report import document
+from streamwarden.health.incidents.handling import Handling
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import EventKind
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
-from streamwarden.services.monitoring.handling import handling
+from streamwarden.services.incidents.handling import handling
 from streamwarden.services.overview.charts import ChartData, chart_data
 from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
 from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, Text, drill_result
@@ -220,7 +220,7 @@ def answers(found: Sequence[T]) -> JSONResponse:
 @router.get("/streams", response_model=StreamList)
 def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) -> Response:
     """Every stream and query that the user may read."""
-    found = seen.fleet(user, chosen)
+    found = readable_fleet.fleet(user, chosen)
     return clean(
         StreamList(
             at=found.at,
@@ -235,7 +235,7 @@ def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) 
 @router.get("/streams/{stream}", response_model=StreamDetail)
 def stream(stream: StreamDep) -> Response:
     """One stream with its queries."""
-    at, rows = seen.rows_of(stream)
+    at, rows = readable_fleet.rows_of(stream)
     if not rows:
         raise HTTPException(404, f"there is no stream {stream}")
     return clean(StreamDetail(at=at, rows=tuple(rows)))
@@ -275,12 +275,12 @@ def drills(
     dag_run: DagRunId = None,
 ) -> JSONResponse:
     """The runs of drills that the user may read, newest first."""
-    mine = {name for name, _ in seen_drills.drilled(space, user) if drill in (None, name)}
+    mine = {name for name, _ in readable_drills.drilled(space, user) if drill in (None, name)}
     if dag_run is not None:
-        found = seen_drills.of_dag_run(space, mine, dag_run)
+        found = readable_drills.of_dag_run(space, mine, dag_run)
     else:
         chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
-        found = seen_drills.runs_of(space, chosen).runs
+        found = readable_drills.runs_of(space, chosen).runs
     return answers([Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason) for run in found])
 
 
@@ -301,7 +301,7 @@ def incidents(
     """The open incidents that the user may read; with `past` the newest, resolved ones too."""
     now = time.time()
     handled = handling(space.store, now, since=0.0 if past else None)
-    found = seen.incidents(space, user, stream=stream, past=past, limit=limit)
+    found = readable_fleet.incidents(space, user, stream=stream, past=past, limit=limit)
     return answers([incident_model(each, handled, now) for each in found])
 
 
@@ -318,7 +318,7 @@ def incident_model(incident: Incident, handled: Handling, now: float) -> Inciden
 @router.get("/resilience", response_model=ResilienceMatrix)
 def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
     """The resilience matrix: a row for each stream, fault and variant of it, of the drills that the user may read."""
-    at, rows = seen_drills.resilience_for(user, stream)
+    at, rows = readable_drills.resilience_for(user, stream)
     return answer(ResilienceMatrix(at=at, rows=tuple(resilience_row(row) for row in rows)))
 
 

@@ -9,14 +9,14 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from streamwarden.airflow.web import seen
+from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.access import IncidentDep
 from streamwarden.airflow.web.actions import Muted, muted_model
 from streamwarden.airflow.web.api import SHORT, IncidentModel, answer, answers, incident_model
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.health.verdict import Status
-from streamwarden.services.monitoring.handling import handling, log_of
-from streamwarden.services.monitoring.muting import current_mutes
+from streamwarden.services.incidents.handling import handling, log_of
+from streamwarden.services.incidents.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
 from streamwarden.services.overview.rows import Model
 from streamwarden.services.overview.selection import PAGE
@@ -82,5 +82,5 @@ def mutes(
     """The mutes and maintenance windows that are in force or planned and that the user may read; with `past` those that
     are over too. Those that begin last come first."""
     store = space.store
-    found = seen.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
+    found = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
     return answers([muted_model(each) for each in found[::-1][:limit]])

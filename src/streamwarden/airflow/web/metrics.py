@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import Response
 from fastapi.security import HTTPAuthorizationCredentials
 
-from streamwarden.airflow.web import seen
+from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.errors import ConfigError, StreamwardenError
 from streamwarden.services.exporting.openmetrics import Scrape, exposition
@@ -71,7 +71,7 @@ def metrics(request: Request, who: Annotated[Any, Depends(scraper)]) -> Response
 
 def _scrape(who: Any, now: float) -> Scrape:
     try:
-        snapshot = seen.everything() if who is EVERYONE else seen.snapshot_for(who)
+        snapshot = readable_fleet.everything() if who is EVERYONE else readable_fleet.snapshot_for(who)
     except StreamwardenError:
         return Scrape(now=now)
     return Scrape(now=now, rows=snapshot.rows, read_at=snapshot.at, judged_at=snapshot.last.at)

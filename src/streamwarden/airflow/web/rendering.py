@@ -15,8 +15,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from streamwarden.drills.report import clock, distance, verdict_word
-from streamwarden.lifecycle.restart import describe
+from streamwarden.drills.reporting.report import clock, distance, verdict_word
+from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.redaction import redacted_text
 from streamwarden.services.overview.anatomy import replay_words
 from streamwarden.units import format_duration, format_fact, format_size

@@ -8,15 +8,15 @@ from typing import Final
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse
 
-from streamwarden.adapters.store.hours import HOUR
-from streamwarden.airflow.web import seen_stream
+from streamwarden.adapters.store.history.rollup_hours import HOUR
+from streamwarden.airflow.web import stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep
 from streamwarden.airflow.web.api import Since, answer, answers
 from streamwarden.airflow.web.checkpoint_models import Checkpoint, CheckpointAnswer
-from streamwarden.airflow.web.place import SpaceDep
+from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.config.loading import STREAMS
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.restart import describe
+from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.services.overview.rows import Model
 from streamwarden.tuning.recommendation import Decision, Recommendation
@@ -135,14 +135,14 @@ class Declaration(Model):
 def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
     """The drivers that were launched or ended since a time (seven days ago by default), newest first; the newest one
     however old it is."""
-    found, ui = seen_stream.drivers(space, stream, time.time() - WEEK if since is None else since)
+    found, ui = stream_details.drivers(space, stream, time.time() - WEEK if since is None else since)
     return answers([_driver(each, ui if number == 0 else None) for number, each in enumerate(found)])
 
 
 @router.get("/streams/{stream}/drivers/{driver_id}/log", response_model=DriverLog)
 def log(stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> JSONResponse:
     """The end of a driver's log, without secrets. Needs the right to read the task logs of the stream's DAG too."""
-    found = seen_stream.end_of(space, stream, driver_id)
+    found = stream_details.end_of(space, stream, driver_id)
     return answer(DriverLog(folder=found.folder, lines=tuple(found.lines), problem=found.problem))
 
 
@@ -171,7 +171,7 @@ def _exit(record: ExitRecord) -> DriverExit:
 @router.get("/streams/{stream}/checkpoint", response_model=CheckpointAnswer)
 def checkpoint(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The anatomy of the checkpoint of a stream, or of one of its queries. It is read from the storage now."""
-    report, problem = seen_stream.checkpoint(space, stream, query)
+    report, problem = stream_details.checkpoint(space, stream, query)
     found = None if report is None else Checkpoint.model_validate(report.to_dict())
     return answer(CheckpointAnswer(checkpoint=found, problem=problem))
 
@@ -179,7 +179,7 @@ def checkpoint(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> J
 @router.get("/streams/{stream}/advice", response_model=Advice)
 def advice(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The findings of the linter about a stream, and tuning advice from its history."""
-    found = seen_stream.advice(space, stream, query)
+    found = stream_details.advice(space, stream, query)
     return answer(
         Advice(
             findings=tuple(map(_finding, found.findings)),
@@ -209,7 +209,7 @@ def _recommendation(each: Recommendation) -> TuningAdvice:
 def declaration(stream: StreamDep, space: SpaceDep) -> JSONResponse:
     """The file that declares the stream."""
     path = f"{STREAMS}/{stream}.yaml"
-    text = seen_stream.declaration(space, stream)
+    text = stream_details.declaration(space, stream)
     if not text:
         raise HTTPException(404, f"the file {path} does not exist, or cannot be read as text")
     return answer(Declaration(path=path, text=text))

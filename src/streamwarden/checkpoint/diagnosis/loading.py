@@ -18,10 +18,10 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, recovers
 from streamwarden.checkpoint.filesystem import Location, NotAFile, join
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.lineage import read_lineage
+from streamwarden.checkpoint.formats.state import FileKind, Load, StateFile, StateStore
 from streamwarden.checkpoint.integrity import check_state_file
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.lineage import read_lineage
-from streamwarden.checkpoint.state import FileKind, Load, StateFile, StateStore
 
 CANNOT_LOAD: Final = "CANNOT_LOAD_STATE_STORE"
 NO_FILE: Final = f"{CANNOT_LOAD}.CANNOT_READ_STREAMING_STATE_FILE"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from streamwarden.checkpoint.compaction import orphan_checksums
 from streamwarden.checkpoint.diagnosis.damage import (
     RESTORE,
     Consequence,
@@ -21,7 +20,8 @@ from streamwarden.checkpoint.diagnosis.damage import (
     refuses_start,
 )
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import (
+from streamwarden.checkpoint.formats.compaction import orphan_checksums
+from streamwarden.checkpoint.formats.layout import (
     COMMITS,
     METADATA,
     MOST_BATCHES,
@@ -35,7 +35,7 @@ from streamwarden.checkpoint.layout import (
     read_bytes,
     read_log_file,
 )
-from streamwarden.checkpoint.logs import (
+from streamwarden.checkpoint.formats.logs import (
     CommitRecord,
     OffsetRecord,
     parse_commit,

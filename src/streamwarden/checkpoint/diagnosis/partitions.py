@@ -12,13 +12,13 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, loses_rows
 from streamwarden.checkpoint.diagnosis.loading import NO_DELTA, NO_FILE
+from streamwarden.checkpoint.diagnosis.operator_names import single_partition
 from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.layout import OFFSETS, STATE, gaps
-from streamwarden.checkpoint.logs import OffsetRecord
-from streamwarden.checkpoint.operator_names import single_partition
-from streamwarden.checkpoint.operators import OperatorMetadata
-from streamwarden.checkpoint.schemas import StateSchema
-from streamwarden.checkpoint.state import FileKind, StateStore
+from streamwarden.checkpoint.formats.layout import OFFSETS, STATE, gaps
+from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.checkpoint.formats.operators import OperatorMetadata
+from streamwarden.checkpoint.formats.schemas import StateSchema
+from streamwarden.checkpoint.formats.state import FileKind, StateStore
 
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 HDFS: Final = "HDFSBackedStateStoreProvider"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
+from streamwarden.checkpoint.diagnosis.folder import require_checkpoint
 from streamwarden.checkpoint.diagnosis.logs import (
     Logs,
     diagnose_folders,
@@ -15,21 +16,14 @@ from streamwarden.checkpoint.diagnosis.logs import (
     diagnose_orphans,
     read_logs,
 )
+from streamwarden.checkpoint.diagnosis.operator_names import infer_name
 from streamwarden.checkpoint.diagnosis.partitions import missing_class, provider_name
 from streamwarden.checkpoint.diagnosis.sink import diagnose_sink
 from streamwarden.checkpoint.diagnosis.sources import diagnose_sources
 from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, diagnose_state, operators_of, second_format
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.folder import require_checkpoint
-from streamwarden.checkpoint.layout import (
-    COMMITS,
-    LARGE,
-    OFFSETS,
-    SINK_LOG,
-    batch_ids,
-    list_or_empty,
-)
-from streamwarden.checkpoint.logs import (
+from streamwarden.checkpoint.formats.layout import COMMITS, LARGE, OFFSETS, SINK_LOG, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.logs import (
     CommitRecord,
     LogPosition,
     OffsetRecord,
@@ -39,13 +33,12 @@ from streamwarden.checkpoint.logs import (
     read_query_id,
     unreadable,
 )
-from streamwarden.checkpoint.operator_names import infer_name
-from streamwarden.checkpoint.operators import OperatorMetadata
-from streamwarden.checkpoint.schemas import StateSchema
-from streamwarden.checkpoint.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
-from streamwarden.checkpoint.sources import describe_offset, file_source_log, log_offset
-from streamwarden.checkpoint.sst import MOST
-from streamwarden.checkpoint.state import SSTS, ReplayDebt, StateStore, replay_debts, state_stores
+from streamwarden.checkpoint.formats.operators import OperatorMetadata
+from streamwarden.checkpoint.formats.schemas import StateSchema
+from streamwarden.checkpoint.formats.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
+from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, log_offset
+from streamwarden.checkpoint.formats.sst import MOST
+from streamwarden.checkpoint.formats.state import SSTS, ReplayDebt, StateStore, replay_debts, state_stores
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.checkpoint.compaction import next_compaction
-from streamwarden.checkpoint.data_files import damaged_files
 from streamwarden.checkpoint.diagnosis.damage import Damage, doubles_rows, loses_rows, missing_files, unread
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
+from streamwarden.checkpoint.diagnosis.named_files import lost_files
 from streamwarden.checkpoint.diagnosis.unlisted import diagnose_unlisted
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMPACT, SINK_LOG, compactible_name, runs
-from streamwarden.checkpoint.logs import OffsetRecord
-from streamwarden.checkpoint.named_files import lost_files
-from streamwarden.checkpoint.sink import (
+from streamwarden.checkpoint.formats.compaction import next_compaction
+from streamwarden.checkpoint.formats.data_files import damaged_files
+from streamwarden.checkpoint.formats.layout import COMPACT, SINK_LOG, compactible_name, runs
+from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.checkpoint.formats.sink import (
     ManifestEntry,
     SinkManifest,
     added_files,
@@ -32,7 +32,7 @@ from streamwarden.checkpoint.sink import (
     stale_entries,
     unplanned_entries,
 )
-from streamwarden.checkpoint.uris import file_name
+from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.units import format_duration
 
 _NO_ENTRY: Final = "BATCH_METADATA_NOT_FOUND"

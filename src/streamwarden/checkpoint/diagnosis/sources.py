@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from streamwarden.checkpoint.compaction import orphan_checksums
 from streamwarden.checkpoint.diagnosis.damage import (
     RESTORE,
     Damage,
@@ -22,8 +21,10 @@ from streamwarden.checkpoint.diagnosis.damage import (
     unread,
 )
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
+from streamwarden.checkpoint.diagnosis.named_files import lost_files
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import (
+from streamwarden.checkpoint.formats.compaction import orphan_checksums
+from streamwarden.checkpoint.formats.layout import (
     LARGE,
     OFFSETS,
     SOURCES,
@@ -36,10 +37,9 @@ from streamwarden.checkpoint.layout import (
     list_or_empty,
     runs,
 )
-from streamwarden.checkpoint.logs import OffsetRecord
-from streamwarden.checkpoint.named_files import lost_files
-from streamwarden.checkpoint.sources import SourceFile, log_offset, read_source_log
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.checkpoint.formats.sources import SourceFile, log_offset, read_source_log
+from streamwarden.checkpoint.formats.uris import to_path
 
 _Log: TypeAlias = Mapping[tuple[int, bool], Sequence[SourceFile]]
 """(batch, whether it is a compact file) -> what the file names."""

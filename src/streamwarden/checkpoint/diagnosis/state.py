@@ -19,6 +19,7 @@ from streamwarden.checkpoint.diagnosis.damage import (
 )
 from streamwarden.checkpoint.diagnosis.loading import diagnose_load
 from streamwarden.checkpoint.diagnosis.logs import Logs
+from streamwarden.checkpoint.diagnosis.operator_names import KNOWN_NAMES, infer_name
 from streamwarden.checkpoint.diagnosis.partitions import (
     diagnose_layout,
     expected_layout,
@@ -26,12 +27,24 @@ from streamwarden.checkpoint.diagnosis.partitions import (
     of_provider,
 )
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.layout import COMMITS, SINK_LOG, STATE, Damaged, batch_ids, list_or_empty, read_bytes
-from streamwarden.checkpoint.logs import CommitRecord, OffsetRecord
-from streamwarden.checkpoint.operator_names import KNOWN_NAMES, infer_name
-from streamwarden.checkpoint.operators import Foreign, OperatorMetadata, operator_metadata_path, read_operator_metadata
-from streamwarden.checkpoint.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
-from streamwarden.checkpoint.state import StateStore
+from streamwarden.checkpoint.formats.layout import (
+    COMMITS,
+    SINK_LOG,
+    STATE,
+    Damaged,
+    batch_ids,
+    list_or_empty,
+    read_bytes,
+)
+from streamwarden.checkpoint.formats.logs import CommitRecord, OffsetRecord
+from streamwarden.checkpoint.formats.operators import (
+    Foreign,
+    OperatorMetadata,
+    operator_metadata_path,
+    read_operator_metadata,
+)
+from streamwarden.checkpoint.formats.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
+from streamwarden.checkpoint.formats.state import StateStore
 
 _MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 """Spark's class if `state/` is empty or missing."""

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.checkpoint.data_files import has_no_row
 from streamwarden.checkpoint.diagnosis.damage import Damage, loses_rows
 from streamwarden.checkpoint.diagnosis.logs import Logs
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import COMPACT, SINK_LOG
-from streamwarden.checkpoint.logs import OffsetRecord
-from streamwarden.checkpoint.sink import ManifestEntry, SinkManifest
+from streamwarden.checkpoint.formats.data_files import has_no_row
+from streamwarden.checkpoint.formats.layout import COMPACT, SINK_LOG
+from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.checkpoint.formats.sink import ManifestEntry, SinkManifest
 
 _PART: Final = re.compile(r"(part-[0-9]{5,})-[0-9a-f]{8}-[0-9a-f-]{27}([-.]\S+)")
 """Spark's name of a data file: its partition, a random UUID, and which of the task's files it is."""

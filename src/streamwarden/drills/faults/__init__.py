@@ -7,23 +7,23 @@ from typing import Final
 
 from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, LiveUse, Proof, RefusalFault
 from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
-from streamwarden.drills.faults.clock_step import ClockStep
-from streamwarden.drills.faults.controlled_restart import ControlledRestart
-from streamwarden.drills.faults.freeze_driver import FreezeDriver
-from streamwarden.drills.faults.input_changed import InputDoubled, InputLate, InputOutOfOrder
-from streamwarden.drills.faults.input_gone import InputGone
-from streamwarden.drills.faults.kill_after_database_commit import KillAfterDatabaseCommit
-from streamwarden.drills.faults.kill_after_topic_write import KillAfterTopicWrite
-from streamwarden.drills.faults.kill_driver import KillDriver
-from streamwarden.drills.faults.kill_executor import KillExecutor
-from streamwarden.drills.faults.partitions_added import PartitionsAdded
-from streamwarden.drills.faults.retention_passed import RetentionPassed
+from streamwarden.drills.faults.driver.clock_step import ClockStep
+from streamwarden.drills.faults.driver.controlled_restart import ControlledRestart
+from streamwarden.drills.faults.driver.freeze_driver import FreezeDriver
+from streamwarden.drills.faults.driver.kill_driver import KillDriver
+from streamwarden.drills.faults.driver.kill_executor import KillExecutor
+from streamwarden.drills.faults.input.input_changed import InputDoubled, InputLate, InputOutOfOrder
+from streamwarden.drills.faults.input.input_gone import InputGone
 from streamwarden.drills.faults.service_outage import ServiceOutage
-from streamwarden.drills.faults.sink_failing import SinkFailing
-from streamwarden.drills.faults.sink_locked import SinkLocked
-from streamwarden.drills.faults.sink_slow import SinkSlow
-from streamwarden.drills.faults.topic_recreated import TopicRecreated
-from streamwarden.drills.parts import FaultKind
+from streamwarden.drills.faults.sink.kill_after_database_commit import KillAfterDatabaseCommit
+from streamwarden.drills.faults.sink.kill_after_topic_write import KillAfterTopicWrite
+from streamwarden.drills.faults.sink.sink_failing import SinkFailing
+from streamwarden.drills.faults.sink.sink_locked import SinkLocked
+from streamwarden.drills.faults.sink.sink_slow import SinkSlow
+from streamwarden.drills.faults.topic.partitions_added import PartitionsAdded
+from streamwarden.drills.faults.topic.retention_passed import RetentionPassed
+from streamwarden.drills.faults.topic.topic_recreated import TopicRecreated
+from streamwarden.drills.records.sections import FaultKind
 
 FAULTS: Final[Mapping[FaultKind, Fault]] = {
     FaultKind.CONTROLLED_RESTART: ControlledRestart(),

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import (
     CheckpointFiles,
     CheckpointReader,
@@ -22,11 +21,12 @@ from streamwarden.drills.ports import (
     SinkProbe,
     SourceTopic,
 )
-from streamwarden.drills.views import DriverView, ForkView
+from streamwarden.drills.records.sections import FaultSpec
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.errors import DrillAborted
+from streamwarden.lifecycle.failures.failure_patterns import Cause
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.lifecycle.signs import Cause
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration
 
 

@@ -16,8 +16,8 @@ from itertools import product
 from typing import Any, ClassVar, Final
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence, worst
-from streamwarden.checkpoint.layout import COMMITS, METADATA, OFFSETS, STATE
-from streamwarden.checkpoint.state import FileKind, StateFile, StateStore
+from streamwarden.checkpoint.formats.layout import COMMITS, METADATA, OFFSETS, STATE
+from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore
 from streamwarden.drills.faults.base import (
     Aftermath,
     Description,
@@ -28,16 +28,16 @@ from streamwarden.drills.faults.base import (
     prove_as_observed,
     require_this_host,
 )
-from streamwarden.drills.faults.own_topic import stop_between_batches
-from streamwarden.drills.parts import CheckpointTarget, FaultSpec, FileDamage
+from streamwarden.drills.faults.topic.own_topic import stop_between_batches
 from streamwarden.drills.ports import Ports
-from streamwarden.drills.views import ForkView, HarmedFile
+from streamwarden.drills.records.sections import CheckpointTarget, FaultSpec, FileDamage
+from streamwarden.drills.records.types import ForkView, HarmedFile
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, InvalidValue
-from streamwarden.health.checks.restart_loop import CHECK as RESTART_LOOP
-from streamwarden.lifecycle.causes import CHECKPOINT_DAMAGED
-from streamwarden.lifecycle.signs import Cause
-from streamwarden.stream import Backend, StreamSpec
+from streamwarden.health.checks.driver.restart_loop import CHECK as RESTART_LOOP
+from streamwarden.lifecycle.failures.causes import CHECKPOINT_DAMAGED
+from streamwarden.lifecycle.failures.failure_patterns import Cause
+from streamwarden.stream.spec import Backend, StreamSpec
 
 POLL_EVERY: Final = 0.2
 """Seconds between two listings of the state, while no file of the target is there."""

@@ -25,11 +25,11 @@ from streamwarden.drills.faults.base import (
     prove_as_observed,
     require_this_host,
 )
-from streamwarden.drills.parts import FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.views import CommandResult, ServiceStatus
+from streamwarden.drills.records.sections import FaultSpec, OutageService, OutageSpec
+from streamwarden.drills.records.types import CommandResult, ServiceStatus
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 GONE_WITHIN = 15.0
 """Seconds after `down` within which the service must have stopped answering."""

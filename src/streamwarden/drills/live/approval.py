@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.recorder import RunRecorder
+from streamwarden.drills.records.journal import DrillStatus, DrillStep
 from streamwarden.drills.state import Approval, StepOutcome
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.errors import DrillAborted

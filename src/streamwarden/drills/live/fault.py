@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from streamwarden.drills.live.preflight import require_admission
 from streamwarden.drills.live.supervision import await_supervised_commit
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fault import strike_until_landed
 from streamwarden.drills.steps.fork_driver import require_latest
-from streamwarden.drills.views import ForkView
 
 
 def fault(context: StepContext) -> StepResult:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.live.supervision import left_down
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.state import Healing
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY
 from streamwarden.drills.steps.heal import unclean, undo_strike
-from streamwarden.drills.views import ForkView
 from streamwarden.drills.waiting import wait_for
 
 BACK_WITHIN = 60.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.drills.admission import admit, last_on_fork, require_live_fault
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.state import Preflight
 from streamwarden.drills.steps import StepContext, StepResult
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from streamwarden.drills.faults import Aftermath
-from streamwarden.drills.journal import DrillStep
 from streamwarden.drills.live.supervision import await_supervised_commit, is_reached
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.state import Recovery
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import require_latest
 from streamwarden.drills.steps.recovery import measure, never_came_back, observe_steady, predict_once
-from streamwarden.drills.views import ForkView
 
 
 def recovery(context: StepContext) -> StepResult:

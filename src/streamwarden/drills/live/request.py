@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.parts import FaultSpec
+from streamwarden.drills.records.sections import FaultSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.audited import AuditRecord
-from streamwarden.drills.journal import DrillStatus, DrillStep
 from streamwarden.drills.live.preflight import require_admission
+from streamwarden.drills.records.audited import AuditRecord
+from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_commit, describe, require_latest
 from streamwarden.drills.steps.steady_state import as_observed, observe_health
-from streamwarden.drills.views import ForkView
 from streamwarden.verification.balance import Outcome
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY, POLL_EVERY, describe
-from streamwarden.drills.views import ForkView
 from streamwarden.drills.waiting import wait_for
-from streamwarden.lifecycle.restarter import Restarter
+from streamwarden.lifecycle.supervision.restarter import Restarter
 
 
 def await_supervised_commit(context: StepContext, live: ForkView, batch: int, *, deadline: float) -> str | None:

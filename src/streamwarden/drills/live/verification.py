@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.audited import AuditRecord, gap_of
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.records.audited import AuditRecord, gap_of
+from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.verification.balance import Outcome
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamwarden.drills.faults import Fault
-from streamwarden.drills.parts import FaultSpec
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
+from streamwarden.drills.records.sections import FaultSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

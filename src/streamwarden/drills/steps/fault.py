@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from streamwarden.drills.faults.base import Proof
-from streamwarden.drills.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.state import AnnouncedStrike, LandedFault
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
@@ -23,7 +24,6 @@ from streamwarden.drills.steps.fork_driver import (
     start_driver,
 )
 from streamwarden.drills.steps.recovery import come_back
-from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.units import format_count
 

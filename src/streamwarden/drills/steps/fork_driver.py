@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.state import AnnouncedStrike
 from streamwarden.drills.steps import StepContext
-from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.state import Healing
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_end, fault_context, note_exit
-from streamwarden.drills.views import ForkView
 from streamwarden.errors import DrillError, StoreError, StreamwardenError
 
 END_WITHIN = 30.0

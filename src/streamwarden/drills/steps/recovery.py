@@ -7,8 +7,9 @@ import statistics
 from dataclasses import asdict, dataclass, replace
 
 from streamwarden.drills.faults import Aftermath, RefusalFault
-from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.outcome import REMEDIATED
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.types import BatchFact, DriverView, ForkView
+from streamwarden.drills.reporting.outcome import REMEDIATED
 from streamwarden.drills.state import LandedFault, Recovery, SteadyState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import (
@@ -24,7 +25,6 @@ from streamwarden.drills.steps.fork_driver import (
 )
 from streamwarden.drills.steps.refusal import observe_refusal, remediate
 from streamwarden.drills.steps.steady_state import as_observed, observe_health
-from streamwarden.drills.views import BatchFact, DriverView, ForkView
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
     RecoveryPrediction,

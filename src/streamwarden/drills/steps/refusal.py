@@ -6,16 +6,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from streamwarden.drills.faults import Proof, RefusalFault
-from streamwarden.drills.journal import DrillStep
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.state import Refusal, RemediationPlan
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import await_commit, describe, note_exit, require_latest, start_driver
-from streamwarden.drills.views import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.restart import GiveUp, decide
-from streamwarden.stream import RestartPolicy
+from streamwarden.lifecycle.supervision.restart import GiveUp, decide
+from streamwarden.stream.spec import RestartPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

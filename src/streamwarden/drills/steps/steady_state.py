@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from streamwarden.drills.hypothesis import HypothesisResult, judge_health
-from streamwarden.drills.journal import DrillStatus, DrillStep
-from streamwarden.drills.parts import OracleKind
+from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.sections import OracleKind
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import SteadyState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_commit, await_end, describe, note_exit, start_driver
-from streamwarden.drills.views import ForkView
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Verdict

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.journal import DrillStep
-from streamwarden.drills.outcome import describe_not_judged, describe_repeats, unverified
-from streamwarden.drills.parts import OracleKind
+from streamwarden.drills.records.journal import DrillStep
+from streamwarden.drills.records.sections import OracleKind
+from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run
+from streamwarden.drills.records.types import Copies, ForkView
+from streamwarden.drills.reporting.outcome import describe_not_judged, describe_repeats, unverified
 from streamwarden.drills.state import RunState
 from streamwarden.drills.steps import StepContext, StepResult
-from streamwarden.drills.twin import TwinReport, describe_key, describe_left_out, describe_run
-from streamwarden.drills.views import Copies, ForkView
 from streamwarden.units import Seconds
 from streamwarden.verification.reconciliation import Reconciliation
 

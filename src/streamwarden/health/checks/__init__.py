@@ -5,27 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from streamwarden.health.check import Check
-from streamwarden.health.checks import (
-    backlog,
+from streamwarden.health.checks.batches import (
     batch_longer_than_trigger,
-    broker_unreachable,
     checkpoint_duration,
-    database_unreachable,
-    driver_down,
-    input_lost,
-    late_rows,
-    memory_usage,
-    partition_skew,
     progress_stalled,
-    query_ended,
+)
+from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, restart_loop
+from streamwarden.health.checks.input import backlog, input_lost, late_rows, topic_lag, watermark_stalled
+from streamwarden.health.checks.services import broker_unreachable, database_unreachable
+from streamwarden.health.checks.state import (
+    partition_skew,
     replay_debt,
-    restart_loop,
     state_cleanup_time,
     state_growth,
     state_size,
     state_update_latency,
-    topic_lag,
-    watermark_stalled,
 )
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.errors import CheckpointError
-from streamwarden.stream import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 SCHEMA: Final = "streamwarden_fork_"
 """The prefix of the schema for a fork's table, or of its topics; the rest is a digest of the fork's folder."""

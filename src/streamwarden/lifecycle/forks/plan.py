@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.layout import (
+from streamwarden.checkpoint.formats.layout import (
     COMMITS,
     METADATA,
     OFFSETS,
@@ -43,11 +43,11 @@ from streamwarden.checkpoint.layout import (
     compactible_name,
     parse_object,
 )
-from streamwarden.checkpoint.logs import OffsetRecord
-from streamwarden.checkpoint.sink import SinkManifest
-from streamwarden.checkpoint.sources import log_offset
-from streamwarden.checkpoint.state import StateStore
-from streamwarden.checkpoint.uris import to_path, to_uri
+from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.checkpoint.formats.sink import SinkManifest
+from streamwarden.checkpoint.formats.sources import log_offset
+from streamwarden.checkpoint.formats.state import StateStore
+from streamwarden.checkpoint.formats.uris import to_path, to_uri
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 

@@ -17,7 +17,7 @@ from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, overlap, plain_path, same_place
 from streamwarden.lifecycle.queries import name_of
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, located
-from streamwarden.stream import ScriptFork, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import ScriptFork, StreamSpec, TriggerSpec
 
 INDEX: Final = "_queries"
 """The folder in the fork's output with one document for each query that was started."""

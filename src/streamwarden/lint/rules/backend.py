@@ -10,8 +10,8 @@ from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_he
 from streamwarden.lint.facts import Bound, Facts, OperatorKind
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
-from streamwarden.spark_settings import Manager, SparkSpec
-from streamwarden.stream import Backend
+from streamwarden.stream.spark import Manager, SparkSpec
+from streamwarden.stream.spec import Backend
 from streamwarden.units import MB, format_size
 
 SNAPSHOT_EACH_COMMIT: Final = 100 * MB

@@ -9,7 +9,7 @@ from streamwarden.lifecycle.settings import STATE_STORE, flag, number
 from streamwarden.lint.facts import Facts
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
-from streamwarden.stream import Backend
+from streamwarden.stream.spec import Backend
 
 MOST_UNREPORTED: Final = 0.2
 """Of the batches that may lack a report: a kill takes the reports of the last few, no more."""

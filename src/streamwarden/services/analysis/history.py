@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from streamwarden.drills.report import verdict_word
-from streamwarden.lifecycle import folder as files
+from streamwarden.drills.reporting.report import verdict_word
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.events import EventKind, StreamEvent, stream_events
 from streamwarden.redaction import redacted
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
-    from streamwarden.drills.journal import DrillRun
+    from streamwarden.drills.records.journal import DrillRun
     from streamwarden.lifecycle.driver import DriverRecord
 
 DRILLS: Final = 1000

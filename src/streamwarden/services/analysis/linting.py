@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
-from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointMissing, ConfigError, StreamwardenError
-from streamwarden.health.series import batch_seconds, checkpoint_seconds
+from streamwarden.health.signals.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
@@ -22,7 +22,7 @@ from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
 from streamwarden.problems import ConfigFileError, Problem
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

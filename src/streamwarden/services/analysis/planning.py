@@ -12,8 +12,8 @@ from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_environment
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import JobError
-from streamwarden.services.fleet.program import in_quick_jvm, on_this_host, program_command
-from streamwarden.stream import StreamSpec
+from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, program_command
+from streamwarden.stream.spec import StreamSpec
 
 TIMEOUT: Final = 180.0
 """Seconds; it takes some ten on two idle cores."""
@@ -39,7 +39,7 @@ def logical_plan(spec: StreamSpec) -> str:
         (folder / "spec.json").write_text(json.dumps(spec_to_dict(spec)), encoding="utf-8")
         try:
             done = subprocess.run(
-                program_command("planning", in_quick_jvm(on_this_host(spec, "local[1]", MEMORY)), folder, java),
+                program_command("plan", in_quick_jvm(on_this_host(spec, "local[1]", MEMORY)), folder, java),
                 env=spark_environment(java),
                 cwd=spec.data if spec.data and Path(spec.data).is_dir() else scratch,  # relative paths are below it
                 capture_output=True,

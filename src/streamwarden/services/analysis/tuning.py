@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.logs import read_query_id
+from streamwarden.checkpoint.formats.row_sizes import RowSizes, plain_bytes, sample_rows
+from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore, state_stores
 from streamwarden.checkpoint.integrity import snapshot_files
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.logs import read_query_id
-from streamwarden.checkpoint.row_sizes import RowSizes, plain_bytes, sample_rows
-from streamwarden.checkpoint.state import FileKind, StateFile, StateStore, state_stores
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.check import Thresholds
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.submission import spark_conf
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.tuning.history import History, StateFiles
 
 if TYPE_CHECKING:

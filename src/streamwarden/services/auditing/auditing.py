@@ -18,20 +18,20 @@ from typing import Any, Final
 
 from streamwarden.adapters.storage.files import can_link, open_path
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.logs import OffsetRecord, all_offsets, committed_times
+from streamwarden.checkpoint.formats.state import StateStore, state_stores
 from streamwarden.checkpoint.integrity import has_all_files
-from streamwarden.checkpoint.layout import COMMITS, Damaged, batch_ids, list_or_empty
-from streamwarden.checkpoint.logs import OffsetRecord, all_offsets, committed_times
-from streamwarden.checkpoint.state import StateStore, state_stores
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.services.auditing.pace import Pace, pace
 from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.work import work_folder
-from streamwarden.services.fleet.program import in_quick_jvm, on_this_host, run_program
-from streamwarden.services.forks.carrying import hold
-from streamwarden.stream import StreamSpec
+from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
+from streamwarden.services.forks.copying import hold
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit, Entry, Range, audited_range, writing_batch
-from streamwarden.verification.pace import Pace, pace
 
 READING: Final = 3600.0
 """Seconds of reading, without its pauses, after which an audit is given up; a year of flights takes less than 60."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import is_number
-from streamwarden.checkpoint.logs import offsets
-from streamwarden.checkpoint.sources import file_source_log, rate_began, rate_ends
+from streamwarden.checkpoint.formats.layout import is_number
+from streamwarden.checkpoint.formats.logs import offsets
+from streamwarden.checkpoint.formats.sources import file_source_log, rate_began, rate_ends
 from streamwarden.checkpoint.topics import topic_offsets, topic_ranges
 from streamwarden.sinks.base import Sink
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Range
 
 

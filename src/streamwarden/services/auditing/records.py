@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.disk import private_folder, replace
-from streamwarden.health.causes import AUDIT_BALANCE
-from streamwarden.health.stream_incidents import open_incident, resolve
+from streamwarden.health.check_relations import AUDIT_BALANCE
+from streamwarden.health.incidents.stream_incidents import open_incident, resolve
 from streamwarden.verification.balance import Audit, Outcome, Range
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Final
 
 from streamwarden.disk import private_file, private_folder
 from streamwarden.services.auditing.records import FOLDER
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 WORK: Final = ".work"
 """Below `audits` of the data folder, beside the evidence of each stream."""

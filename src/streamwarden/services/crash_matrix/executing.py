@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import COMMITS, OFFSETS
-from streamwarden.checkpoint.logs import log_position
+from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.crash_states import (
     Change,
     CrashState,
@@ -29,13 +29,13 @@ from streamwarden.drills.crash_states import (
     windows,
 )
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.crash_matrix.laying import PARTS, Record
+from streamwarden.services.crash_matrix.crash_layout import PARTS, Record
 from streamwarden.services.forks.files import remove_folder
-from streamwarden.services.twins.laying import Laying
+from streamwarden.services.twins.plan_replay import Laying
 from streamwarden.services.verifying.outputs import compare_outputs
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.output import Output
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 _PLAN: Final = ("sources", "offsets")
 """The parts that hold the plan of a batch."""

@@ -12,22 +12,22 @@ from typing import Any, Final
 
 from streamwarden import disk
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
-from streamwarden.drills.codec import decode, encode
 from streamwarden.drills.crash_states import CrashState, Ending, Operation, Outcome, crash_states, with_ledger
+from streamwarden.drills.records.codec import decode, encode
 from streamwarden.errors import ConfigError, VerificationError
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.settings import MAINTENANCE, RETAIN
-from streamwarden.services.crash_matrix.laying import PARTS
+from streamwarden.services.crash_matrix.crash_layout import PARTS
 from streamwarden.services.crash_matrix.recording import Recording
 from streamwarden.services.crash_matrix.task import AROUND, BATCHES, OUTCOMES, TASK
-from streamwarden.services.fleet.program import here, run_program
+from streamwarden.services.fleet.launching.one_off_spark import here, run_program
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 
 WITHIN: Final = 1800.0

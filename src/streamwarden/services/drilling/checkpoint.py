@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import COMMITS, OFFSETS
-from streamwarden.checkpoint.logs import (
+from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
+from streamwarden.checkpoint.formats.logs import (
     LogPosition,
     committed_times,
     log_position,
@@ -20,9 +21,8 @@ from streamwarden.checkpoint.logs import (
     unreadable,
     written_at,
 )
-from streamwarden.checkpoint.state import SSTS, StateFile, StateStore, state_stores
-from streamwarden.checkpoint.traces import BatchTraces, read_traces
-from streamwarden.drills.views import BatchFact, ForkView, PlanTimes
+from streamwarden.checkpoint.formats.state import SSTS, StateFile, StateStore, state_stores
+from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts

@@ -12,9 +12,9 @@ from streamwarden import disk
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from streamwarden.checkpoint.state import StateStore, is_scratch, state_stores
-from streamwarden.drills.parts import FileDamage
-from streamwarden.drills.views import ForkView, HarmedFile
+from streamwarden.checkpoint.formats.state import StateStore, is_scratch, state_stores
+from streamwarden.drills.records.sections import FileDamage
+from streamwarden.drills.records.types import ForkView, HarmedFile
 
 COPY: Final = "checkpoint-copy"
 """The folder beside a fork's checkpoint with the files as they were before the damage, as hard links: Spark never

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamwarden.drills.admission import require_live_fault
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.parts import DrillTarget, ForkSpec, OracleKind
+from streamwarden.drills.records.sections import DrillTarget, ForkSpec, OracleKind
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import JobError, VerificationError
 from streamwarden.lifecycle.forks.places import Places, require_place
@@ -18,7 +18,7 @@ from streamwarden.services.forks.scripts import is_script, require_script_fork
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.services.verifying.verification import load_oracle, oracle_file
 from streamwarden.sinks.base import Sink
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 _ANYWHERE = Places.under("/fork")
 

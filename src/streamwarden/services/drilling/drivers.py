@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.drills.views import DriverView, ForkView
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.services.drilling.driver_clock import ForkClock
+from streamwarden.services.drilling.clock.driver_clock import ForkClock
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.faults import FAULTS, Fault
-from streamwarden.drills.parts import FaultKind
 from streamwarden.drills.ports import Ports, SpecCodec
+from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.checkpoint_files import ForkCheckpointFiles
-from streamwarden.services.drilling.driver_clock import ForkClock
+from streamwarden.services.drilling.clock.driver_clock import ForkClock
 from streamwarden.services.drilling.drivers import ForkDrivers
 from streamwarden.services.drilling.executors import ForkExecutors
 from streamwarden.services.drilling.forks import DrillForks
@@ -24,8 +24,8 @@ from streamwarden.services.drilling.live import LiveStreams
 from streamwarden.services.drilling.outages import ForkServices
 from streamwarden.services.drilling.sink import ForkSink
 from streamwarden.services.drilling.source import ForkSource
-from streamwarden.services.forks.stored import StoredSpecs
-from streamwarden.stream import StreamSpec
+from streamwarden.services.forks.spec_storage import StoredSpecs
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from streamwarden.adapters import processes
-from streamwarden.drills.views import ExecutorProcess
+from streamwarden.drills.records.types import ExecutorProcess
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.submission import executor_tag
 

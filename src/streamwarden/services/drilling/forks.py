@@ -16,12 +16,12 @@ from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import join
-from streamwarden.checkpoint.layout import OFFSETS, STATE, batch_ids, list_or_empty
-from streamwarden.checkpoint.uris import file_name
-from streamwarden.drills.parts import ForkSpec, OracleKind
-from streamwarden.drills.views import ForkView
+from streamwarden.checkpoint.formats.layout import OFFSETS, STATE, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.uris import file_name
+from streamwarden.drills.records.sections import ForkSpec, OracleKind
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
-from streamwarden.lifecycle.folder import read_document, write_document
+from streamwarden.lifecycle.driver_folder import read_document, write_document
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -34,10 +34,10 @@ from streamwarden.services.forks.files import bring_home, remove_empty, remove_f
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.scripts import is_script, without_places
 from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
-from streamwarden.services.forks.stored import StoredSpecs
+from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.services.twins import making as twins
 from streamwarden.sources.base import StoredSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 FORK: Final = "fork"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.sources import file_source_log, source_entries
-from streamwarden.checkpoint.uris import file_name, to_path
-from streamwarden.drills.views import ForkView
+from streamwarden.checkpoint.formats.sources import file_source_log, source_entries
+from streamwarden.checkpoint.formats.uris import file_name, to_path
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillAborted
 from streamwarden.sources.files.reading_back import input_files
 

@@ -9,19 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.parts import VerificationSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import Copies, ForkView, Judgement
+from streamwarden.drills.records.sections import VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import Copies, ForkView, Judgement
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.fleet.recorded_starts import starts_of
+from streamwarden.services.twins.comparison import Witness
 from streamwarden.services.twins.making import TWIN
 from streamwarden.services.twins.scripts import ScriptWitness
-from streamwarden.services.twins.witness import Witness
 from streamwarden.services.verifying.verification import verify
 from streamwarden.sources.base import Source
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation

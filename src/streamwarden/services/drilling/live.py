@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.views import DriverView, ForkView, Standing
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.types import DriverView, ForkView, Standing
 from streamwarden.errors import ConfigError, DrillAborted, VerificationError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.restart import GiveUp, decide
-from streamwarden.lifecycle.restarter import restarter
-from streamwarden.lifecycle.stop import Desired
-from streamwarden.lifecycle.supervisor import GAVE_UP, HISTORY, unforgiven
+from streamwarden.lifecycle.supervision.restart import GiveUp, decide
+from streamwarden.lifecycle.supervision.restarter import restarter
+from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.lifecycle.supervision.supervisor import GAVE_UP, HISTORY, unforgiven
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.records import record
 from streamwarden.services.drilling.drillable import require_audit
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Audit
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import connection
-from streamwarden.drills.parts import OutageService
-from streamwarden.drills.views import CommandResult, ForkView, ServiceStatus
+from streamwarden.drills.records.sections import OutageService
+from streamwarden.drills.records.types import CommandResult, ForkView, ServiceStatus
 from streamwarden.errors import StoreError
 from streamwarden.redaction import redacted_text
 from streamwarden.units import Seconds

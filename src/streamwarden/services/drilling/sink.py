@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from streamwarden.drills.ports import Arrivals, HeldTable
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillError
 from streamwarden.sinks.base import Sink
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from streamwarden.drills.views import ForkView
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, DrillError, SourceError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.sources.base import CopyableSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 class ForkSource:

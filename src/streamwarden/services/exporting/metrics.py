@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, get_args
 
-from streamwarden.drills.journal import DrillStatus
+from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.health.check import Check, ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.verdict import Status

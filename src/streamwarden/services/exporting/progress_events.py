@@ -10,7 +10,7 @@ from streamwarden.lifecycle.queries import Part, stream_parts
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
-    from streamwarden.stream import StreamSpec
+    from streamwarden.stream.spec import StreamSpec
 
 Endings = Callable[[Sequence[str]], Mapping[str, Ending]]
 """How runs of the publishing task ended, by their ids."""

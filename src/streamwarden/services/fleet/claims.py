@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.errors import StoreError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.lease import Lease
-from streamwarden.services.fleet.driver_ids import driver_folders, new_driver_id
-from streamwarden.stream import StreamSpec
+from streamwarden.services.fleet.exits.driver_ids import driver_folders, new_driver_id
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.errors import LeaseHeld
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.stop import StopRequest
+from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.services.fleet.claims import abandon, claim
-from streamwarden.services.fleet.cleaning import clean
-from streamwarden.services.fleet.exit_recorder import ExitRecorder
-from streamwarden.services.fleet.finding import Finder
-from streamwarden.services.fleet.launch import driver_environment, remote_environment, write_folder
+from streamwarden.services.fleet.driver_lookup import Finder
+from streamwarden.services.fleet.exits.cleaning import clean
+from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.launching.launch import driver_environment, remote_environment, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

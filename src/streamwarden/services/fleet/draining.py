@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.services.fleet.exit_recorder import Observation
+from streamwarden.services.fleet.exits.exit_recorder import Observation
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
 from streamwarden.errors import ProcessError
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.lease import Liveness
-from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.stop import Desired, StopRequest
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
 from streamwarden.services.fleet.cluster_submissions import ClusterSubmissions
-from streamwarden.services.fleet.desired import set_desired
-from streamwarden.services.fleet.driver_ids import driver_folders, stream_of
-from streamwarden.services.fleet.exit_recorder import ExitRecorder, Observation
-from streamwarden.services.fleet.finding import Announce, Finder
-from streamwarden.services.fleet.launch import SPAWN_TIMEOUT
+from streamwarden.services.fleet.desired_state import set_desired
+from streamwarden.services.fleet.driver_lookup import Announce, Finder
+from streamwarden.services.fleet.exits.driver_ids import driver_folders, stream_of
+from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder, Observation
+from streamwarden.services.fleet.launching.launch import SPAWN_TIMEOUT
 from streamwarden.services.fleet.starting import Started, Starter
 from streamwarden.services.fleet.stopping import Stopper
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

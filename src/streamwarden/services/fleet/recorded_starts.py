@@ -10,11 +10,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sink import newest_entry
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.sink import newest_entry
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.starts import Start
 
 if TYPE_CHECKING:

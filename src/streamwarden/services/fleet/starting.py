@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from streamwarden.errors import ConfigError, LeaseHeld, LeaseLost, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.driver_folder import tidy
 from streamwarden.lifecycle.events import REATTACHED
-from streamwarden.lifecycle.folder import tidy
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
-from streamwarden.services.fleet.cleaning import clean
-from streamwarden.services.fleet.desired import resolve_incident
-from streamwarden.services.fleet.finding import Announce, Finder
-from streamwarden.services.fleet.launch import driver_environment, spawn, write_folder
+from streamwarden.services.fleet.desired_state import resolve_incident
+from streamwarden.services.fleet.driver_lookup import Announce, Finder
+from streamwarden.services.fleet.exits.cleaning import clean
+from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
-from streamwarden.spark_settings import DeployMode
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters import processes
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.events import STOP_REQUESTED
-from streamwarden.lifecycle.stop import Desired, StopRequest
-from streamwarden.services.fleet.desired import set_desired, silence_stream
-from streamwarden.services.fleet.exit_recorder import ExitRecorder
-from streamwarden.stream import StopPolicy
+from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
+from streamwarden.services.fleet.desired_state import set_desired, silence_stream
+from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.stream.spec import StopPolicy
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -11,7 +11,7 @@ from streamwarden.adapters.storage.files import FsspecFiles, download, link_or_c
 from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
-from streamwarden.stream import OBJECT_STORE
+from streamwarden.stream.spec import OBJECT_STORE
 
 
 def carry_out(

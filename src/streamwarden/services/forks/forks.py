@@ -17,13 +17,13 @@ from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.fork import Fork, input_digest
 from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.services.forks.carrying import carry
+from streamwarden.services.forks.copying import carry
 from streamwarden.services.forks.files import carry_out, remove_folder, remove_stored, require_empty, require_own
 from streamwarden.services.forks.scripts import is_script, require_script_fork, script_input
 from streamwarden.services.forks.spec import BATCHES, batches_left, forked_spec, in_batches
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
-from streamwarden.stream import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.logs import all_offsets
-from streamwarden.checkpoint.sources import source_entries
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.logs import all_offsets
+from streamwarden.checkpoint.formats.sources import source_entries
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError, JobError
-from streamwarden.lifecycle.folder import read_document
+from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
 from streamwarden.lifecycle.forks.plan import log_ends
 from streamwarden.lifecycle.forks.scripts import (
@@ -33,7 +33,7 @@ from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
-from streamwarden.stream import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
 
 
 def is_script(spec: StreamSpec) -> bool:

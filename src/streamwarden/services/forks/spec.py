@@ -17,8 +17,14 @@ from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, StoredSource
-from streamwarden.spark_settings import DeployMode
-from streamwarden.stream import NAME_PATTERN, ScriptFork, StorageSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spec import (
+    NAME_PATTERN,
+    ScriptFork,
+    StorageSpec,
+    StreamSpec,
+    TriggerSpec,
+)
 
 SUFFIX: Final = "__fork"
 

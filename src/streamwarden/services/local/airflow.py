@@ -40,11 +40,11 @@ HEALTHY_AFTER: Final = 60.0
 starts over once the component has run for `HEALTHY_AFTER`."""
 
 _DAGS: Final = """\
-from streamwarden.airflow.controls import control_dags
-from streamwarden.airflow.drills import drill_dags
-from streamwarden.airflow.health import health_dags
-from streamwarden.airflow.housekeeping import housekeeping_dags
-from streamwarden.airflow.streams import stream_dags
+from streamwarden.airflow.dags.controls import control_dags
+from streamwarden.airflow.dags.drills import drill_dags
+from streamwarden.airflow.dags.health import health_dags
+from streamwarden.airflow.dags.housekeeping import housekeeping_dags
+from streamwarden.airflow.dags.streams import stream_dags
 
 for make in (control_dags, drill_dags, health_dags, housekeeping_dags, stream_dags):
     globals().update(make(__file__))

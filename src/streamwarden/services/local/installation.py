@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from streamwarden.adapters.airflow_server import AirflowServer
 from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
 from streamwarden.services.fleet.draining import drain
-from streamwarden.services.fleet.exit_recorder import Observation
+from streamwarden.services.fleet.exits.exit_recorder import Observation
 from streamwarden.services.local.airflow import FIRST_PORT, LocalAirflow, free_port
 from streamwarden.services.local.marked import MarkedProcesses, session_of
 

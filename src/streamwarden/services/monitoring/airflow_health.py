@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from streamwarden.health.causes import AIRFLOW, EVERYWHERE
+from streamwarden.health.check_relations import AIRFLOW, EVERYWHERE
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.services.monitoring.http import get
 from streamwarden.units import format_duration

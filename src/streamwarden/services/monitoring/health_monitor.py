@@ -11,30 +11,30 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.processes import is_alive
-from streamwarden.checkpoint.logs import LogPosition
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.errors import CheckpointError
-from streamwarden.health.current import silenced
 from streamwarden.health.evaluate import evaluate
-from streamwarden.health.incident import Changes, IncidentPolicy
+from streamwarden.health.incidents.incident import Changes, IncidentPolicy
 from streamwarden.health.overall import overall
-from streamwarden.health.partitions import spread
-from streamwarden.health.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
-from streamwarden.health.services import measurement
-from streamwarden.health.stopped import ended_well
+from streamwarden.health.shown_verdicts import silenced
+from streamwarden.health.signals.partitions import spread
+from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
+from streamwarden.health.signals.services import measurement
+from streamwarden.health.signals.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
-from streamwarden.lifecycle.restarter import Restarter, restarter
-from streamwarden.services.fleet.backfill import fill_missing
-from streamwarden.services.fleet.lease_grace import GRACE
-from streamwarden.services.fleet.liveness import is_alive as driver_alive
-from streamwarden.services.monitoring.incident_keeper import IncidentKeeper
+from streamwarden.lifecycle.supervision.restarter import Restarter, restarter
+from streamwarden.services.fleet.exits.backfill import fill_missing
+from streamwarden.services.fleet.exits.lease_grace import GRACE
+from streamwarden.services.fleet.exits.liveness import is_alive as driver_alive
+from streamwarden.services.incidents.incident_keeper import IncidentKeeper
 from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

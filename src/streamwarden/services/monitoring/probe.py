@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import LogPosition, committed_times, log_position, planned_times
-from streamwarden.checkpoint.state import state_stores
+from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
+from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
-from streamwarden.health.services import Need, needs
+from streamwarden.health.signals.services import Need, needs
 from streamwarden.health.window import Answer, Service, StateInstance, WaitingInput
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.base import StoredSource
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

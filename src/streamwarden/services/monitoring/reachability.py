@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streamwarden.adapters.connections import connection
 from streamwarden.errors import ConfigError
-from streamwarden.health.services import Need
+from streamwarden.health.signals.services import Need
 from streamwarden.health.window import Answer, Service
 
 ANSWERS_WITHIN: Final = 5.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.resilience import Resilience, resilience
+from streamwarden.drills.reporting.resilience import Resilience, resilience
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.services.monitoring.drill_incidents import overdue_now
+from streamwarden.services.incidents.drill_incidents import overdue_now
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 from streamwarden.adapters.processes import this_host
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator, late_evaluation
 from streamwarden.health.verdict import Status
+from streamwarden.services.incidents.config_incidents import follow_files
+from streamwarden.services.incidents.drill_incidents import follow_drills, scheduled
+from streamwarden.services.incidents.single_verdicts import keep
 from streamwarden.services.monitoring.airflow_health import airflow_verdict
-from streamwarden.services.monitoring.config_incidents import follow_files
 from streamwarden.services.monitoring.dead_man import ping
-from streamwarden.services.monitoring.drill_incidents import follow_drills, scheduled
 from streamwarden.services.monitoring.health_monitor import Evaluation, HealthMonitor
 from streamwarden.services.monitoring.round_entries import Entry, entries_of, fold
-from streamwarden.services.monitoring.single_verdicts import keep
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from streamwarden.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
-    from streamwarden.checkpoint.logs import LogPosition
-    from streamwarden.stream import StreamSpec
+    from streamwarden.checkpoint.formats.logs import LogPosition
+    from streamwarden.stream.spec import StreamSpec
 
 NOTHING: Final = "–"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streamwarden.config.loading import Catalog
     from streamwarden.drills.spec import DrillSpec
     from streamwarden.services.workspace import Workspace
-    from streamwarden.stream import StreamSpec
+    from streamwarden.stream.spec import StreamSpec
 
 FRESH: Final = 1.0
 """Seconds after which a request checks again whether a file has changed. With a thousand files and a busy thread beside

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.store.rollup import Rolled
-from streamwarden.health.partitions import LARGEST, MEDIAN, SMALLEST
-from streamwarden.health.series import (
+from streamwarden.adapters.store.history.rollup import Rolled
+from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
+from streamwarden.health.signals.series import (
     BACKLOG_SECONDS,
     MEMORY_BYTES,
     STATE_BYTES,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.services.overview.rolled import Numbers, OfHours
-    from streamwarden.stream import StreamSpec
+    from streamwarden.stream.spec import StreamSpec
 
 POINTS: Final = 240
 """Points of a line at most: more than a chart has room for takes time and shows nothing. A line that

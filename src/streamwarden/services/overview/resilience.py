@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.resilience import Resilience
+from streamwarden.drills.reporting.resilience import Resilience
 from streamwarden.services.overview.rows import Model
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.store.hours import HOUR
-from streamwarden.adapters.store.rollup import Rolled
-from streamwarden.health.series import STATE_BYTES, tasks_at_once
+from streamwarden.adapters.store.history.rollup import Rolled
+from streamwarden.adapters.store.history.rollup_hours import HOUR
+from streamwarden.health.signals.series import STATE_BYTES, tasks_at_once
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.store.measurements import RolledUp
-    from streamwarden.stream import StreamSpec
+    from streamwarden.adapters.store.history.measurements import RolledUp
+    from streamwarden.stream.spec import StreamSpec
 
 Numbers = Mapping[str, "RolledUp"]
 """Name -> its roll-ups over the same hours."""

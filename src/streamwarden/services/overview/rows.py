@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from streamwarden.drills.report import verdict_word
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.current import current_health
+from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.verdict import Status
-from streamwarden.lifecycle.follow_up import FollowUp, Next, follow_up
 from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
-from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.stop import Desired
+from streamwarden.lifecycle.supervision.after_exit import FollowUp, Next, follow_up
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.redaction import redacted_text
 from streamwarden.services.overview.order import rank
 from streamwarden.services.overview.status import State, StreamStatus
 from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from streamwarden.drills.journal import DrillRun
+    from streamwarden.drills.records.journal import DrillRun
     from streamwarden.health.check import Check
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.health.verdict import Verdict
     from streamwarden.services.overview.facts import FleetFacts
-    from streamwarden.stream import StreamSpec
+    from streamwarden.stream.spec import StreamSpec
 
 DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
 """The checks with the five documented thresholds."""

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from streamwarden.health.current import current_health
-from streamwarden.health.executors import latest_snapshot
-from streamwarden.health.mutes import Mute, mute_of
+from streamwarden.health.incidents.mutes import Mute, mute_of
+from streamwarden.health.shown_verdicts import current_health
+from streamwarden.health.signals.executors import latest_snapshot
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
-from streamwarden.lifecycle.heartbeat import silent_since
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
-from streamwarden.lifecycle.restart import describe
-from streamwarden.lifecycle.stop import Desired
+from streamwarden.lifecycle.supervision.heartbeat import silent_since
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from streamwarden.config.loading import DRILLS, STREAMS
 from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
 from streamwarden.services.scaffolding import samples
-from streamwarden.stream import NAME_PATTERN
+from streamwarden.stream.spec import NAME_PATTERN
 
 JOBS: Final = Path("spark_jobs")
 DATA_FOLDERS: Final = ("input", "output", "checkpoints", "quarantine")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.files import remove_folder, require_own
 from streamwarden.services.forks.forks import drop_output, fork
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.services.twins.running import Twin, end_left
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 TWIN: Final = "twin"
 """The folder of the twins, beside the fork's."""

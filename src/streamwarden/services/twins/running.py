@@ -14,10 +14,10 @@ from typing import Final
 from streamwarden import disk
 from streamwarden.adapters import processes
 from streamwarden.errors import VerificationError
-from streamwarden.lifecycle import folder as files
+from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.fleet.program import here, run_program
-from streamwarden.stream import StreamSpec
+from streamwarden.services.fleet.launching.one_off_spark import here, run_program
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 
 PLAN: Final = "plan.txt"

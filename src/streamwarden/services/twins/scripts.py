@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import COMMITS, batch_ids, list_or_empty
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.drills.parts import VerificationSpec
-from streamwarden.drills.twin import TwinReport
-from streamwarden.drills.views import ForkView
+from streamwarden.checkpoint.formats.layout import COMMITS, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.drills.records.sections import VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError, VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, unread
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
+from streamwarden.services.twins.comparison import watermark_problems
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
-from streamwarden.services.twins.laying import batches_of
+from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Twin, execute
-from streamwarden.services.twins.witness import watermark_problems
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_count
-from streamwarden.verification.batches import some
+from streamwarden.verification.oracles.batches import some
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 

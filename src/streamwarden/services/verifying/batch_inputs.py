@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import offsets
-from streamwarden.checkpoint.sources import describe_offset
+from streamwarden.checkpoint.formats.logs import offsets
+from streamwarden.checkpoint.formats.sources import describe_offset
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import CheckpointError
 

@@ -17,8 +17,8 @@ from dataclasses import asdict
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from streamwarden.drills.audited import records_of
-from streamwarden.drills.views import Judgement
+from streamwarden.drills.records.audited import records_of
+from streamwarden.drills.records.types import Judgement
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.outputs import Evidence
 from streamwarden.services.verifying.recount import Recount, recount

@@ -19,9 +19,9 @@ from typing import Final, cast
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.logs import LogPosition, all_offsets, log_position
-from streamwarden.checkpoint.schemas import state_fields
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.logs import LogPosition, all_offsets, log_position
+from streamwarden.checkpoint.formats.schemas import state_fields
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
@@ -32,10 +32,10 @@ from streamwarden.sinks.base import Sink
 from streamwarden.sinks.columns import values_of
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.columns import report_columns
-from streamwarden.verification.contradictions import contradictions
-from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
+from streamwarden.verification.oracles.contradictions import contradictions
+from streamwarden.verification.oracles.oracle import Expectation, Oracle, RunFacts
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
 from streamwarden.verification.starts import Start, stale_entries
 

@@ -9,11 +9,11 @@ from typing import Final
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import headers, reader
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.kafka.delivery import delivered
 from streamwarden.sinks.output import Output
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.events import CommittedRecords, Event, LiveRecords
 
 SILENCE: Final = 30.0

@@ -11,7 +11,7 @@ from streamwarden.adapters.connections import connection
 from streamwarden.adapters.kafka.brokers import headers, reader
 from streamwarden.drills.ports import Arrivals
 from streamwarden.errors import DrillError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.events import Event
 

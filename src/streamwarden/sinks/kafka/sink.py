@@ -14,7 +14,7 @@ from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.kafka import topic as topics
 from streamwarden.sinks.output import Output
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:

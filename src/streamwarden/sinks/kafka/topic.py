@@ -8,7 +8,7 @@ from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.adapters.kafka import scratch_topics
 from streamwarden.adapters.kafka.brokers import reader
 from streamwarden.errors import CheckpointError, ConfigError, SinkError, StreamwardenError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import java_options
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError, StreamwardenError
 from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.topic import require_topic
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID, SEPARATOR
 
 if TYPE_CHECKING:

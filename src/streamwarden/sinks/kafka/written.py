@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import java_options, kept_offsets, reader
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.base import WRITTEN_BY
 from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.output import SILENCE
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.events import BATCH, EVENT_ID
 
 if TYPE_CHECKING:

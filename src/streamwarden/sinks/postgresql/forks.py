@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import SCHEMA
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 
 if TYPE_CHECKING:
     from psycopg import Cursor
 
-    from streamwarden.adapters.postgresql.table import Table
+    from streamwarden.sinks.postgresql.table import Table
 
 
 def make_empty(origin: StreamSpec, forked: StreamSpec) -> None:
@@ -42,8 +42,8 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
     Raises CheckpointError if there is no such batch, or its rows are gone: in update mode each was replaced by a later
     one. Also if the database does not allow it.
     """
-    from streamwarden.adapters.postgresql import batch_table
     from streamwarden.adapters.storage.files import open_path
+    from streamwarden.sinks.postgresql import batch_table
 
     if rewind and origin.sink.mode is OutputMode.UPDATE:
         raise CheckpointError(
@@ -111,8 +111,8 @@ def set_back(forked: StreamSpec, batch: int | None, plan: bytes) -> None:
     """
     from psycopg import sql
 
-    from streamwarden.adapters.postgresql import batch_table
     from streamwarden.adapters.storage.files import open_path
+    from streamwarden.sinks.postgresql import batch_table
 
     with _session(forked) as cursor:
         table = _table(cursor, forked)
@@ -153,7 +153,7 @@ def _session(forked: StreamSpec) -> Iterator[Cursor[Any]]:
 
 
 def _table(cursor: Cursor[Any], spec: StreamSpec) -> Table:
-    from streamwarden.adapters.postgresql.table import Table, find_schema, split
+    from streamwarden.sinks.postgresql.table import Table, find_schema, split
 
     schema, name = split(spec.sink.table or "")
     return Table(schema=find_schema(cursor, schema), name=name, oids=())
@@ -171,7 +171,7 @@ def _copy_rows(cursor: Cursor[Any], source: Table, target: Table, batch: int) ->
     """All columns but those that the table computes itself."""
     from psycopg import sql
 
-    from streamwarden.adapters.postgresql.table import BATCH
+    from streamwarden.sinks.postgresql.table import BATCH
 
     names = cursor.execute(
         sql.SQL(

@@ -9,15 +9,15 @@ from typing import Final, cast
 import psycopg
 from psycopg import sql
 
-from streamwarden.adapters.postgresql import batch_table
 from streamwarden.adapters.postgresql.access import access, explain
-from streamwarden.adapters.postgresql.table import BATCH, Table, find_schema, split
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.output import Output, Part, part_of
 from streamwarden.sinks.output_types import postgresql_type
-from streamwarden.stream import StreamSpec
+from streamwarden.sinks.postgresql import batch_table
+from streamwarden.sinks.postgresql.table import BATCH, Table, find_schema, split
+from streamwarden.stream.spec import StreamSpec
 
 _TOGETHER: Final = 50_000
 """Rows whose values are Python objects at a time."""

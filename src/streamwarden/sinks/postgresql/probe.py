@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @contextmanager
 def listen(spec: StreamSpec) -> Iterator[Arrivals]:
     """Hear of every batch of the stream's from here on."""
-    from streamwarden.adapters.postgresql.batch_table import CHANNEL
+    from streamwarden.sinks.postgresql.batch_table import CHANNEL
 
     with _session(spec) as session:
         session.execute(f"LISTEN {CHANNEL}")
@@ -30,8 +30,8 @@ def listen(spec: StreamSpec) -> Iterator[Arrivals]:
 
 def newest(spec: StreamSpec) -> int | None:
     """Newest batch that the batch table of the stream's table has."""
-    from streamwarden.adapters.postgresql import batch_table
-    from streamwarden.adapters.postgresql.table import Table, split
+    from streamwarden.sinks.postgresql import batch_table
+    from streamwarden.sinks.postgresql.table import Table, split
 
     schema, name = split(spec.sink.table or "")
     table = Table(schema=schema or "", name=name, oids=())
@@ -46,7 +46,7 @@ def hold(spec: StreamSpec) -> Iterator[HeldTable]:
     """Lock the stream's table until the end of the block, or of this session."""
     from psycopg import sql
 
-    from streamwarden.adapters.postgresql.table import split
+    from streamwarden.sinks.postgresql.table import split
 
     schema, name = split(spec.sink.table or "")
     relation = sql.Identifier(schema, name) if schema else sql.Identifier(name)
@@ -107,7 +107,7 @@ class _Notes:
         self._table = table
 
     def next(self, timeout: Seconds) -> int | None:
-        from streamwarden.adapters.postgresql.batch_table import Note
+        from streamwarden.sinks.postgresql.batch_table import Note
 
         for each in self._session.notifies(timeout=timeout, stop_after=1):
             note = Note.parse(each.payload)

@@ -15,7 +15,7 @@ from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.postgresql import forks
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Range
 

@@ -14,13 +14,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.postgresql.access import access
-from streamwarden.adapters.postgresql.sink import Batch, TableSink, waits_for
-from streamwarden.adapters.postgresql.table import Column, Target, split
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.layout import OFFSETS
-from streamwarden.checkpoint.logs import read_query_id
+from streamwarden.checkpoint.formats.layout import OFFSETS
+from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import CheckpointError, JobError
-from streamwarden.stream import OutputMode, StreamSpec
+from streamwarden.sinks.postgresql.table import Column, Target, split
+from streamwarden.sinks.postgresql.transaction import Batch, TableSink, waits_for
+from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.units import Seconds
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import psycopg
 from psycopg import sql
 
 from streamwarden.adapters.postgresql.access import access
-from streamwarden.adapters.postgresql.table import BATCH, Table, find_schema, split
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.base import WRITTEN_BY
-from streamwarden.stream import StreamSpec
+from streamwarden.sinks.postgresql.table import BATCH, Table, find_schema, split
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

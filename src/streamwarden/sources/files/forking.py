@@ -9,12 +9,12 @@ from pathlib import Path
 
 from streamwarden.adapters.storage.files import link_or_copy, open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import all_offsets
-from streamwarden.checkpoint.sources import source_entries
-from streamwarden.checkpoint.uris import file_name
+from streamwarden.checkpoint.formats.logs import all_offsets
+from streamwarden.checkpoint.formats.sources import source_entries
+from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.lifecycle.forks.fork import BoundedInput, InputFile, input_digest, require_distinct_names
 from streamwarden.lifecycle.forks.plan import log_ends
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 
 def link_input(spec: StreamSpec, forked: StreamSpec, checkpoint: str | None) -> BoundedInput:

@@ -12,11 +12,11 @@ from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import log_position
-from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.sources import file_source_log
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError, InputGone
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 _IGNORED: Final = "ignoremissingfiles"
 """Spark's option for a file that is gone, in lower case: to set it is to accept the loss of its rows."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import require_range
-from streamwarden.checkpoint.sources import file_source_log
+from streamwarden.checkpoint.formats.logs import require_range
+from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.errors import ConfigError
 from streamwarden.sources.base import Reading, RowRequest
 from streamwarden.sources.rows import (
@@ -20,7 +20,7 @@ from streamwarden.sources.rows import (
     unusable,
     with_corrupt,
 )
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from streamwarden.adapters.storage.files import download, open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.layout import Damaged
-from streamwarden.checkpoint.sources import file_source_log
-from streamwarden.checkpoint.uris import to_path
+from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.formats.sources import file_source_log
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
-from streamwarden.stream import StreamSpec
-from streamwarden.verification.contradictions import disorder
+from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.oracles.contradictions import disorder
 
 
 def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:

@@ -14,7 +14,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.problems import Problem, show
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive
-from streamwarden.stream import NAME_PATTERN, StreamSpec
+from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import unreadable
-from streamwarden.checkpoint.sources import SourceFile, source_entries
-from streamwarden.checkpoint.uris import file_name
+from streamwarden.checkpoint.formats.logs import unreadable
+from streamwarden.checkpoint.formats.sources import SourceFile, source_entries
+from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.health.window import WaitingInput
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import parse_duration
 
 RECENT: Final = 20

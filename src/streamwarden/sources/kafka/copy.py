@@ -19,7 +19,7 @@ from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.topic_copy import CopiedPartition, CopiedTopic, Digest, Feed, cut_at
 from streamwarden.sources.kafka.export import isolation_of, read_messages
 from streamwarden.sources.kafka.lag import lag_of
-from streamwarden.stream import SourceSpec, StreamSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -21,7 +21,7 @@ from streamwarden.adapters.kafka.brokers import kept_offsets, reader
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.stream import SourceSpec
+from streamwarden.stream.spec import SourceSpec
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

@@ -16,13 +16,13 @@ from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import kept_offsets, reader, topic_id
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import all_offsets, log_position
+from streamwarden.checkpoint.formats.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import TopicRange, topic_offsets
 from streamwarden.errors import SourceError, SourceUnresponsive
 from streamwarden.health.window import PartitionLag, WaitingInput
 from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.sources.kafka.export import isolation_of
-from streamwarden.stream import SourceSpec, StreamSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec
 
 ANSWER_WITHIN: Final = 5.0
 """Seconds for the offsets and times that are asked of a broker: the health of the other streams waits meanwhile."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.kafka.brokers import java_options
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.logs import require_range
+from streamwarden.checkpoint.formats.logs import require_range
 from streamwarden.checkpoint.topics import topic_ranges
 from streamwarden.errors import CheckpointError
 from streamwarden.sources.base import Reading, RowRequest
@@ -29,7 +29,7 @@ from streamwarden.sources.rows import (
     unusable,
     with_corrupt,
 )
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -10,7 +10,7 @@ from streamwarden.errors import CheckpointError, ConfigError, SourceError, Verif
 from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
 from streamwarden.sources.kafka.export import export_copied, export_topic, isolation_of
 from streamwarden.sources.kafka.lag import lag_of
-from streamwarden.stream import SourceSpec, StreamSpec
+from streamwarden.stream.spec import SourceSpec, StreamSpec
 
 
 def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:

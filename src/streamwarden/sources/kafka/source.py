@@ -16,7 +16,7 @@ from streamwarden.lifecycle.forks.places import SCHEMA, Places
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.problems import Problem, show
 from streamwarden.sources.base import CopyableSource, FinishedRun, Reading, RowRequest, RunInput, positive
-from streamwarden.stream import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

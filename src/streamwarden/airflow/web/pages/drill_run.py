@@ -11,17 +11,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from streamwarden.airflow.web.access import RunDep, allowed
-from streamwarden.airflow.web.course import course
-from streamwarden.airflow.web.place import SpaceDep, catalogs
 from streamwarden.airflow.web.rendering import page
-from streamwarden.drills.journal import DrillRun, JournalEntry
-from streamwarden.drills.listing import RunFilter
-from streamwarden.drills.report import build_report
+from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
+from streamwarden.airflow.web.timeline_drawing import course
+from streamwarden.drills.records.journal import DrillRun, JournalEntry
+from streamwarden.drills.reporting.listing import RunFilter
+from streamwarden.drills.reporting.report import build_report
+from streamwarden.drills.reporting.timeline import Moment
 from streamwarden.drills.state import RunState
-from streamwarden.drills.timeline import Moment
 from streamwarden.errors import DrillError
-from streamwarden.health.causes import DRILL
-from streamwarden.services.monitoring.drill_incidents import longest_run
+from streamwarden.health.check_relations import DRILL
+from streamwarden.services.incidents.drill_incidents import longest_run
 from streamwarden.services.workspace import Workspace
 
 router = APIRouter()

@@ -10,14 +10,14 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from streamwarden.airflow.web import seen_drills
+from streamwarden.airflow.web import readable_drills
 from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, run_for
-from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import page
-from streamwarden.drills.comparison import Comparison, compare
-from streamwarden.drills.journal import DrillRun
-from streamwarden.drills.listing import PAGE, DrillVerdict, RunFilter
-from streamwarden.drills.resilience import cells, faults_of
+from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.reporting.comparison import Comparison, compare
+from streamwarden.drills.reporting.listing import PAGE, DrillVerdict, RunFilter
+from streamwarden.drills.reporting.resilience import cells, faults_of
 from streamwarden.errors import DrillError
 
 router = APIRouter()
@@ -42,25 +42,25 @@ def drills(
     """The page, or one part of it to refresh it."""
     now = time.time()
     if part == "running":
-        return page(request, "drills_running.html", now=now, running=seen_drills.running(space, user, now))
-    pairs = seen_drills.drilled(space, user)
+        return page(request, "drills_running.html", now=now, running=readable_drills.running(space, user, now))
+    pairs = readable_drills.drilled(space, user)
     mine = {name for name, _ in pairs if drill in (None, name)}
     chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset)
     history: dict[str, Any] = {
         "now": now,
         "chosen": chosen,
         "drill": drill,
-        "seen": seen_drills.runs_of(space, chosen),
+        "seen": readable_drills.runs_of(space, chosen),
         "turn": lambda pages: _query(stream, drill, verdict, max(0, offset + pages * PAGE)),
         "ever": bool(pairs),
     }
     if part == "history":
         return page(request, "drills_history.html", **history)
-    configured = seen_drills.configured(space, user, now)
+    configured = readable_drills.configured(space, user, now)
     return page(
         request,
         "drills.html",
-        running=seen_drills.running(space, user, now),
+        running=readable_drills.running(space, user, now),
         configured=configured,
         overdue=[each for each in configured if each.due is not None],
         streams=sorted({each for _, each in pairs} | {each.spec.stream for each in configured}),
@@ -78,7 +78,7 @@ def _query(stream: str | None, drill: str | None, verdict: DrillVerdict | None, 
 @router.get("/drills/matrix")
 def matrix(request: Request, user: GetUserDep) -> Response:
     """A line for each stream, a column for each fault."""
-    at, rows = seen_drills.resilience_for(user)
+    at, rows = readable_drills.resilience_for(user)
     return page(
         request,
         "drills_matrix.html",
@@ -101,8 +101,8 @@ def side_by_side(
 ) -> Response:
     """Two runs side by side, or a choice of runs."""
     first, second = (None if each is None else run_for(each, user, space) for each in (a, b))
-    mine = {name for name, _ in seen_drills.drilled(space, user)}
-    choice = list(seen_drills.runs_of(space, RunFilter(drills=mine, limit=CHOICE)).runs)
+    mine = {name for name, _ in readable_drills.drilled(space, user)}
+    choice = list(readable_drills.runs_of(space, RunFilter(drills=mine, limit=CHOICE)).runs)
     return page(
         request,
         "drills_compare.html",

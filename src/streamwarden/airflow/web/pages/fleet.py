@@ -9,7 +9,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from streamwarden.airflow.web import seen
+from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.api import selection
 from streamwarden.airflow.web.rendering import page
 from streamwarden.health.verdict import Status
@@ -27,7 +27,7 @@ def fleet(
     request: Request, user: GetUserDep, chosen: Annotated[Selection, Depends(selection)], part: str = ""
 ) -> Response:
     """The page, or the table alone to refresh it."""
-    found = seen.fleet(user, chosen)
+    found = readable_fleet.fleet(user, chosen)
     return page(
         request,
         "fleet_table.html" if part == "fleet" else "fleet.html",

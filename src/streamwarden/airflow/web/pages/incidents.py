@@ -10,15 +10,15 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from streamwarden.airflow.web import seen
+from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.access import HEALTH, IncidentDep, allowed, allowed_of, dag_of
-from streamwarden.airflow.web.place import SpaceDep
 from streamwarden.airflow.web.rendering import page
-from streamwarden.health.causes import EVERYWHERE
-from streamwarden.health.consequences import IncidentGroup, grouped
-from streamwarden.health.incident import Incident
-from streamwarden.services.monitoring.handling import handling, log_of
-from streamwarden.services.monitoring.muting import current_mutes
+from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.health.check_relations import EVERYWHERE
+from streamwarden.health.incidents.consequences import IncidentGroup, grouped
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.services.incidents.handling import handling, log_of
+from streamwarden.services.incidents.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
 
 router = APIRouter()
@@ -40,19 +40,19 @@ def incidents(
 ) -> Response:
     """The open incidents, or the newest with those that are resolved."""
     now = time.time()
-    mine = seen.incidents(space, user, stream=stream, past=past, limit=PAST)
+    mine = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
     return page(
         request,
         "incidents_list.html" if part == "list" else "incidents.html",
         groups=_order(grouped(mine)),
         handling=handling(space.store, now, since=0.0 if past else None),
-        mutes=(mutes := seen.mutes(user, current_mutes(space.store, now), stream)),
-        ends=frozenset(each.mute_id for each in seen.mutes(user, mutes, stream, "PUT")),
+        mutes=(mutes := readable_fleet.mutes(user, current_mutes(space.store, now), stream)),
+        ends=frozenset(each.mute_id for each in readable_fleet.mutes(user, mutes, stream, "PUT")),
         stream=stream,
         past=past,
         now=now,
-        streams=seen.readable_streams(user),
-        tags=seen.tags(user),
+        streams=readable_fleet.readable_streams(user),
+        tags=readable_fleet.tags(user),
         may=_changeable(mine, user),
         plans=allowed(HEALTH, user, "PUT"),
         everywhere=EVERYWHERE,

@@ -11,13 +11,13 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from streamwarden.adapters.airflow_server import PREFIX
-from streamwarden.airflow.web import seen, seen_stream
+from streamwarden.airflow.web import readable_fleet, stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep, allowed, allowed_of
-from streamwarden.airflow.web.place import SpaceDep, catalogs
+from streamwarden.airflow.web.readable_drills import readable_drills
 from streamwarden.airflow.web.rendering import page
-from streamwarden.airflow.web.seen_drills import readable_drills
-from streamwarden.health.causes import DRILL
-from streamwarden.health.consequences import grouped
+from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
+from streamwarden.health.check_relations import DRILL
+from streamwarden.health.incidents.consequences import grouped
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.services.analysis.history import history
 from streamwarden.services.overview.anatomy import facts
@@ -48,7 +48,7 @@ def stream(
     part: str = "",
 ) -> Response:
     """The page, or one part of it to refresh it."""
-    at, rows = seen.rows_of(stream)
+    at, rows = readable_fleet.rows_of(stream)
     name = identity(stream, query or "")
     row = next((each for each in rows if each.stream == name), None)
     if row is None:
@@ -69,7 +69,7 @@ def stream(
         drills=_drills(space, stream, user),
         audits=_audits(space, stream, user),
         changes=allowed(row.dag_id, user, "PUT"),
-        declaration=seen_stream.declaration(space, stream),
+        declaration=stream_details.declaration(space, stream),
         **_of_part(space, row, rows, part),
     )
 
@@ -89,7 +89,7 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
     events = history(space.store, stream, time.time() - RANGES["7d"])
     concerned = [row.stream] if row.is_query else [each.stream for each in rows]
     incidents = space.store.incidents.recent_of(concerned, PAST)
-    drivers, ui = seen_stream.drivers(space, stream, time.time() - RANGES["7d"])
+    drivers, ui = stream_details.drivers(space, stream, time.time() - RANGES["7d"])
     return {
         "events": events[-EVENTS:][::-1],
         "incidents": grouped(incidents),
@@ -116,7 +116,7 @@ def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
 @router.get("/streams/{stream}/advice")
 def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """The findings of the linter, and advice from the stream's history: read when a person opens it."""
-    found = seen_stream.advice(space, stream, query)
+    found = stream_details.advice(space, stream, query)
     return page(
         request,
         "stream_advice.html",
@@ -129,7 +129,7 @@ def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryNam
 @router.get("/streams/{stream}/checkpoint")
 def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """What `inspect` says of the checkpoint: read when a person opens it."""
-    found, problem = seen_stream.checkpoint(space, stream, query)
+    found, problem = stream_details.checkpoint(space, stream, query)
     return page(
         request,
         "stream_checkpoint.html",
@@ -142,7 +142,7 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
 @router.get("/streams/{stream}/drivers/{driver_id}/log")
 def log(request: Request, stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> Response:
     """The end of a driver's log: read when a person opens it."""
-    found = seen_stream.end_of(space, stream, driver_id)
+    found = stream_details.end_of(space, stream, driver_id)
     return page(request, "stream_log.html", lines=found.lines, folder=found.folder, problem=found.problem)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from alembic import op
 
-from streamwarden.adapters.store.trials import rows_of
-from streamwarden.drills.journal import DrillRun, DrillStatus
-from streamwarden.drills.resilience import trials_of
+from streamwarden.adapters.store.drills.trials import rows_of
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.reporting.resilience import trials_of
 
 revision = "0011"
 down_revision = "0010"

@@ -1,0 +1,1 @@
+"""Repositories of journals, trials and the schedules of drills."""

@@ -1,0 +1,1 @@
+"""Repositories of drivers, leases, stop requests and queries."""

@@ -1,0 +1,192 @@
+"""The driver repository: one row for each driver, from its launch to its recorded exit, and its events."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.process_columns import process_columns, read_process
+from streamwarden.adapters.store.sanitize import to_json
+from streamwarden.adapters.store.tables import driver_events, drivers
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitRecord, ProcessIdentity
+
+
+class SqlDriverRepository:
+    """Implements `lifecycle.driver.DriverRepository`. All writes are idempotent; the first recorded exit wins.
+
+    A write about a driver that was never launched raises StoreError: it would have no stream to belong to.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def launched(self, record: DriverRecord) -> None:
+        """Record a launch. A driver that is recorded already stays as it is."""
+        row = {
+            "driver_id": record.driver_id,
+            "stream": record.stream,
+            "checkpoint": record.checkpoint,
+            "token": record.token,
+            "folder": record.folder,
+            "launched_by": record.launched_by,
+            "launched_at": record.launched_at,
+            "query_id": record.query_id,
+            "run_id": record.run_id,
+            "started_at": record.started_at,
+            **process_columns(record.process),
+            **_exit_columns(record.exit),
+        }
+        self._database.write(
+            lambda connection: connection.execute(
+                insert(connection, drivers).values(row).on_conflict_do_nothing(index_elements=["driver_id"])
+            )
+        )
+
+    def bound(self, driver_id: str, process: ProcessIdentity) -> None:
+        """Record the driver's process."""
+        self._update(driver_id, process_columns(process))
+
+    def started(self, driver_id: str, query_id: str, run_id: str, at: float) -> None:
+        """Record that the driver's query runs."""
+        self._update(driver_id, {"query_id": query_id, "run_id": run_id, "started_at": at})
+
+    def exited(self, driver_id: str, exit: ExitRecord) -> None:
+        """Record how the driver ended. An exit that is recorded already stays as it is."""
+        self._update(driver_id, _exit_columns(exit), unless_exited=True)
+
+    def event(self, event: DriverEvent) -> None:
+        """Record an event. Recording the same event again changes nothing."""
+        content = to_json([event.driver_id, event.at, event.kind, sorted(event.detail.items())])
+        row = {
+            "digest": hashlib.sha256(content.encode()).hexdigest(),
+            "driver_id": event.driver_id,
+            "at": event.at,
+            "kind": event.kind,
+            "detail": event.detail,
+        }
+        self._database.write(
+            lambda connection: connection.execute(
+                insert(connection, driver_events).values(row).on_conflict_do_nothing(index_elements=["digest"])
+            )
+        )
+
+    def get(self, driver_id: str) -> DriverRecord | None:
+        query = drivers.select().where(drivers.c.driver_id == driver_id)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _read(row)
+
+    def latest(self, stream: str) -> DriverRecord | None:
+        """The driver of `stream` that was launched last."""
+        newest = drivers.c.launched_at.desc(), drivers.c.token.desc()
+        query = drivers.select().where(drivers.c.stream == stream).order_by(*newest).limit(1)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _read(row)
+
+    def before(self, driver: DriverRecord) -> DriverRecord | None:
+        """The driver of the same stream that was launched before this one."""
+        newest = drivers.c.launched_at.desc(), drivers.c.token.desc()
+        earlier = drivers.c.stream == driver.stream, drivers.c.launched_at < driver.launched_at
+        query = drivers.select().where(*earlier).order_by(*newest).limit(1)
+        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _read(row)
+
+    def latests(self, streams: Collection[str]) -> dict[str, DriverRecord]:
+        """`latest` of many streams in one query; a stream that never had a driver is left out."""
+        newest = sa.select(drivers.c.stream, sa.func.max(drivers.c.launched_at).label("at")).group_by(drivers.c.stream)
+        last = newest.subquery()
+        query = drivers.select().join(last, (last.c.stream == drivers.c.stream) & (last.c.at == drivers.c.launched_at))
+        rows = self._database.read(lambda connection: connection.execute(query.order_by(drivers.c.token)).all())
+        return {row.stream: _read(row) for row in rows if row.stream in streams}
+
+    def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
+        """The drivers of `stream` from the first that was launched or ended at or after `since`, oldest first."""
+        return self.histories([stream], since)[stream]
+
+    def histories(self, streams: Sequence[str], since: float) -> dict[str, tuple[DriverRecord, ...]]:
+        """`history` of many streams at once."""
+        recent = (drivers.c.launched_at >= since) | (drivers.c.exit_at >= since)
+        if len(streams) == 1:
+            recent &= drivers.c.stream == streams[0]
+        first = sa.select(drivers.c.stream, sa.func.min(drivers.c.launched_at).label("at")).where(recent)
+        begun = first.group_by(drivers.c.stream).subquery()
+        query = (
+            drivers.select()
+            .join(begun, (begun.c.stream == drivers.c.stream) & (drivers.c.launched_at >= begun.c.at))
+            .order_by(drivers.c.launched_at, drivers.c.token)
+        )
+        found: dict[str, list[DriverRecord]] = {stream: [] for stream in streams}
+        for row in self._database.read(lambda connection: connection.execute(query).all()):
+            if row.stream in found:
+                found[row.stream].append(_read(row))
+        return {stream: tuple(records) for stream, records in found.items()}
+
+    def events(self, driver_id: str) -> Sequence[DriverEvent]:
+        """The events of the driver, oldest first."""
+        return self.events_of_all([driver_id])[driver_id]
+
+    def events_of_all(self, driver_ids: Collection[str]) -> dict[str, tuple[DriverEvent, ...]]:
+        """`events` of many drivers in one query."""
+        order = driver_events.c.at, driver_events.c.id
+        query = driver_events.select().where(driver_events.c.driver_id.in_(driver_ids)).order_by(*order)
+        found: dict[str, list[DriverEvent]] = {driver_id: [] for driver_id in driver_ids}
+        for row in self._database.read(lambda connection: connection.execute(query).all()):
+            found[row.driver_id].append(_event(row))
+        return {driver_id: tuple(events) for driver_id, events in found.items()}
+
+    def events_of(self, stream: str, kind: str) -> Sequence[DriverEvent]:
+        """The events of this kind of all drivers of `stream`, oldest first."""
+        query = (
+            driver_events.select()
+            .join(drivers, drivers.c.driver_id == driver_events.c.driver_id)
+            .where(drivers.c.stream == stream, driver_events.c.kind == kind)
+            .order_by(driver_events.c.at, driver_events.c.id)
+        )
+        return tuple(map(_event, self._database.read(lambda connection: connection.execute(query).all())))
+
+    def _update(self, driver_id: str, values: dict[str, Any], *, unless_exited: bool = False) -> None:
+        def change(connection: Connection) -> bool:
+            known = drivers.select().where(drivers.c.driver_id == driver_id).with_for_update()
+            row = connection.execute(known).one_or_none()
+            if row is not None and not (unless_exited and row.exit_kind is not None):
+                connection.execute(drivers.update().where(drivers.c.driver_id == driver_id).values(values))
+            return row is not None
+
+        if not self._database.write(change):
+            raise self._database.failure(
+                f"driver {driver_id} was never recorded as launched",
+                expected="the launch first, then what happened to the driver",
+                next_step="record its launch from the spec.json in its folder, then this again",
+            )
+
+
+def _event(row: Row[Any]) -> DriverEvent:
+    return DriverEvent(driver_id=row.driver_id, at=row.at, kind=row.kind, detail=row.detail)
+
+
+def _exit_columns(exit: ExitRecord | None) -> dict[str, Any]:
+    if exit is None:
+        return {"exit_kind": None, "exit_at": None, "exit": None}
+    return {"exit_kind": exit.kind.value, "exit_at": exit.ended_at, "exit": asdict(exit)}
+
+
+def _read(row: Row[Any]) -> DriverRecord:
+    return DriverRecord(
+        driver_id=row.driver_id,
+        stream=row.stream,
+        checkpoint=row.checkpoint,
+        token=row.token,
+        folder=row.folder,
+        launched_by=row.launched_by,
+        launched_at=row.launched_at,
+        process=read_process(row),
+        query_id=row.query_id,
+        run_id=row.run_id,
+        started_at=row.started_at,
+        exit=None if row.exit is None else ExitRecord.from_document(row.exit),
+    )

@@ -1,0 +1,71 @@
+"""The query repository: the queries of a stream, their names, and the newest run of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.tables import queries
+from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.stream.spec import TriggerSpec
+
+
+class SqlQueryRepository:
+    """Implements `lifecycle.queries.QueryRepository`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def started(self, record: QueryRecord) -> None:
+        """Record that a run of the query started. A newer run, and when the query was first seen, stay as they are."""
+
+        def put(connection: Connection) -> None:
+            known = connection.execute(queries.select().where(*_is(record.stream, record.name))).one_or_none()
+            if known is not None and known.started_at > record.started_at:
+                return
+            row = asdict(record)
+            if known is not None and known.checkpoint == record.checkpoint:
+                row["first_at"] = known.first_at
+            if known is not None and known.run_id == record.run_id:
+                row |= {"ended_at": known.ended_at, "error": known.error}
+            upsert(connection, queries, [row])
+
+        self._database.write(put)
+
+    def ended(self, stream: str, name: str, run_id: str, at: float, error: str | None) -> None:
+        """Record that the run ended. The end of an older run than the recorded one changes nothing."""
+        end = queries.update().where(*_is(stream, name), queries.c.run_id == run_id, queries.c.ended_at.is_(None))
+        self._database.write(lambda connection: connection.execute(end.values(ended_at=at, error=error)))
+
+    def forget(self, stream: str, name: str) -> None:
+        """Remove the query, because it has another name from now on."""
+        gone = queries.delete().where(*_is(stream, name))
+        self._database.write(lambda connection: connection.execute(gone))
+
+    def of(self, stream: str) -> tuple[QueryRecord, ...]:
+        """The queries of `stream`, by name."""
+        return self.of_many([stream])[stream]
+
+    def of_many(self, streams: Collection[str]) -> dict[str, tuple[QueryRecord, ...]]:
+        """`of` for many streams at once."""
+        wanted = queries.select().order_by(queries.c.stream, queries.c.name)
+        if len(streams) == 1:
+            wanted = wanted.where(queries.c.stream == next(iter(streams)))
+        found: dict[str, list[QueryRecord]] = {stream: [] for stream in streams}
+        for row in self._database.read(lambda connection: connection.execute(wanted).all()):
+            if row.stream in found:
+                found[row.stream].append(_read(row))
+        return {stream: tuple(records) for stream, records in found.items()}
+
+
+def _is(stream: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return queries.c.stream == stream, queries.c.name == name
+
+
+def _read(row: Row[Any]) -> QueryRecord:
+    return QueryRecord(**{**row._mapping, "trigger": TriggerSpec(**row.trigger)})

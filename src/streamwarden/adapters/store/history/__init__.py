@@ -1,0 +1,1 @@
+"""Repositories of batches and measurements, their rollup and their retention."""

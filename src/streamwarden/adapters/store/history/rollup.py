@@ -1,0 +1,204 @@
+"""Roll-up: condenses the rows of each stream and hour to one row for each number, so that months of history stay small.
+
+An hour is always computed from all its raw rows, so a roll-up is idempotent: done twice, or again after a late report,
+it has the totals of the raw rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.history.rollup_hours import HOUR
+from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators, unrolled_hours
+
+_CHUNK: Final = 10
+"""Hours in one transaction: an hour has up to 3,600 raw rows, and no writer should wait long for the lock."""
+
+_SPARK: Final = "Spark's progress"
+
+
+class Rolled(StrEnum):
+    """Numbers rolled up from batches (of those that ran); a measurement keeps its own name."""
+
+    BATCHES = "progress.batches"  # each counts 1, so the total is their number, with those known from the logs only
+    ROWS = "progress.rows"
+    MALFORMED = "progress.malformed"
+    DURATION = "progress.duration_ms"
+    PLANNING = "progress.planning_ms"
+    EXECUTION = "progress.execution_ms"
+    LOGS = "progress.logs_ms"
+    WATERMARK_LAG = "progress.watermark_lag"
+    STATE_ROWS = "progress.state_rows"  # per batch, all operators
+    STATE_MEMORY = "progress.state_memory_bytes"
+    STATE_SST = "progress.state_sst_bytes"  # batches without a flush report 0 and are left out
+    STATE_UPDATE = "progress.state_update_ms_per_row"  # of the slowest operator
+    STATE_REMOVAL = "progress.state_removal_ms"  # the sum over tasks, all operators; as is the next
+    STATE_COMMIT = "progress.state_commit_ms"
+    STATE_PARTITIONS = "progress.state_partitions"  # of the operator with most
+
+
+_UNITS: Final[Mapping[Rolled, str]] = {
+    Rolled.BATCHES: "batches",
+    Rolled.ROWS: "rows",
+    Rolled.MALFORMED: "rows",
+    Rolled.DURATION: "ms",
+    Rolled.PLANNING: "ms",
+    Rolled.EXECUTION: "ms",
+    Rolled.LOGS: "ms",
+    Rolled.WATERMARK_LAG: "seconds",
+    Rolled.STATE_ROWS: "rows",
+    Rolled.STATE_MEMORY: "bytes",
+    Rolled.STATE_SST: "bytes",
+    Rolled.STATE_UPDATE: "ms",
+    Rolled.STATE_REMOVAL: "ms",
+    Rolled.STATE_COMMIT: "ms",
+    Rolled.STATE_PARTITIONS: "partitions",
+}
+
+
+def roll_up(database: Database, now: float) -> int:
+    """Roll up every hour that has ended by `now` and changed since; returns how many."""
+    done = 0
+    while count := database.write(lambda connection: _roll_some(connection, now)):
+        done += count
+    return done
+
+
+def _roll_some(connection: Connection, now: float) -> int:
+    query = unrolled_hours.select().where(unrolled_hours.c.hour <= now - HOUR).limit(_CHUNK).with_for_update()
+    hours = connection.execute(query).all()
+    for stream, hour in hours:
+        connection.execute(hourly.delete().where(hourly.c.stream == stream, hourly.c.hour == hour))
+        rows = _of_batches(connection, stream, hour) + _of_measurements(connection, stream, hour)
+        if rows:
+            connection.execute(hourly.insert(), [{"stream": stream, "hour": hour, **row} for row in rows])
+        connection.execute(
+            unrolled_hours.delete().where(unrolled_hours.c.stream == stream, unrolled_hours.c.hour == hour)
+        )
+    return len(hours)
+
+
+def _of_batches(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
+    found = []
+    for names, query in _batch_queries():
+        row = connection.execute(query, _within(stream, hour)).mappings().one()
+        for name in names:
+            sums = {what: row[f"{name.name}_{what}"] for what in _SUMS}
+            if sums["samples"]:
+                found.append({"name": name.value, "source": _SPARK, "unit": _UNITS[name], **sums})
+    return found
+
+
+def _of_measurements(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(_measurement_query(), _within(stream, hour)).mappings()]
+
+
+def _within(stream: str, hour: int) -> dict[str, Any]:
+    return {"of_stream": stream, "from_at": hour, "to_at": hour + HOUR}
+
+
+def _is_within(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        table.c.stream == sa.bindparam("of_stream"),
+        table.c.at >= sa.bindparam("from_at"),
+        table.c.at < sa.bindparam("to_at"),
+    )
+
+
+@cache
+def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
+    """One query for each kind of row, with the numbers that it gives. Built once: that takes longer than running it."""
+    within = _is_within(batches)
+    done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
+    finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
+    ran = (
+        sa.select(
+            *(
+                batches.c[name]
+                for name in ("rows", "malformed", "duration_ms", "planning_ms", "execution_ms", "logs_ms")
+            ),
+            (batches.c.started_at - batches.c.watermark).label("lag"),
+        )
+        .where(*within, batches.c.executed)
+        .subquery()
+    )
+    same_batch = (batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))
+    per_row = sa.cast(state_operators.c.update_ms, sa.Double) / sa.func.nullif(state_operators.c.rows_updated, 0)
+    state = (
+        sa.select(
+            sa.func.sum(state_operators.c.rows_total).label("rows"),
+            sa.func.sum(state_operators.c.memory_bytes).label("memory"),
+            sa.func.sum(state_operators.c.sst_bytes).label("sst"),
+            sa.func.max(per_row).label("update"),
+            sa.func.sum(state_operators.c.removal_ms).label("removal"),
+            sa.func.sum(state_operators.c.commit_ms).label("commit"),
+            sa.func.max(state_operators.c.partitions).label("partitions"),
+        )
+        .select_from(batches.join(state_operators, sa.and_(*same_batch)))
+        .where(*within, batches.c.executed)
+        .group_by(batches.c.query_id, batches.c.batch_id)
+        .subquery()
+    )
+    kinds: tuple[dict[Rolled, sa.ColumnElement[Any]], ...] = (
+        {Rolled.BATCHES: finished.c.one},
+        {
+            Rolled.ROWS: ran.c.rows,
+            Rolled.MALFORMED: ran.c.malformed,
+            Rolled.DURATION: ran.c.duration_ms,
+            Rolled.PLANNING: ran.c.planning_ms,
+            Rolled.EXECUTION: ran.c.execution_ms,
+            Rolled.LOGS: ran.c.logs_ms,
+            Rolled.WATERMARK_LAG: ran.c.lag,
+        },
+        {
+            Rolled.STATE_ROWS: state.c.rows,
+            Rolled.STATE_MEMORY: state.c.memory,
+            Rolled.STATE_SST: state.c.sst,
+            Rolled.STATE_UPDATE: state.c.update,
+            Rolled.STATE_REMOVAL: state.c.removal,
+            Rolled.STATE_COMMIT: state.c.commit,
+            Rolled.STATE_PARTITIONS: state.c.partitions,
+        },
+    )
+    return tuple(
+        (
+            tuple(numbers),
+            sa.select(
+                *(
+                    sums(each).label(f"{name.name}_{what}")
+                    for name, each in numbers.items()
+                    for what, sums in _SUMS.items()
+                )
+            ),
+        )
+        for numbers in kinds
+    )
+
+
+@cache
+def _measurement_query() -> sa.Select[Any]:
+    return (
+        sa.select(
+            measurements.c.name,
+            measurements.c.source,
+            sa.func.max(measurements.c.unit).label("unit"),
+            *(sums(measurements.c.value).label(what) for what, sums in _SUMS.items()),
+        )
+        .where(*_is_within(measurements))
+        .group_by(measurements.c.name, measurements.c.source)
+    )
+
+
+_SUMS: Final[Mapping[str, Callable[[sa.ColumnElement[Any]], sa.ColumnElement[Any]]]] = {
+    "samples": sa.func.count,
+    "total": sa.func.sum,
+    "least": sa.func.min,
+    "most": sa.func.max,
+}

@@ -1,0 +1,1 @@
+"""Repositories of verdicts, incidents, their notifications and mutes."""

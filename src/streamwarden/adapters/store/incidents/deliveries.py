@@ -1,0 +1,92 @@
+"""The delivery repository: what each channel was sent last of each incident, and which process may send next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.tables import deliveries
+from streamwarden.health.incidents.delivery import EVERY_CHANNEL, Delivery
+from streamwarden.health.verdict import Status
+
+_KEEP: Final = 90 * 86400.0
+"""Seconds after which the deliveries of an incident are forgotten. An open incident is sent again long before."""
+
+
+class SqlDeliveryRepository:
+    """Implements `health.delivery.DeliveryRepository`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, channel: str) -> Mapping[str, Delivery]:
+        """The deliveries of this channel by their subjects; those of every channel where it has none itself."""
+        wanted = deliveries.select().where(deliveries.c.channel.in_([EVERY_CHANNEL, channel]))
+        rows = self._database.read(lambda connection: connection.execute(wanted.order_by(deliveries.c.channel)).all())
+        return {row.subject: _delivery(row, channel) for row in rows}  # the empty name comes first
+
+    def claim(self, delivery: Delivery, status: Status, now: float) -> Delivery | None:
+        """Atomically claim the next message about the subject of `delivery`; None if another process was faster.
+
+        Args:
+            delivery: as it was read, or a new one without attempts.
+        """
+        claimed = delivery.claimed(status, now)
+        values = _columns(claimed)
+
+        def take(connection: Connection) -> bool:
+            connection.execute(_forgotten(now))
+            if delivery.attempts == 0:
+                # Not its row count: PostgreSQL's driver has none for an INSERT.
+                return connection.execute(_first(connection, values)).first() is not None
+            return connection.execute(_update(delivery).values(values)).rowcount == 1
+
+        return claimed if self._database.write(take) else None
+
+    def give_back(self, claimed: Delivery, before: Delivery, now: float) -> None:
+        """Record that the message of `claimed` was refused: the channel is as it was `before`."""
+        values = _columns(before.refused(claimed.attempts, now))
+        self._database.write(lambda connection: connection.execute(_update(claimed).values(values)))
+
+
+def _forgotten(now: float) -> sa.Delete:
+    newest = sa.func.coalesce(deliveries.c.sent_at, deliveries.c.failed_at)
+    return deliveries.delete().where(newest < now - _KEEP)
+
+
+def _first(connection: Connection, values: Mapping[str, Any]) -> sa.sql.dml.ReturningInsert[tuple[str]]:
+    new = insert(connection, deliveries).values(values)
+    return new.on_conflict_do_nothing(index_elements=["subject", "channel"]).returning(deliveries.c.subject)
+
+
+def _update(read: Delivery) -> sa.Update:
+    """Changes the row if no process has claimed it since it was `read`."""
+    mine = deliveries.c.subject == read.subject, deliveries.c.channel == read.channel
+    return deliveries.update().where(*mine, deliveries.c.attempts == read.attempts)
+
+
+def _columns(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "subject": delivery.subject,
+        "channel": delivery.channel,
+        "sent_at": delivery.sent_at,
+        "sent_status": delivery.sent_status and delivery.sent_status.value,
+        "failed_at": delivery.failed_at,
+        "attempts": delivery.attempts,
+    }
+
+
+def _delivery(row: Row[Any], channel: str) -> Delivery:
+    """The row as the delivery of `channel`. A row of every channel counts as no attempt of this one."""
+    return Delivery(
+        subject=row.subject,
+        channel=channel,
+        sent_at=row.sent_at,
+        sent_status=None if row.sent_status is None else Status(row.sent_status),
+        failed_at=row.failed_at,
+        attempts=row.attempts if row.channel == channel else 0,
+    )

@@ -1,0 +1,66 @@
+"""The repository of incident actions: who acknowledged which incident, or commented on it, when and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.tables import incident_actions, incidents
+from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
+from streamwarden.health.verdict import Status
+
+
+class SqlIncidentActionRepository:
+    """Implements `health.actions.IncidentActionRepository`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, action: IncidentAction) -> None:
+        """Add one entry to the log of its incident."""
+        row = {
+            "incident_id": action.incident_id,
+            "kind": action.kind.value,
+            "who": action.who,
+            "at": action.at,
+            "status": action.status.value,
+            "text": action.text,
+        }
+        self._database.write(lambda connection: connection.execute(incident_actions.insert().values(row)))
+
+    def of(self, incident_id: str) -> Sequence[IncidentAction]:
+        """The log of one incident, oldest first."""
+        wanted = incident_actions.select().where(incident_actions.c.incident_id == incident_id)
+        return self._read(wanted).get(incident_id, ())
+
+    def current(self, since: float) -> Mapping[str, Sequence[IncidentAction]]:
+        """Incident id -> its log, of the incidents that are open or were resolved at or after `since` (Unix seconds).
+
+        One query, however many incidents there are.
+        """
+        same = incidents.c.incident_id == incident_actions.c.incident_id
+        recent = sa.or_(incidents.c.resolved_at.is_(None), incidents.c.resolved_at >= since)
+        return self._read(sa.select(incident_actions).join(incidents, same).where(recent))
+
+    def _read(self, wanted: sa.Select[Any]) -> dict[str, tuple[IncidentAction, ...]]:
+        """In the order in which they were added: the clocks of two hosts may differ."""
+        ordered = wanted.order_by(incident_actions.c.id)
+        found: dict[str, tuple[IncidentAction, ...]] = {}
+        for row in self._database.read(lambda connection: connection.execute(ordered).all()):
+            found[row.incident_id] = (*found.get(row.incident_id, ()), _action(row))
+        return found
+
+
+def _action(row: Row[Any]) -> IncidentAction:
+    return IncidentAction(
+        incident_id=row.incident_id,
+        kind=ActionKind(row.kind),
+        who=row.who,
+        at=row.at,
+        status=Status(row.status),
+        text=row.text,
+    )

@@ -1,0 +1,152 @@
+"""The incident repository: open and past problems, and which process may notify about them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.tables import desired_states, incidents
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import owner
+from streamwarden.lifecycle.supervision.stop import Desired
+
+_OPEN: Final = incidents.select().where(incidents.c.resolved_at.is_(None)).order_by(incidents.c.opened_at)
+
+
+class SqlIncidentRepository:
+    """Implements `health.incident.IncidentRepository`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, stream: str | None = None) -> Sequence[Incident]:
+        """Unresolved incidents, oldest first."""
+        return self._read(_OPEN, stream)
+
+    def alarming(self) -> Sequence[Incident]:
+        """Unresolved incidents of the streams that should not be stopped, oldest first.
+
+        Both are read in one transaction, so a stop that was requested before silences every incident of its stream.
+        """
+        stopped = sa.select(desired_states.c.stream).where(desired_states.c.desired == Desired.STOPPED.value)
+
+        def select(connection: Connection) -> tuple[Incident, ...]:
+            silent = frozenset(connection.execute(stopped).scalars())
+            return tuple(each for each in map(_incident, connection.execute(_OPEN)) if owner(each.stream) not in silent)
+
+        return self._database.read(select)
+
+    def ended(self, since: float) -> Sequence[Incident]:
+        """Incidents that were resolved at or after `since` (Unix seconds), oldest first."""
+        query = incidents.select().where(incidents.c.resolved_at >= since).order_by(incidents.c.resolved_at)
+        return self._read(query, None)
+
+    def consequences(self, incident_id: str) -> Sequence[Incident]:
+        """The consequences of this incident, open or resolved, oldest first."""
+        query = incidents.select().where(incidents.c.consequence_of == incident_id).order_by(incidents.c.opened_at)
+        return self._read(query, None)
+
+    def matching(self, beginning: str) -> Sequence[Incident]:
+        """The incidents whose ids begin so, at most two, newest first: two are enough to see that it is ambiguous.
+
+        An id that is given whole is the only match, although another one may begin with it.
+        """
+        whole = self._read(incidents.select().where(incidents.c.incident_id == beginning), None)
+        if whole or not beginning:
+            return whole
+        begins = incidents.c.incident_id.startswith(beginning, autoescape=True)
+        return self._read(incidents.select().where(begins).order_by(incidents.c.opened_at.desc()).limit(2), None)
+
+    def save(self, incident: Incident) -> None:
+        """Insert or replace by id. Raises StoreError for a second open incident of one stream and check.
+
+        A recorded notification is never overwritten, and a resolved incident is never reopened: another process may
+        have notified, or stopped the stream, since this incident was read.
+        """
+        row = {
+            "incident_id": incident.incident_id,
+            "stream": incident.stream,
+            "check_name": incident.check,
+            "status": incident.status.value,
+            "peak": incident.peak.value,
+            "good": incident.good,
+            "opened_at": incident.opened_at,
+            "updated_at": incident.updated_at,
+            "resolved_at": incident.resolved_at,
+            "reason": incident.reason,
+            "advice": incident.advice,
+            "evidence": incident.evidence or None,
+            "consequence_of": incident.consequence_of,
+        }
+
+        def put(connection: Connection) -> bool:
+            this = incidents.c.incident_id == incident.incident_id
+            known = connection.execute(incidents.select().where(this).with_for_update()).one_or_none()
+            if incident.resolved_at is None and _another_is_open(connection, incident):
+                return False
+            if known is None:
+                connection.execute(incidents.insert().values(row))
+                return True
+            if known.resolved_at is not None and incident.resolved_at is None:
+                return True
+            connection.execute(incidents.update().where(this).values(row))
+            return True
+
+        if not self._database.write(put):
+            raise self._database.failure(
+                f"stream {incident.stream} has an open incident of check {incident.check} already",
+                expected="at most one open incident of a stream and a check",
+                next_step="update the open one, or resolve it first",
+            )
+
+    def recent(self, stream: str | None = None, limit: int = 100) -> Sequence[Incident]:
+        """The newest incidents, open or resolved, newest first."""
+        return self._read(incidents.select().order_by(incidents.c.opened_at.desc()).limit(limit), stream)
+
+    def streams(self) -> Sequence[str]:
+        """The streams and queries that ever had an incident."""
+        query = sa.select(incidents.c.stream).distinct()
+        return self._database.read(lambda connection: connection.execute(query).scalars().all())
+
+    def recent_of(self, streams: Collection[str], limit: int = 100) -> Sequence[Incident]:
+        """`recent`, of exactly these streams and queries."""
+        query = incidents.select().where(incidents.c.stream.in_(streams))
+        return self._read(query.order_by(incidents.c.opened_at.desc()).limit(limit), None)
+
+    def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
+        if stream is not None:
+            query = query.where(incidents.c.stream == stream)
+        return tuple(_incident(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+
+
+def _another_is_open(connection: Connection, incident: Incident) -> bool:
+    query = incidents.select().where(
+        incidents.c.stream == incident.stream,
+        incidents.c.check_name == incident.check,
+        incidents.c.resolved_at.is_(None),
+        incidents.c.incident_id != incident.incident_id,
+    )
+    return connection.execute(query).first() is not None
+
+
+def _incident(row: Row[Any]) -> Incident:
+    return Incident(
+        incident_id=row.incident_id,
+        stream=row.stream,
+        check=row.check_name,
+        status=Status(row.status),
+        opened_at=row.opened_at,
+        updated_at=row.updated_at,
+        reason=row.reason,
+        advice=row.advice,
+        evidence=row.evidence or {},
+        consequence_of=row.consequence_of,
+        peak=Status(row.peak),
+        good=row.good,
+        resolved_at=row.resolved_at,
+    )

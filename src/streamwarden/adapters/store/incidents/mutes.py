@@ -1,0 +1,60 @@
+"""The repository of mutes and maintenance windows: what is not sent, until when, who wanted that and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.tables import mutes
+from streamwarden.health.incidents.mutes import Mute
+
+
+class SqlMuteRepository:
+    """Implements `health.mutes.MuteRepository`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, mute: Mute) -> None:
+        """Record a new mute. It counts from its `starts_at` on."""
+        row = {**asdict(mute), "ended_by": mute.ended_by or None, "ended_reason": mute.ended_reason or None}
+        self._database.write(lambda connection: connection.execute(mutes.insert().values(row)))
+
+    def get(self, mute_id: str) -> Mute | None:
+        """The mute with this id; None if there is none."""
+        found = self._read(mutes.select().where(mutes.c.mute_id == mute_id))
+        return found[0] if found else None
+
+    def since(self, at: float) -> Sequence[Mute]:
+        """The mutes that were not over before `at` (Unix seconds), those that begin first at the top.
+
+        Those in force and those that are planned are among them.
+        """
+        ended = sa.func.coalesce(mutes.c.ended_at, mutes.c.until)
+        wanted = mutes.select().where(mutes.c.until >= at, ended >= at)
+        return self._read(wanted.order_by(mutes.c.starts_at, mutes.c.created_at, mutes.c.mute_id))
+
+    def end(self, mute_id: str, *, at: float, by: str, reason: str) -> bool:
+        """End it at `at` (Unix seconds), before its time. False if it was over already: the first end counts."""
+        mine = mutes.c.mute_id == mute_id, mutes.c.ended_at.is_(None), mutes.c.until > at
+        change = mutes.update().where(*mine).values(ended_at=at, ended_by=by, ended_reason=reason)
+
+        def put(connection: Connection) -> bool:
+            return connection.execute(change).rowcount == 1
+
+        return self._database.write(put)
+
+    def _read(self, wanted: sa.Select[Any]) -> tuple[Mute, ...]:
+        return tuple(_mute(row) for row in self._database.read(lambda connection: connection.execute(wanted).all()))
+
+
+def _mute(row: Row[Any]) -> Mute:
+    texts = {"streams": tuple(row.streams), "checks": tuple(row.checks)}
+    return Mute(
+        **{**row._mapping, **texts, "ended_by": row.ended_by or "", "ended_reason": row.ended_reason or ""},
+    )

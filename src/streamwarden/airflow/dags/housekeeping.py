@@ -1,0 +1,80 @@
+"""The DAG that keeps store and disk small: it rolls up old rows, deletes expired rows, and removes old drills."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from streamwarden.airflow.notifying import report_outages
+from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.unpausing import own_server
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.errors import AirflowError
+from streamwarden.services.housekeeping import sweep
+
+_DOC = """\
+### Housekeeping
+
+Runs once an hour. It rolls up the progress of single batches into hourly numbers, which the growth forecast reads. It
+deletes rows past their retention, the folders of drills that ended more than 30 days ago with those of their forks'
+drivers, and the links to checkpoints that killed audits left. It deletes the runs of the DAGs `health` and
+`publish_progress` that are older than a day, with the account of the connection `streamwarden_airflow`. It never
+touches a stream's checkpoint or driver, and you may run it by hand at any time.
+"""
+
+
+def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
+    """`housekeeping`."""
+    project = str(project_of(dag_file))
+    with DAG(
+        dag_id="housekeeping",
+        description="Rolls up and prunes the progress store, removes folders of old drills",
+        doc_md=_DOC,
+        schedule="17 * * * *",  # not at the full hour, when most other jobs start
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=False,
+        max_active_runs=1,
+        tags=[TAG, "maintenance"],
+        default_args={
+            "owner": "streamwarden",
+            "retries": 2,
+            "retry_delay": timedelta(minutes=1),
+            "execution_timeout": timedelta(minutes=15),
+            **report_outages(project),
+        },
+    ) as dag:
+
+        @task(doc_md="Rolls up measurements and batches into hourly numbers.")
+        def roll_up() -> None:
+            workspace(project).store.roll_up(time.time())
+
+        @task(doc_md="Deletes rows past their retention.")
+        def prune() -> None:
+            workspace(project).store.prune(time.time())
+
+        @task(doc_md="Removes the folders of drills that ended more than 30 days ago, and what killed audits left.")
+        def sweep_drills() -> None:
+            place = workspace(project)
+            sweep(place.store, place.data, time.time())
+
+        @task(doc_md="Deletes the runs of the DAGs that run each minute that are older than a day, and their logs.")
+        def remove_health_runs() -> None:
+            from airflow.configuration import conf
+
+            from streamwarden.airflow.dags.health_runs import remove_old_runs
+
+            try:
+                runs, logs = remove_old_runs(own_server(), Path(conf.get("logging", "base_log_folder")), time.time())
+            except AirflowError as error:  # an installation with accounts and without the connection: see the docs
+                raise AirflowSkipException(str(error)) from error
+            print(f"removed {runs} runs and the logs of {logs}")
+
+        remove_health_runs()
+        sweep_drills()
+        roll_up() >> prune()  # a row is dropped only after it was rolled up
+    return {dag.dag_id: dag}

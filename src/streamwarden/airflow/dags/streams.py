@@ -1,0 +1,138 @@
+"""One DAG per stream, built from `config/streams/*.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk import DAG, TriggerRule, get_parsing_context
+
+from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.airflow.notifying import report_failures
+from streamwarden.airflow.operators import REATTACH, StreamOperator
+from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
+from streamwarden.airflow.stopped import STOPPED, StoppedOperator
+from streamwarden.airflow.workspaces import workspace
+from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
+from streamwarden.errors import ConfigError
+from streamwarden.redaction import redacted_text
+from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.health.thresholds import Thresholds
+    from streamwarden.lint.finding import Finding
+
+TASK_ID: Final = "run"
+"""The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""
+
+BROKEN: Final = "broken-config"
+
+
+def stream_dags(dag_file: str) -> dict[str, DAG]:
+    """DAG id -> DAG for every stream of the project, the broken ones too. Never raises for a stream's own file.
+
+    A task's process reads the DAG file too, also between a driver's end and its restart. It gets its own DAG alone,
+    without what only the UI shows, nor its imports: to read and check every stream's file takes some 25 ms each.
+    """
+    project = project_of(dag_file)
+    wanted = get_parsing_context().dag_id
+    if wanted is not None and (name := _stream_of(wanted, project)) is not None:
+        return {wanted: task_dag(name, project)}
+    from streamwarden.services.analysis.linting import lint_declared
+
+    catalog = workspace(str(project)).catalog()
+    thresholds = _thresholds(project)
+    drills = tuple(load_drills(project)[0].values())
+    dags = [
+        built(
+            lambda spec=spec: stream_dag(spec, project, thresholds, lint_declared(spec, drills)),  # type: ignore[misc]
+            partial(broken_dag, name, project),
+            where=spec.file,
+        )
+        for name, spec in catalog.streams.items()
+    ]
+    dags += [broken_dag(dag_name(stem, NAME_PATTERN), project, error) for stem, error in catalog.broken.items()]
+    return {dag.dag_id: dag for dag in dags}
+
+
+def stream_dag(
+    spec: StreamSpec, project: Path, thresholds: Thresholds | ConfigError, findings: Sequence[Finding] = ()
+) -> DAG:
+    """The DAG that keeps `spec` running: always one active run, which restarts, stops and starts inside itself."""
+    from streamwarden.airflow.dags.docs import stream_doc
+
+    return _dag(
+        spec.name,
+        project,
+        description=redacted_text(spec.description) or f"Keeps the stream {spec.name} running",
+        doc=stream_doc(spec, thresholds, findings),
+        owner=spec.owner,
+        tags={TAG, "stream", *spec.tags},
+    )
+
+
+def broken_dag(name: str, project: Path, error: ConfigError) -> DAG:
+    """Replaces the DAG of a stream whose file is broken: follows a living driver, and refuses to launch another."""
+    from streamwarden.airflow.dags.docs import broken_doc
+
+    return _dag(
+        name,
+        project,
+        description=f"The configuration of {name} is broken",
+        doc=broken_doc(name, error),
+        owner="streamwarden",
+        tags={TAG, "stream", BROKEN},
+        display_name=f"stream_{name} (broken configuration)",
+    )
+
+
+def task_dag(name: str, project: Path) -> DAG:
+    """The DAG of a stream as a task's process needs it; the task reads the stream's file itself, broken or not."""
+    return _dag(name, project, description="", doc="", owner="streamwarden", tags={TAG})
+
+
+def _dag(
+    name: str, project: Path, *, description: str, doc: str, owner: str, tags: set[str], display_name: str | None = None
+) -> DAG:
+    with DAG(
+        dag_id=f"{PREFIX}{name}",
+        description=description,
+        doc_md=doc,
+        schedule="@continuous",
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        # A run fails only when the stream is to stay down: the DAG then pauses itself and stays red.
+        max_consecutive_failed_dag_runs=1,
+        tags=sorted(tags),
+        default_args={"owner": owner, **REATTACH, **report_failures(project)},
+        dag_display_name=display_name or f"stream_{name}",
+    ) as dag:
+        folder = str(project)
+        run = StreamOperator(task_id=TASK_ID, stream=name, project=folder, doc_md=description)
+        run >> StoppedOperator(
+            task_id=STOPPED,
+            stream=name,
+            project=folder,
+            task_display_name="stopped on purpose",
+            doc_md="Deferred while the stream is stopped on purpose. A start ends it, and a new run begins.",
+            # It runs if `run` was skipped. If `run` failed, this task is a leaf that makes the whole run fail.
+            trigger_rule=TriggerRule.NONE_FAILED,
+        )
+    return dag
+
+
+def _stream_of(dag_id: str, project: Path) -> str | None:
+    """The stream whose DAG has this id; None if no file has its name, as for a name that no stream may have."""
+    name = dag_id.removeprefix(PREFIX)
+    return name if dag_id != name and (project / STREAMS / f"{name}.yaml").is_file() else None
+
+
+def _thresholds(project: Path) -> Thresholds | ConfigError:
+    """A broken thresholds file belongs to the health DAG: it must not remove the streams' DAGs."""
+    try:
+        return load_thresholds(project)
+    except ConfigError as error:
+        return error

@@ -1,0 +1,123 @@
+"""What one user sees of the fleet: the pages and the API both ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamwarden.airflow.web.access import HEALTH, Method, allowed, allowed_of, dag_of_stream, dags_of
+from streamwarden.airflow.web.row_cache import Snapshot, board
+from streamwarden.health.evaluations import LastRound
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.mutes import Mute
+from streamwarden.lifecycle.queries import owner
+from streamwarden.services.overview.rows import StreamRow
+from streamwarden.services.overview.selection import Selection, Totals, select, totals
+from streamwarden.services.workspace import Workspace
+
+HIDDEN = LastRound(at=None, late=False, text="")
+"""For a user who may not read the runs of the DAG `health`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFleet:
+    """Args:
+    rows: the page that was selected; found: how many rows fit in all.
+    """
+
+    at: float
+    last: LastRound
+    totals: Totals
+    found: int
+    rows: Sequence[StreamRow]
+    tags: Sequence[str]
+
+
+def fleet(user: Any, chosen: Selection) -> SeenFleet:
+    """The rows that `user` may read and that fit. Raises StreamwardenError."""
+    snapshot = board().snapshot()
+    mine = _readable(snapshot, user)
+    fitting = select(mine, chosen)
+    return SeenFleet(
+        at=snapshot.at,
+        last=_last_round(snapshot, user),
+        totals=totals(mine),
+        found=len(fitting),
+        rows=fitting[chosen.offset : chosen.offset + chosen.limit],
+        tags=sorted({tag for row in mine for tag in row.tags}),
+    )
+
+
+def everything() -> Snapshot:
+    """All rows, for a caller who needs no user. Raises StreamwardenError."""
+    return board().snapshot()
+
+
+def snapshot_for(user: Any) -> Snapshot:
+    """The snapshot as `user` may read it. Raises StreamwardenError."""
+    snapshot = board().snapshot()
+    return replace(snapshot, rows=tuple(_readable(snapshot, user)), last=_last_round(snapshot, user))
+
+
+def rows_of(stream: str) -> tuple[float, list[StreamRow]]:
+    """The time, and the rows of a stream and its queries; none if there is no such stream."""
+    snapshot = board().snapshot()
+    return snapshot.at, [row for row in snapshot.rows if owner(row.stream) == stream]
+
+
+def readable_streams(user: Any) -> list[str]:
+    """The names of the streams that `user` may read."""
+    return [row.stream for row in _readable(board().snapshot(), user) if not row.is_query]
+
+
+def tags(user: Any) -> list[str]:
+    """The tags of the streams that `user` may read."""
+    return sorted({tag for row in _readable(board().snapshot(), user) for tag in row.tags})
+
+
+def _last_round(snapshot: Snapshot, user: Any) -> LastRound:
+    return snapshot.last if allowed(HEALTH, user) else HIDDEN
+
+
+def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
+    ids = allowed_of({row.dag_id for row in snapshot.rows}, user)
+    return [row for row in snapshot.rows if row.dag_id in ids]
+
+
+def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: int) -> list[Incident]:
+    """The open incidents that `user` may read, or the newest `limit` with those that are resolved. Raises StoreError.
+
+    Args:
+        stream: only those of this stream and its queries; empty: all.
+    """
+    repository = space.store.incidents
+    if past:
+        return list(repository.recent_of(_readable_names(repository.streams(), user, stream), limit))
+    found = repository.open()
+    names = _readable_names({each.stream for each in found}, user, stream)
+    return [each for each in found if each.stream in names]
+
+
+def _readable_names(names: Collection[str], user: Any, stream: str) -> frozenset[str]:
+    """Those of the streams and queries that `user` may read, of one stream if it is given."""
+    fitting = [name for name in names if stream in ("", owner(name))]
+    ids = allowed_of({dag_of_stream(name) for name in fitting}, user)
+    return frozenset(name for name in fitting if dag_of_stream(name) in ids)
+
+
+def mutes(user: Any, found: Iterable[Mute], stream: str, method: Method = "GET") -> list[Mute]:
+    """Those of the mutes that `user` may read (GET) or end (PUT): with the rights to all their streams.
+
+    Args:
+        stream: only those that concern this stream or one of its queries; empty: all.
+    """
+    fitting = [each for each in found if _concerns(each, stream)]
+    ids = allowed_of({dag for each in fitting for dag in dags_of(each)}, user, method)
+    return [each for each in fitting if dags_of(each) <= ids]
+
+
+def _concerns(mute: Mute, stream: str) -> bool:
+    if not stream or not mute.streams:
+        return True
+    return any(owner(each) == stream for each in mute.streams)

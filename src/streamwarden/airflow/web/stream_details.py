@@ -1,0 +1,108 @@
+"""What is read of one stream only when a person or a program asks for it: the pages and the API both ask here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from fastapi import HTTPException
+
+from streamwarden.airflow.web.access import declared
+from streamwarden.airflow.web.shared_workspace import catalogs
+from streamwarden.config.loading import STREAMS
+from streamwarden.errors import ProcessError, StreamwardenError
+from streamwarden.lifecycle.events import ui_address
+from streamwarden.lint.linter import lint
+from streamwarden.redaction import redacted_text
+from streamwarden.services.analysis.linting import gathered
+from streamwarden.services.analysis.tuning import gather
+from streamwarden.services.fleet.exits.log_tail import end_of_log
+from streamwarden.services.overview.anatomy import anatomy
+from streamwarden.services.workspace import Workspace
+from streamwarden.tuning.advisor import advise
+
+if TYPE_CHECKING:
+    from streamwarden.checkpoint.diagnosis.report import CheckpointReport
+    from streamwarden.lifecycle.driver import DriverRecord
+    from streamwarden.lint.finding import Finding
+    from streamwarden.tuning.recommendation import Recommendation
+
+
+LINES: Final = 200
+LOG_BYTES: Final = 256 * 1024
+"""The end of a driver's log that is shown: whatever the job prints, a page of this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAdvice:
+    """The findings of the linter, recommendations from the history, and what could not be read for them."""
+
+    findings: Sequence[Finding]
+    recommendations: Sequence[Recommendation]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLog:
+    """The folder of a driver and the end of its log, or why that cannot be read."""
+
+    folder: str
+    lines: Sequence[str]
+    problem: str = ""
+
+
+def advice(space: Workspace, stream: str, query: str | None) -> SeenAdvice:
+    """What the linter and the history of a stream or a query say now.
+
+    Raises HTTPException with 404 if there is no such stream or query, StoreError.
+    """
+    spec, drills, now = declared(space, stream, query), tuple(catalogs().drills(space).values()), time.time()
+    facts = gathered(declared(space, stream, None), drills, space.store, now)
+    history = gather(spec, space.store, drills, now, space.thresholds())
+    return SeenAdvice(lint(facts), advise(history), (*facts.problems, *history.problems))
+
+
+def checkpoint(space: Workspace, stream: str, query: str | None) -> tuple[CheckpointReport | None, str]:
+    """The checkpoint of a stream or a query, or why it cannot be read.
+
+    Raises HTTPException with 404 if there is no such stream or query.
+    """
+    spec = declared(space, stream, query)
+    try:
+        return anatomy(spec), ""
+    except StreamwardenError as error:
+        return None, str(error)
+
+
+def drivers(space: Workspace, stream: str, since: float) -> tuple[list[DriverRecord], str | None]:
+    """The drivers that were launched or ended since a time (Unix seconds), newest first, and the newest however old: it
+    may have run for months. Then the address of Spark's UI, if the newest one lives and serves it.
+
+    Raises StoreError.
+    """
+    store = space.store.drivers
+    newest = store.latest(stream)
+    found = list(store.history(stream, since)[::-1]) or ([newest] if newest is not None else [])
+    lives = bool(found) and found[0].exit is None
+    return found, ui_address(store.events(found[0].driver_id)) if lives else None
+
+
+def end_of(space: Workspace, stream: str, driver_id: str) -> SeenLog:
+    """The end of a driver's log as it is now. Raises HTTPException with 404 if the stream had no such driver."""
+    record = space.store.drivers.get(driver_id)
+    if record is None or record.stream != stream:
+        raise HTTPException(404, f"there is no such driver of {stream}")
+    try:
+        return SeenLog(record.folder, end_of_log(record, LINES, most=LOG_BYTES))
+    except ProcessError as error:
+        return SeenLog(record.folder, (), str(error))
+
+
+def declaration(space: Workspace, stream: str) -> str:
+    """The stream's file as it is now, without secrets; empty if it cannot be read."""
+    try:
+        return redacted_text((space.project / STREAMS / f"{stream}.yaml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""

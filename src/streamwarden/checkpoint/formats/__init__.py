@@ -1,0 +1,1 @@
+"""The files of a checkpoint, as Spark writes them."""

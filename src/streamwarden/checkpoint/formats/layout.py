@@ -1,0 +1,232 @@
+"""Names of files inside a checkpoint, and the text format of its logs.
+
+Every log of Spark is a folder of small text files named by batch: a version line (`v1`), then lines of JSON. A log that
+is compacted has, every few batches, one `N.compact` that repeats everything up to N.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain as concatenate
+from itertools import islice
+from typing import Any, Final, TypeGuard
+
+from streamwarden.checkpoint.filesystem import Location, NotAFile, TooLarge
+from streamwarden.checkpoint.formats.checksums import ChecksumMismatch, verify
+
+METADATA: Final = "metadata"
+OFFSETS: Final = "offsets"
+COMMITS: Final = "commits"
+SOURCES: Final = "sources"
+STATE: Final = "state"
+SINK_LOG: Final = "_spark_metadata"
+PARTS: Final = (METADATA, OFFSETS, COMMITS, SOURCES, STATE)
+
+COMPACT: Final = ".compact"
+
+MOST_GAPS: Final = 1000
+"""Missing batches that are listed: a stray file with a huge number would make them billions."""
+MOST_BATCHES: Final = 1000
+"""Batches of a log that the inspector reads, newest first; Spark keeps 100 by default."""
+LARGE: Final = 64 << 20
+"""Bytes of a compact file that the inspector reads: the names of about 250,000 files."""
+SMALL: Final = 16 << 20
+"""Bytes up to which a log file is read. Spark writes some kB, for thousands of partitions a few hundred."""
+
+_BATCH: Final = re.compile(r"0|[1-9][0-9]{0,18}")
+_COMPACTIBLE: Final = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
+_VERSION: Final = re.compile(r"v\+?0{0,9}([1-9][0-9]{0,9})")
+_PARTITION: Final = re.compile(r"[0-9]{1,10}")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_LARGEST: Final = 2**63 - 2
+"""Spark's batch ids are Java's longs. The last one is left out: it has no successor."""
+_DEEPEST: Final = 100
+"""Levels of JSON. Spark writes fewer than ten."""
+
+
+class Damaged(Exception):  # not a StreamwardenError: it becomes a `Damage`, and never reaches a user
+    """A file of a log exists and cannot be read. The message says what was observed."""
+
+
+class Unread(Damaged):
+    """A file is larger than what is read of it, so nothing is known about its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file as text: its format version and the lines after it."""
+
+    version: int
+    lines: tuple[str, ...]
+
+
+def batch_ids(names: Iterable[str]) -> list[int]:
+    """Batches that have their own file, ascending; temporary and checksum files do not count."""
+    return sorted(number for name in names if _BATCH.fullmatch(name) and (number := int(name)) <= _LARGEST)
+
+
+def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
+    """(batch, whether it is a compact file) of a compactible log, ascending."""
+    matches = (match for name in names if (match := _COMPACTIBLE.fullmatch(name)))
+    found = ((int(match.group(1)), match.group(2) is not None) for match in matches)
+    return sorted(each for each in found if each[0] <= _LARGEST)
+
+
+def compactible_name(batch: int, compact: bool) -> str:
+    """`9`, or `9.compact`."""
+    return f"{batch}{COMPACT}" if compact else str(batch)
+
+
+def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, bool]], list[int]]:
+    """The files that Spark reads for the state of a compactible log at batch `upto`, and the batches that lack one, of
+    which it lists the first `MOST_GAPS`.
+
+    The files are the newest compact file at or below `upto` and each file after it; without one, all from batch 0.
+    """
+    known = set(ids)
+    base = max((batch for batch, compact in known if compact and batch <= upto), default=None)
+    first = 0 if base is None else base + 1
+    single = sorted(batch for batch, compact in known if not compact and first <= batch <= upto)
+    missing = list(islice(concatenate.from_iterable(gaps(single, first, upto)), MOST_GAPS))
+    return ([(base, True)] if base is not None else []) + [(batch, False) for batch in single], missing
+
+
+def gaps(known: Iterable[int], first: int, last: int) -> Iterator[range]:
+    """The numbers from `first` to `last` that `known` (ascending) lacks, as ranges, ascending."""
+    expected = first
+    for number in known:
+        if number > last:
+            break
+        if number > expected:
+            yield range(expected, number)
+        expected = max(expected, number + 1)
+    if expected <= last:
+        yield range(expected, last + 1)
+
+
+def runs(numbers: Iterable[int]) -> list[range]:
+    """Ascending numbers as ranges of consecutive ones."""
+    found: list[range] = []
+    for number in numbers:
+        if found and found[-1].stop == number:
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return found
+
+
+def read_log_file(file: Location, most: int | None = SMALL) -> LogFile:
+    """Raises Damaged if it is empty or has no version line, Unread beyond `most` bytes, FileNotFoundError if there is
+    none."""
+    return parse_log_file(read_bytes(file, most))
+
+
+def read_bytes(file: Location, most: int | None = SMALL) -> bytes:
+    """The content of a file as Hadoop reads it. Raises Damaged if it is not a regular file or does not match its
+    checksum file, Unread beyond `most` bytes, FileNotFoundError if it does not exist."""
+    try:
+        content = file.read(most)
+        covered = checked(file)
+    except IsADirectoryError as error:
+        raise Damaged("it is a folder, not a file") from error
+    except NotAFile as error:
+        raise Damaged("it is not a regular file") from error
+    except TooLarge as error:
+        raise Unread(error.strerror or str(error)) from error
+    return content[:covered]
+
+
+def checked(file: Location) -> int | None:
+    """How many bytes of the file Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two do not
+    match."""
+    try:
+        sums = b"" if file.checksum_file is None else file.checksum_file.read()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFile):
+        return None
+    if not sums:
+        return None
+    try:
+        with file.open() as stream:
+            return verify(stream, sums)
+    except ChecksumMismatch as error:
+        raise Damaged(str(error)) from error
+
+
+def require_version(log: LogFile, newest: int) -> None:
+    """Raises Damaged for a format that is too new for Spark 4.3."""
+    if log.version > newest:
+        raise Damaged(f"its format is v{log.version}, of a later Spark; Spark 4.3 reads formats up to v{newest}")
+
+
+def parse_log_file(content: bytes) -> LogFile:
+    """Raises Damaged if it is empty or has no version line."""
+    if not content:
+        raise Damaged("the file is empty")
+    try:
+        first, *rest = _LINE_END.split(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
+    # A Kafka source's log of its initial offsets begins with a zero byte, which Spark 2.1 required.
+    match = _VERSION.fullmatch(first, pos=1 if first.startswith("\0") else 0)
+    if match is None:
+        raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
+    if rest and not rest[-1]:
+        rest.pop()  # what ends with a line end has no empty line after it
+    return LogFile(int(match.group(1)), tuple(rest))
+
+
+def parse_json(line: str) -> Any:
+    """The first JSON value of a line; like Spark, ignores what follows. Raises Damaged for an incomplete value."""
+    try:
+        value = _DECODER.raw_decode(line.lstrip())[0]
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"incomplete JSON: {line[:60]!r}") from error
+    if line.count("[") + line.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
+        raise Damaged(f"JSON of more than {_DEEPEST} levels: {line[:60]!r}")
+    return value
+
+
+def parse_object(line: str) -> Mapping[str, Any]:
+    """A JSON object. Raises Damaged for anything else."""
+    value = parse_json(line)
+    if not isinstance(value, dict):
+        raise Damaged(f"not a JSON object: {line[:60]!r}")
+    return value
+
+
+def is_number(value: Any) -> TypeGuard[int]:
+    """Whether it is an integer of JSON; `true` is none. Spark takes numbers that are too large for a long."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_partition(text: Any) -> bool:
+    """Whether the text is the number of a partition, or of an operator."""
+    return isinstance(text, str) and _PARTITION.fullmatch(text) is not None
+
+
+def _depth(value: Any) -> int:
+    """Levels of lists and objects."""
+    depth, level = 0, [value]
+    while level:
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for values in inner for each in values]
+        depth += 1
+    return depth
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def list_or_empty(folder: Location) -> list[str]:
+    """Names in a folder; none if it does not exist."""
+    try:
+        return list(folder.names())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,262 @@
+"""The state directory: the versions of each partition's store, their sizes, and what a load would read.
+
+State version N+1 is the state after batch N; version 0 is empty. A store loads version V from its newest snapshot at or
+below V and the changelogs (HDFS-backed: deltas) after it, one a version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain as concatenate
+from itertools import islice
+from typing import Final
+
+from streamwarden.checkpoint.filesystem import FileInfo, Location, join
+from streamwarden.checkpoint.formats.layout import MOST_GAPS, STATE, batch_ids, gaps
+from streamwarden.checkpoint.formats.logs import unreadable
+
+DEFAULT_STORE: Final = "default"
+SSTS: Final = "SSTs"
+
+_VERSIONED: Final = re.compile(r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(zip|snapshot|changelog|delta)")
+_DEEPEST: Final = 3
+_MOST_FOLDERS: Final = 10_000
+"""Operators, or partitions of one operator, that are read. Spark numbers them without a gap."""
+_NOT_STORES: Final = frozenset({SSTS, "logs", "archive"})
+
+
+class FileKind(StrEnum):
+    """What a versioned state file holds; the value is how its name ends."""
+
+    ZIP = "zip"  # RocksDB snapshot: a manifest that names files under SSTs/
+    SNAPSHOT = "snapshot"  # HDFS-backed snapshot
+    CHANGELOG = "changelog"  # RocksDB, changes of one version
+    DELTA = "delta"  # HDFS-backed, changes of one version
+
+    @property
+    def is_snapshot(self) -> bool:
+        return self in (FileKind.ZIP, FileKind.SNAPSHOT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFile:
+    """One versioned file. `unique_id`: of checkpoint format 2, where two attempts at a version do not collide."""
+
+    name: str
+    version: int
+    kind: FileKind
+    size: int
+    unique_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What loading one version reads.
+
+    Args:
+        snapshot: the snapshot it starts from; None: it starts from the empty version 0.
+        changes: changelogs or deltas that are replayed, ascending.
+        missing: versions whose changes are needed and missing, the first `MOST_GAPS`.
+    """
+
+    version: int
+    snapshot: StateFile | None
+    changes: tuple[StateFile, ...]
+    missing: tuple[int, ...]
+
+    @property
+    def complete(self) -> bool:
+        return not self.missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateStore:
+    """One store of one partition of one operator: names and sizes, without opening a file.
+
+    Args:
+        folder: below the checkpoint, such as `state/0/3` or `state/0/3/left-keyToNumValues`.
+        other: files without a version (`SSTs/…`, `_metadata/…`), as path below the folder -> bytes.
+    """
+
+    operator: int
+    partition: int
+    name: str
+    folder: str
+    files: tuple[StateFile, ...]
+    other: dict[str, int]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files) + sum(self.other.values())
+
+    @property
+    def newest(self) -> int:
+        """The newest version that something was written for; 0 if there is none."""
+        return max((file.version for file in self.files), default=0)
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        return tuple(sorted({file.version for file in self.files if file.kind.is_snapshot}))
+
+    @property
+    def changelogs(self) -> tuple[int, ...]:
+        return tuple(sorted({file.version for file in self.files if not file.kind.is_snapshot}))
+
+    def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
+        """What Spark reads to load `version`; `without` names files to ignore."""
+        usable = [file for file in self.files if file.version <= version and file.name not in without]
+        snapshot = max((file for file in usable if file.kind.is_snapshot), key=lambda file: file.version, default=None)
+        return self._load_from(snapshot, usable, version)
+
+    def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> list[Load]:
+        """Every way to load `version`, in the order in which Spark tries: from each snapshot, then from nothing."""
+        usable = [file for file in self.files if file.version <= version and file.name not in without]
+        snapshots = sorted((f for f in usable if f.kind.is_snapshot), key=lambda file: file.version, reverse=True)
+        return [self._load_from(each, usable, version) for each in (*snapshots, None)]
+
+    def _load_from(self, snapshot: StateFile | None, usable: Sequence[StateFile], version: int) -> Load:
+        base = 0 if snapshot is None else snapshot.version
+        changes = {file.version: file for file in usable if not file.kind.is_snapshot and file.version > base}
+        return Load(
+            version=version,
+            snapshot=snapshot,
+            changes=tuple(changes[each] for each in sorted(changes)),
+            missing=tuple(islice(concatenate.from_iterable(gaps(sorted(changes), base + 1, version)), MOST_GAPS)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayDebt:
+    """What one store would replay if the query were restarted now.
+
+    Args:
+        snapshot: version of the newest uploaded snapshot; None if none was uploaded.
+        newest: newest version written; versions: how many are between the two, each a changelog to replay.
+        changelog_bytes: bytes of these changelogs. Rows changed come from the progress of the batches
+            `first_batch`..`last_batch` (version N+1 is the state after batch N).
+    """
+
+    operator: int
+    partition: int
+    store: str
+    snapshot: int | None
+    newest: int
+    changelog_bytes: int
+
+    @property
+    def versions(self) -> int:
+        return self.newest - (self.snapshot or 0)
+
+    @property
+    def first_batch(self) -> int:
+        return self.snapshot or 0
+
+    @property
+    def last_batch(self) -> int:
+        return self.newest - 1
+
+
+def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
+    """Every store under `state/`, by operator, partition and name. Lists folders, opens nothing; safe while it runs.
+
+    A checkpoint without state has none. Raises CheckpointError if the storage cannot be read.
+    """
+    try:
+        found: list[StateStore] = []
+        for operator in _numbered(checkpoint / STATE):
+            for partition in _numbered(checkpoint / STATE / str(operator)):
+                found += _stores(checkpoint, operator, partition)
+        return tuple(found)
+    except OSError as error:
+        raise unreadable(checkpoint, error) from error
+
+
+def replay_debts(stores: Iterable[StateStore]) -> tuple[ReplayDebt, ...]:
+    """One debt for each store. A store that writes a snapshot with every version has no changelogs to replay."""
+    debts = []
+    for store in stores:
+        snapshot = max(store.snapshots, default=None)
+        changes = [file for file in store.files if not file.kind.is_snapshot and file.version > (snapshot or 0)]
+        debts.append(
+            ReplayDebt(
+                operator=store.operator,
+                partition=store.partition,
+                store=store.name,
+                snapshot=snapshot,
+                newest=store.newest,
+                changelog_bytes=sum(file.size for file in changes),
+            )
+        )
+    return tuple(debts)
+
+
+def _stores(checkpoint: Location, operator: int, partition: int) -> list[StateStore]:
+    folder = join(STATE, str(operator), str(partition))
+    entries = _entries(checkpoint / folder)
+    named = [entry.name for entry in entries if entry.is_dir and _is_store(entry.name)]
+    if not named or any(_VERSIONED.fullmatch(entry.name) for entry in entries if not entry.is_dir):
+        return [_store(checkpoint, operator, partition, DEFAULT_STORE, folder, entries)]
+    stores = []
+    for name in sorted(named):
+        inner = join(folder, name)
+        stores.append(_store(checkpoint, operator, partition, name, inner, _entries(checkpoint / inner)))
+    return stores
+
+
+def _store(
+    checkpoint: Location, operator: int, partition: int, name: str, folder: str, entries: Sequence[FileInfo]
+) -> StateStore:
+    files = []
+    other: dict[str, int] = {}
+    for entry in entries:
+        if entry.is_dir:
+            other |= _below(checkpoint / folder, entry.name)
+        elif match := _VERSIONED.fullmatch(entry.name):
+            kind = FileKind(match.group(3))
+            version, unique_id = int(match.group(1)), match.group(2)
+            files.append(StateFile(name=entry.name, version=version, kind=kind, size=entry.size, unique_id=unique_id))
+        elif not is_scratch(entry.name):
+            other[entry.name] = entry.size
+    return StateStore(
+        operator=operator,
+        partition=partition,
+        name=name,
+        folder=folder,
+        files=tuple(sorted(files, key=lambda file: (file.version, file.name))),
+        other=other,
+    )
+
+
+def is_scratch(name: str) -> bool:
+    """Whether it is a temporary or checksum file, which is never part of a checkpoint's content."""
+    return name.startswith(".") or name.endswith((".tmp", ".crc"))
+
+
+def _below(folder: Location, name: str, depth: int = 1) -> dict[str, int]:
+    """Files in a folder and in those below it. Spark's are at most two deep; a link may lead back to where it is."""
+    found: dict[str, int] = {}
+    for entry in _entries(folder / name):
+        inner = join(name, entry.name)
+        if entry.is_dir:
+            found |= _below(folder, inner, depth + 1) if depth < _DEEPEST else {}
+        elif not is_scratch(entry.name):
+            found[inner] = entry.size
+    return found
+
+
+def _is_store(name: str) -> bool:
+    return not name.startswith((".", "_")) and name not in _NOT_STORES
+
+
+def _numbered(folder: Location) -> list[int]:
+    return batch_ids(entry.name for entry in _entries(folder) if entry.is_dir)[:_MOST_FOLDERS]
+
+
+def _entries(folder: Location) -> Sequence[FileInfo]:
+    try:
+        return folder.entries()
+    except (FileNotFoundError, NotADirectoryError):  # purged meanwhile, or a query without state
+        return ()

@@ -1,0 +1,1 @@
+"""Commands about health, incidents and settings."""

@@ -1,0 +1,1 @@
+"""Commands about a project and its files."""

@@ -1,0 +1,77 @@
+"""`store migrate`, `store prune`, `sweep`: the housekeeping of the progress store and of the data folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.cli.output import as_json, say, text
+from streamwarden.cli.session import AsJson, workspace
+
+_store = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("sweep")(sweep)
+    app.add_typer(_store, name="store")
+
+
+@_store.command("migrate")
+def migrate(context: typer.Context) -> int:
+    """Migrate the store to this version's tables. Every other command does the same if it is necessary."""
+    store = workspace(context).store
+    say(f"the store is up to date: {text(store.where)}")
+    return Exit.OK
+
+
+@_store.command("prune")
+def prune(
+    context: typer.Context,
+    keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which single batches are kept.")] = "7 days",
+    json: AsJson = False,
+) -> int:
+    """Roll old batches up into hourly numbers and remove them. Checkpoints and drivers are never touched."""
+    gone = workspace(context).store.prune(time.time(), keep=_seconds(keep))
+    if json:
+        as_json(gone)
+    else:
+        say(
+            f"{gone.rolled_up} hours rolled up; removed {gone.batches} batches, {gone.measurements} measurements, "
+            f"{gone.verdict_changes} verdicts, {gone.hourly} hourly rows, {gone.mutes} mutes"
+        )
+    return Exit.OK
+
+
+def sweep(
+    context: typer.Context,
+    keep: Annotated[
+        str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder is kept.")
+    ] = "30 days",
+) -> int:
+    """Remove the folders of old drills and of their forks' drivers, and what killed audits left.
+
+    The drills' journals stay in the store, and the evidence of audits stays.
+    """
+    from streamwarden.services.housekeeping import sweep as sweep_folders
+
+    seconds = _seconds(keep)
+    place = workspace(context)
+    gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
+    say(
+        f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers and {gone.audits} of "
+        "killed audits"
+    )
+    return Exit.OK
+
+
+def _seconds(keep: str) -> float:
+    from streamwarden.units import parse_duration
+
+    try:
+        return parse_duration(keep)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--keep") from None

@@ -1,0 +1,1 @@
+"""Commands that prove or show that the output is right."""

@@ -1,0 +1,120 @@
+"""`crash-matrix`: restart a copy of a stream from every state that a crash can leave, and verify each output."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.cli.output import as_json, plain, say, table, text
+from streamwarden.cli.session import AsJson, StreamName, duration, workspace
+from streamwarden.services.crash_matrix.task import AROUND, BATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamwarden.drills.crash_states import Outcome
+    from streamwarden.services.crash_matrix.matrix import Matrix
+
+_AROUND = ",".join(map(str, AROUND))
+
+_COLOURS = {"right": "green", "refused": "yellow", "different": "bold red"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("crash-matrix")(crash_matrix)
+
+
+def crash_matrix(
+    context: typer.Context,
+    stream: StreamName,
+    around: Annotated[str, typer.Option(metavar="BATCHES", help="Batches around which the states lie.")] = _AROUND,
+    within: Annotated[str, typer.Option(metavar="DURATION", help="Longest time of the restarts.")] = "30m",
+    again: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Use the record in FOLDER, which an earlier run kept.")
+    ] = None,
+    state: Annotated[int | None, typer.Option(metavar="NUMBER", help="Restart from this state alone.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the record, even if each state ended well.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Restart a copy of a stream from every state of its files that a crash can leave, and verify each output.
+
+    It records the order in which a run without a crash writes its files. The states are the prefixes of that record,
+    and, reported apart, what only broken storage leaves. Each restart has to end with the right output or with an
+    error. The exit code is 1 if one ended with another output that nothing reported.
+    """
+    from streamwarden.drills.runs import new_run_id
+    from streamwarden.services.crash_matrix import matrix as matrices
+
+    space, limit = workspace(context), duration(within, "--within")
+    spec, batches = space.stream(stream), _batches(around)
+    if again is not None:
+        recorded = matrices.load(again)
+    else:
+        into = space.data / "crash_matrix" / new_run_id(stream, time.time())
+        into.mkdir(parents=True)
+        recorded = matrices.record(spec, into=into, around=batches, within=limit)
+    chosen = [each for each in recorded.states if state in (None, each.number)]
+    if not chosen:
+        raise typer.BadParameter(f"the record has the states 0 to {len(recorded.states) - 1}", param_hint="--state")
+    matrix = matrices.restart(recorded, chosen, within=limit)
+    kept = keep or again is not None or bool(matrix.findings)
+    if not kept:
+        matrices.discard(recorded)
+    if json:
+        as_json({**plain(matrix), "findings": [each.state.number for each in matrix.findings]})
+    else:
+        _show(matrix, stream, kept=kept)
+    return Exit.BAD if matrix.findings else Exit.OK
+
+
+def _batches(given: str) -> list[int]:
+    try:
+        found = [int(part) for part in given.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0 or max(found) > BATCHES - 2:
+        raise typer.BadParameter(f"expected batches from 0 to {BATCHES - 2}, such as {_AROUND}", param_hint="--around")
+    return found
+
+
+def _show(matrix: Matrix, stream: str, *, kept: bool) -> None:
+    from streamwarden.drills.crash_states import Ending, Origin, counted
+
+    counts = counted(matrix.outcomes)
+    table(
+        ("left by", *(f"ended {ending.value}" for ending in Ending)),
+        [(origin.value, *(str(counts[origin][ending]) for ending in Ending)) for origin in Origin],
+        title=f"{len(matrix.outcomes)} states of {text(stream)}, from {matrix.operations} changes of files",
+    )
+    _list("Another output, and nothing reported it", matrix.findings)
+    _list("An error", [each for each in matrix.outcomes if each.ending is Ending.REFUSED])
+    if kept:
+        say(f"The record is in {text(matrix.folder)}. To restart from one of its states again:")
+        say(f"  streamwarden crash-matrix {text(stream)} --again {text(matrix.folder)} --state NUMBER")
+
+
+def _list(title: str, outcomes: Sequence[Outcome]) -> None:
+    if outcomes:
+        table(
+            ("state", "left by", "files", "result"),
+            [
+                (
+                    str(each.state.number),
+                    each.state.origin.value,
+                    text(each.state.name),
+                    f"[{_COLOURS[each.ending]}]{each.ending.value}[/]: {text(_brief(each.detail))}",
+                )
+                for each in outcomes
+            ],
+            title=title,
+        )
+
+
+def _brief(detail: str) -> str:
+    """The first two hundred characters: Spark's texts repeat the plan of the query."""
+    return detail if len(detail) <= 200 else f"{detail[:200]}…"

@@ -1,0 +1,223 @@
+"""Starts a stream and reports what happened: its first batch, or the end of its driver."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.logs import LogPosition, log_position
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.cli.exit_report import report_exit
+from streamwarden.cli.output import say, text
+from streamwarden.errors import ProcessError, StreamwardenError
+from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.services.analysis.linting import job_facts, job_problem
+from streamwarden.units import format_duration
+
+if TYPE_CHECKING:
+    from streamwarden.services.fleet.exits.exit_recorder import Observation
+    from streamwarden.services.fleet.starting import Started
+    from streamwarden.services.workspace import Workspace
+    from streamwarden.stream.spec import StreamSpec
+
+PLANNED_WITHIN: Final = 10.0
+"""Seconds after the start of a query in which its first batch is planned if there is input to read."""
+
+COMMITTED_WITHIN: Final = 30.0
+"""Seconds after the start of a query that `start` waits for the end of its first batch, which may take hours."""
+
+
+def startable(space: Workspace, stream: str) -> StreamSpec:
+    """The stream. Raises ConfigError if its file is broken, or its driver would refuse its job."""
+    spec = space.stream(stream)
+    problem = job_problem(spec)
+    if problem is not None:
+        raise problem
+    return spec
+
+
+def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within: float) -> int:
+    """Wait for the first batch of each query and print what happened. Exit code 1 if a query or the driver failed.
+
+    Args:
+        within: seconds until every query runs; 0: report the launch only.
+    """
+    record = started.record
+    what = "runs already" if started.reattached else "launched"
+    pid = f", pid {record.process.pid}" if record.process else ""
+    say(f"{text(record.stream)}: driver {text(record.driver_id)} {what}{pid}")
+    if started.reattached and record.process:
+        say(f"  on host {text(record.process.host)}, checkpoint {text(record.checkpoint)}")
+    say(f"  log: {text(space.fleet.log_path(record.driver_id))}")
+    if within <= 0:
+        return Exit.OK
+    seen, starts = await_queries(space, spec, record.driver_id, within)
+    patience = 0.0 if started.reattached else min(within, COMMITTED_WITHIN)
+    seen, batches = await_batches(space, spec, seen, starts, patience)
+    what = "runs" if started.reattached else "started"
+    for each in starts.running:
+        batch = batches[each.query_id]
+        if seen.alive or batch.state is BatchState.COMMITTED:
+            say(f"  query {text(each.name or spec.name)} {what}; {batch.summary}")
+    if not seen.alive:
+        return report_exit(seen)
+    return _report_failed(starts_now(space, spec, record.driver_id))
+
+
+def _report_failed(starts: Starts) -> int:
+    from streamwarden.services.overview.status import shown_error
+
+    for each in starts.failed:
+        say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")
+    return Exit.BAD if starts.failed else Exit.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starts:
+    """The queries that a driver has started, and those that it should start.
+
+    Args:
+        declared: names of all that should run; empty: they are counted only.
+        count: how many should run, as far as anybody knows.
+    """
+
+    started: tuple[QueryRecord, ...]
+    declared: tuple[str, ...] = ()
+    count: int = 1
+
+    @property
+    def running(self) -> tuple[QueryRecord, ...]:
+        """Those that run, or have processed all their input."""
+        return tuple(each for each in self.started if each.error is None)
+
+    @property
+    def failed(self) -> tuple[QueryRecord, ...]:
+        return tuple(each for each in self.started if each.error is not None)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Declared, and not started yet."""
+        names = {each.name for each in self.started}
+        return tuple(name for name in self.declared if name not in names)
+
+    @property
+    def complete(self) -> bool:
+        return not self.missing and len(self.started) >= self.count
+
+
+def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, count: int | None) -> Starts:
+    """What `driver_id` has started. Pure.
+
+    Args:
+        known: the records of the stream's queries.
+        count: how many queries the job starts, by its text; None where the text does not say.
+    """
+    declared = tuple(spec.queries)
+    return Starts(
+        started=tuple(each for each in known if each.driver_id == driver_id),
+        declared=declared,
+        count=len(declared) or count or 1,
+    )
+
+
+def starts_now(space: Workspace, spec: StreamSpec, driver_id: str) -> Starts:
+    """What `driver_id` has started until now. Raises StoreError."""
+    return starts_of(spec, space.store.queries.of(spec.name), driver_id, job_facts(spec).queries)
+
+
+def await_queries(space: Workspace, spec: StreamSpec, driver_id: str, within: float) -> tuple[Observation, Starts]:
+    """Wait until the driver has started all its queries, or has ended. Raises ProcessError after `within` seconds."""
+
+    def complete() -> bool:
+        return starts_now(space, spec, driver_id).complete
+
+    try:
+        seen = space.fleet.wait(driver_id, timeout=within, until=lambda seen: not seen.alive or complete())
+    except ProcessError as error:
+        raise not_all(starts_now(space, spec, driver_id), within, error) from error
+    return seen, starts_now(space, spec, driver_id)
+
+
+def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
+    """The error for a driver that has started only some of its queries, or none."""
+    names = ", ".join(each.name or each.query_id for each in starts.started)
+    absent = f"; not started: {', '.join(starts.missing)}" if starts.missing else ""
+    return ProcessError(
+        f"{len(starts.started)} of {starts.count} {'query' if starts.count == 1 else 'queries'} started within "
+        f"{format_duration(within)}{': ' if names else ''}{names}{absent}",
+        expected="every query that the stream's file declares" if starts.declared else "every query in the job's text",
+        where=error.where,
+        next_step=f"{error.next_step}; the driver continues: `streamwarden status` shows its queries",
+    )
+
+
+class BatchState(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBatch:
+    """How far a query has come since its start."""
+
+    state: BatchState
+    batch: int | None = None
+
+    @property
+    def summary(self) -> str:
+        if self.state is BatchState.WAITING:
+            return "no batch yet: it waits for input"
+        return f"batch {self.batch} is {self.state.value}"
+
+    def settled(self, waited: float, patience: float) -> bool:
+        """Whether `start` waits no longer, `waited` seconds after the query started."""
+        if self.state is BatchState.COMMITTED or waited >= patience:
+            return True
+        return self.state is BatchState.WAITING and waited >= PLANNED_WITHIN
+
+
+def first_batch(position: LogPosition | None, since: float) -> FirstBatch:
+    """The newest batch of a query that started at `since`, Unix seconds. Pure.
+
+    Args:
+        position: None if the logs cannot be read yet.
+    """
+    if position is None:
+        return FirstBatch(BatchState.WAITING)
+    if position.committed_at is not None and position.committed_at >= since:
+        return FirstBatch(BatchState.COMMITTED, position.committed)
+    if position.gap > 0:
+        return FirstBatch(BatchState.RUNNING, position.planned)
+    return FirstBatch(BatchState.WAITING)
+
+
+def await_batches(
+    space: Workspace, spec: StreamSpec, seen: Observation, starts: Starts, patience: float
+) -> tuple[Observation, Mapping[str, FirstBatch]]:
+    """Wait until each running query has committed a batch, waits for input, or the driver has ended.
+
+    Returns the newest observation and query id -> its first batch.
+    """
+    began = time.monotonic()
+    while True:
+        found = {each.query_id: first_batch(_position(each, spec), each.started_at) for each in starts.running}
+        waited = time.monotonic() - began
+        if not seen.alive or all(each.settled(waited, patience) for each in found.values()):
+            return seen, found
+        time.sleep(_POLL)
+        seen = space.fleet.observe(seen.record.driver_id)
+
+
+_POLL: Final = 0.25
+
+
+def _position(query: QueryRecord, spec: StreamSpec) -> LogPosition | None:
+    with contextlib.suppress(StreamwardenError, OSError):
+        return log_position(open_path(query.checkpoint, spec.storage.connection))
+    return None

@@ -1,0 +1,212 @@
+"""`status`: one line for each stream, those in trouble first, each with its reason below it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from streamwarden.cli.commands.streams.status_columns import COLUMNS, Column, exit_at
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.cli.formatting import NONE, held_back, number, short
+from streamwarden.cli.output import as_json, console, text
+from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
+from streamwarden.errors import StoreError
+from streamwarden.health.evaluations import LastRound, last_round
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import SEPARATOR, owner
+from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.services.overview.order import QUIET, by_trouble
+from streamwarden.services.overview.status import StreamStatus, gather
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from streamwarden.services.workspace import Workspace
+
+WIDE: Final = 150
+"""Columns of a terminal on which every reason is shown whole."""
+REASON_LINES: Final = 2
+"""Lines of a reason on a narrow screen of many streams; `status STREAM` and `--wide` show all of it."""
+NARROWEST: Final = 12
+"""Columns of the stream's name at least."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("status")(status)
+
+
+def status(
+    context: typer.Context,
+    stream: MaybeQuery = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C.")] = False,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="How often `--watch` redraws.")] = "5s",
+    wide: Annotated[bool, typer.Option("--wide", help="Show every column, however wide the terminal is.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show a line for each stream that never started.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Show every stream: state, rows per second, lag, verdict, restarts, last exit. Exit code 1 if one is in trouble.
+
+    Streams in trouble come first, each with its reason. A stream that was stopped on purpose is not in trouble. The
+    queries of a script that starts several follow their stream, as STREAM/QUERY.
+    """
+    space = workspace(context)
+    if watch:
+        return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
+    now = time.time()
+    found, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
+    if json:
+        as_json({"at": now, "last_evaluation": last, "streams": found})
+    else:
+        _screen(wide).print(page(found, last, now, wide=wide, everything=everything or stream is not None))
+    return Exit.BAD if any(each.in_trouble for each in found) else Exit.OK
+
+
+def _interval(given: str, json: bool) -> float:
+    if json:
+        raise typer.BadParameter("it draws a table; run `status --json` as often as you need", param_hint="--watch")
+    return max(0.2, duration(given, "--every"))
+
+
+def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool, everything: bool) -> int:
+    """Draw until Ctrl-C. While the store does not answer, the last state stays on the screen with the reason."""
+    from rich.console import Group
+    from rich.live import Live
+
+    found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+    evaluations = space.store.evaluations.all()
+
+    def draw() -> RenderableType:
+        last = last_round(evaluations, seen_at)
+        shown = page(found, last, seen_at, wide=wide, everything=everything or stream is not None)
+        clock = datetime.fromtimestamp(seen_at).strftime("%H:%M:%S")
+        problem = f"; [red]not updated since, because {text(failure)}[/]" if failure else ""
+        return Group(shown, f"[dim]{clock}, every {interval:g} s; Ctrl-C ends it[/]{problem}")
+
+    screen = _screen(wide)
+    try:
+        with Live(draw(), console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                try:
+                    found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+                    evaluations = space.store.evaluations.all()
+                except StoreError as error:
+                    failure = str(error)
+                live.update(draw(), refresh=True)
+    except KeyboardInterrupt:
+        return Exit.OK
+
+
+def _screen(wide: bool) -> Console:
+    """The console; if everything is to be shown on a narrow terminal, that wraps the lines."""
+    found = console()
+    if wide:
+        found.width = max(found.width, WIDE)
+    return found
+
+
+def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bool, everything: bool) -> RenderableType:
+    """The whole screen. Without evaluations every verdict on it is old: its last line says when the last one was."""
+    from rich.console import Group
+
+    if not found:
+        return "No streams: add a file to config/streams."
+    folded = [] if everything else [each for each in found if each.state == "new" and not each.batches]
+    lines = [each for each in by_trouble(found) if each not in folded]
+    parts: list[RenderableType] = [_Table(lines, now, wide)] if lines else []
+    if folded:
+        names = ", ".join(text(each.stream) for each in folded)
+        parts.append(f"[dim]{len(folded)} never started: {names} (--all shows a line for each)[/]")
+    parts.append(f"[yellow]{text(last.text)}[/]" if last.late else f"[dim]{text(last.text)}[/]")
+    return Group(*parts)
+
+
+def reasons(each: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
+    """What a person has to know beside the columns, one line each. `wide`: also why a stream was stopped."""
+    found = []
+    if each.problem and (wide or each.lacks_driver):
+        found.append(text(each.problem))
+    if each.state not in QUIET and each.worst in (Status.WARNING, Status.CRITICAL):
+        others = f" (also {', '.join(each.worst_checks[1:])})" if each.worst_checks[1:] else ""
+        found.append(text(f"{each.worst_checks[0]}: {each.worst_reason}{others}"))
+    if each.executors_lost:
+        found.append(f"executors: {each.executors} alive, {each.executors_lost} lost by this driver")
+    if each.cured is not None:
+        what = f"last exit: {exit_at(each.cured.exit.kind, each.cured.exit.ended_at, now)}"
+        again = each.cured.restarted_at - each.cured.exit.ended_at
+        found.append(text(f"{what}, restarted after {short(again)}: {describe(each.cured.exit)}"))
+    if each.mute is not None and not (SEPARATOR in each.stream and each.mute.covers(owner(each.stream))):
+        found.append(text(held_back(each.mute)))  # of a stream with several queries, once
+    if each.not_kept:
+        found.append(f"{number(each.not_kept)} malformed rows were not kept in the quarantine")
+    return found
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A Rich table whose rows have indented lines below them. Columns that no stream fills are left out."""
+
+    lines: Sequence[StreamStatus]
+    now: float
+    wide: bool
+
+    def __rich_console__(self, at: object, options: object) -> Iterable[RenderableType]:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        width: int = options.max_width  # type: ignore[attr-defined]
+        whole = self.wide or width >= WIDE or len(self.lines) == 1
+        columns = shown_columns(self.lines, self.now, None if self.wide else width)
+        cells = [[column.cell(each, self.now) for column in columns] for each in self.lines]
+        widths = fitted(columns, cells, width)
+        yield _row(columns, widths, [f"[bold]{column.heading}[/]" for column in columns])
+        for each, row in zip(self.lines, cells, strict=True):
+            yield _row(columns, widths, row)
+            for reason in reasons(each, self.now, wide=self.wide or width >= WIDE):
+                shown = Text.from_markup(" ".join(reason.split()))
+                shown.truncate(10_000 if whole else REASON_LINES * (width - 8), overflow="ellipsis")
+                yield Padding(shown, (0, 0, 0, 4), style="" if each.in_trouble else "dim")
+
+
+def shown_columns(lines: Sequence[StreamStatus], now: float, width: int | None) -> list[Column]:
+    """The columns for a screen of `width`: of the wide ones those that a stream fills, as many as fit; None: all."""
+    shown = [column for column in COLUMNS if not column.wide]
+    used = sum(_width(column, [column.cell(each, now) for each in lines]) + 1 for column in shown)
+    for column in COLUMNS:
+        cells = [column.cell(each, now) for each in lines]
+        if not column.wide or all(cell == NONE for cell in cells):
+            continue
+        used += _width(column, cells) + 1
+        if width is not None and used - 1 > width:
+            break
+        shown.append(column)
+    return shown
+
+
+def fitted(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The width of each column; the first one, the name, is shortened if they are wider than `width` together."""
+    widths = [_width(column, [row[at] for row in cells]) for at, column in enumerate(columns)]
+    over = sum(widths) + len(widths) - 1 - width
+    return [max(min(NARROWEST, widths[0]), widths[0] - max(0, over)), *widths[1:]]
+
+
+def _width(column: Column, cells: Sequence[str]) -> int:
+    from rich.text import Text
+
+    return max(Text.from_markup(cell).cell_len for cell in (column.heading, *cells))
+
+
+def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> RenderableType:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
+        grid.add_column(justify="right" if column.right else "left", width=width, no_wrap=True, overflow="ellipsis")
+    grid.add_row(*cells)
+    return grid

@@ -1,0 +1,185 @@
+"""`start`, `stop`, `restart`, `logs`: the life of a stream."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamwarden.cli.exit_codes import Exit
+from streamwarden.cli.exit_report import report_exit
+from streamwarden.cli.output import say, text
+from streamwarden.cli.session import StreamName, duration, who, workspace
+
+if TYPE_CHECKING:
+    from streamwarden.services.workspace import Workspace
+
+Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
+BatchDeadline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="How long to wait for the batch boundary before SIGTERM.", show_default="the stream's"
+    ),
+]
+TermDeadline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="How long to wait after SIGTERM before SIGKILL.", show_default="the stream's"
+    ),
+]
+UpWithin = Annotated[
+    str, typer.Option("--within", metavar="DURATION", help="How long to wait until the query runs; 0: do not wait.")
+]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    for name, command in (
+        ("start", start),
+        ("stop", stop),
+        ("restart", restart),
+        ("logs", logs),
+    ):
+        app.command(name)(command)
+
+
+def start(
+    context: typer.Context,
+    stream: StreamName,
+    supervise: Annotated[
+        bool, typer.Option("--supervise", help="Stay, show the log, and restart the driver by the stream's policy.")
+    ] = False,
+    within: UpWithin = "2 minutes",
+    no_wait: NoWait = False,
+    reason: Reason = "no reason given",
+) -> int:
+    """Start a stream, or find its living driver: there is never a second one.
+
+    Waits for the first batch, or for the end of the driver, and reports which of them came. Exit code 1 if the driver
+    ended with an error. The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
+    """
+    from streamwarden.cli.commands.streams.starting import report_start, startable
+
+    space = workspace(context)
+    spec = startable(space, stream)
+    limit = duration(within, "--within")
+    space.fleet.set_running(stream, who(), reason)
+    if supervise:
+        from streamwarden.cli.commands.streams.supervising import supervise_here
+
+        return supervise_here(space, spec, launched_by=who())
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
+    _report_supervision(space, stream)
+    return report_start(space, spec, started, within=0.0 if no_wait else limit)
+
+
+def _report_supervision(space: Workspace, stream: str) -> None:
+    """Let Airflow follow the driver, and say whether it does. Without an Airflow there is nothing to say."""
+    from streamwarden.services.fleet.airflow_supervision import hand_over
+
+    found = hand_over(space.store, stream, environ=os.environ, now=time.time())
+    if found is None:
+        return
+    if found.problem is not None:
+        say(f"{text(stream)}: [yellow]{text(found.dag_id)} could not be unpaused in Airflow[/]: {text(found.problem)}")
+        say("  While that DAG is paused, nothing restarts the driver if it fails")
+    elif found.unpaused:
+        say(f"{text(stream)}: unpaused {text(found.dag_id)} in Airflow, which now supervises it")
+
+
+def stop(
+    context: typer.Context,
+    stream: StreamName,
+    reason: Reason = "no reason given",
+    batch_deadline: BatchDeadline = None,
+    term_deadline: TermDeadline = None,
+) -> int:
+    """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
+    deadlines = _maybe(batch_deadline, "--batch-deadline"), _maybe(term_deadline, "--term-deadline")
+    _known(context, stream)
+    space = workspace(context)
+    newest = space.store.drivers.latest(stream)
+    if newest is not None and newest.exit is None:
+        say(f"{text(stream)}: waiting for the batch boundary …")
+    seen = space.fleet.stop(
+        stream, requested_by=who(), reason=reason, batch_deadline=deadlines[0], term_deadline=deadlines[1]
+    )
+    if seen is None:
+        say(f"{text(stream)}: no driver is alive; the stream stays stopped until you start it")
+        return Exit.OK
+    return report_exit(seen)
+
+
+def restart(
+    context: typer.Context,
+    stream: StreamName,
+    reason: Reason = "no reason given",
+    batch_deadline: BatchDeadline = None,
+    term_deadline: TermDeadline = None,
+    within: UpWithin = "2 minutes",
+    no_wait: NoWait = False,
+) -> int:
+    """Stop a stream at a batch boundary and start it again, with its YAML file as it is now."""
+    from streamwarden.cli.commands.streams.starting import report_start, startable
+
+    space = workspace(context)
+    spec = startable(space, stream)
+    limit = duration(within, "--within")
+    seen = space.fleet.stop(
+        stream,
+        requested_by=who(),
+        reason=reason,
+        restart=True,
+        batch_deadline=_maybe(batch_deadline, "--batch-deadline"),
+        term_deadline=_maybe(term_deadline, "--term-deadline"),
+    )
+    if seen is not None:
+        report_exit(seen)
+    # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
+    _report_supervision(space, stream)
+    return report_start(space, spec, started, within=0.0 if no_wait else limit)
+
+
+def logs(
+    context: typer.Context,
+    stream: StreamName,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the driver ends.")] = False,
+    driver: Annotated[str | None, typer.Option(help="Another driver than the newest.")] = None,
+) -> int:
+    """Show the log of a stream's newest driver."""
+    from streamwarden.errors import ConfigError
+    from streamwarden.services.fleet.exits.log_tail import end_of_log
+
+    space = workspace(context)
+    _known(context, stream)
+    record = space.store.drivers.get(driver) if driver else space.store.drivers.latest(stream)
+    if record is None or record.stream != stream:
+        raise ConfigError(
+            f"no driver {driver!r} of {stream}" if driver else f"{stream} has had no driver",
+            next_step=f"see `streamwarden status {stream}`" if driver else f"run `streamwarden start {stream}`",
+        )
+    for line in end_of_log(record, lines):
+        typer.echo(line, nl=False)
+    if follow:
+        from streamwarden.cli.tail import follow as follow_log
+
+        follow_log(
+            space.fleet.log_path(record.driver_id), ended=lambda: not space.fleet.observe(record.driver_id).alive
+        )
+    return Exit.OK
+
+
+def _known(context: typer.Context, stream: str) -> None:
+    """A broken file must not prevent a stop of its stream; an unknown name is refused."""
+    catalog = workspace(context).catalog()
+    if stream not in catalog.broken:
+        catalog.get(stream)
+
+
+def _maybe(given: str | None, option: str) -> float | None:
+    return None if given is None else duration(given, option)

@@ -1,0 +1,1 @@
+"""Faults that hit the driver or its executors."""

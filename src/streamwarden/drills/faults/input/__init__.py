@@ -1,0 +1,1 @@
+"""Faults that change the input files of a fork."""

@@ -1,0 +1,1 @@
+"""Faults that hit the sink of a fork."""

@@ -1,0 +1,154 @@
+"""sink_slow: between the sink's data files and its manifest a batch takes some seconds longer, for a number of batches.
+
+A full file server does so. The driver stands still (SIGSTOP) as soon as a data file of the batch is whole and the
+manifest has no entry of it, and goes on after that time. Everything else that the driver does is late by the same
+seconds: renewals of its lease, progress, metrics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Final
+
+from streamwarden.checkpoint.batch_progress import BatchTraces
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    LiveUse,
+    Proof,
+    Strike,
+    prove_as_observed,
+)
+from streamwarden.drills.faults.driver.kill_driver import stop_at
+from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment, require
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted
+from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import Seconds, format_duration
+
+LASTS: Final = 5.0
+"""Seconds for which a batch is held up, if the drill's file does not say."""
+
+LONGEST: Final = 15.0
+"""Seconds. A driver renews its lease every 5 s, and another one may take over after 30 s without. Its supervisor
+process kills it if it stands still for `restart.unresponsive_after`, which is 20 s at least."""
+
+POLL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSlow(Fault):
+    """Proof: of each of `times` batches, the manifest's entry was written at least `lasts` after the first data file,
+    by the times of the files. The recovery is measured from the moment at which the last of them went on."""
+
+    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    event: ClassVar[str] = "a slow folder for its output"
+    takes: ClassVar[tuple[str, ...]] = ("lasts", "times")
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="the driver stands still for some seconds and goes on, and no file is changed",
+    )
+    description: ClassVar[Description] = Description(
+        does="Lets the driver stand still (SIGSTOP) when a data file of a batch is whole and the manifest has no entry "
+        f"of it, for `fault.lasts`, {format_duration(LASTS)} by default; in `fault.times` batches, 1 by default.",
+        promise="A batch ends when its output is written, however long that takes. The next one has more to read.",
+        seen="The same driver committed each of the batches when it went on, and the output was right.",
+        next_step="Nothing, if the stream keeps up with its input. Otherwise look at the storage of the output: the "
+        "phase `addBatch` of a batch contains its writes.",
+    )
+
+    def chosen(self, fault: FaultSpec) -> SinkSlow:
+        """The fault `freeze_driver` is for longer times."""
+        allowed = f"{format_duration(LONGEST)} at most: a driver that stands still for longer is replaced"
+        require(_lasts(fault) <= LONGEST, "fault.lasts", fault.lasts, allowed)
+        return self
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        """Only Spark's own file sink has a manifest. A database that is slow to write is one with a locked table."""
+        if not declared.sink.MANIFEST:
+            database = declared.sink.SERVICE == "database"
+            raise DrillAborted(
+                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
+                "no manifest",
+                expected="a sink that writes files",
+                where=f"the drill of {stream}",
+                next_step=f"drill this stream with `{FaultKind.SINK_LOCKED if database else FaultKind.KILL_DRIVER}`",
+            )
+
+    def undo(self, context: FaultContext) -> str | None:
+        return "the driver stood still and goes on" if context.drivers.thaw(context.driver_id) else None
+
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        slow: list[dict[str, Any]] = []
+        moment = position = None
+        while len(slow) < (context.spec.times or 1):
+            batch = stop_at(context, KillMoment.AFTER_FILES, deadline=deadline)
+            if batch is None:
+                break
+            position = context.checkpoint.position(context.fork)
+            moment = _hold_up(context)
+            traces = _await_commit(context, batch, deadline)
+            slow.append({"batch": batch, **asdict(traces)})
+        if moment is None or position is None:
+            return Strike(moment=None, message="no batch was caught between its data files and its manifest")
+        return Strike(
+            moment=moment,
+            message=f"{len(slow)} of {context.spec.times or 1} batches were held up before the manifest",
+            batch=slow[-1]["batch"],
+            evidence={
+                "planned": position.planned,
+                "committed": position.committed,
+                "slow": slow,
+                "times": context.spec.times or 1,
+                "lasts": _lasts(context.spec),
+            },
+        )
+
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        return prove_as_observed(context, strike, _judge)
+
+
+def _lasts(fault: FaultSpec) -> Seconds:
+    return LASTS if fault.lasts is None else fault.lasts
+
+
+def _hold_up(context: FaultContext) -> float:
+    """Let the driver, which stands still, do so for the whole time; when it went on, Unix seconds."""
+    try:
+        context.clock.sleep(_lasts(context.spec))
+    finally:
+        context.drivers.thaw(context.driver_id)
+    return context.clock.now()
+
+
+def _await_commit(context: FaultContext, batch: int, deadline: float) -> BatchTraces:
+    """What the batch has left when it is committed, the driver has ended, or time is up."""
+
+    def probe() -> bool | None:
+        done = context.checkpoint.is_committed(context.fork, batch) or not context.observe().alive
+        return done or None
+
+    wait_for(probe, clock=context.clock, deadline=deadline, every=POLL)
+    return context.checkpoint.traces(context.fork, batch)
+
+
+def _judge(strike: Strike) -> tuple[bool, str]:
+    seen = strike.evidence
+    if len(seen["slow"]) < seen["times"]:
+        return False, strike.message
+    for each in seen["slow"]:
+        if not each["committed"]:
+            return False, f"{strike.message}, but batch {each['batch']} was not committed"
+        if (took := _held_up(each)) is None or took < seen["lasts"]:
+            return False, f"{strike.message}, but the files of batch {each['batch']} do not show it"
+    longest = max(_held_up(each) or 0.0 for each in seen["slow"])
+    batches = ("batch " if seen["times"] == 1 else "batches ") + ", ".join(str(each["batch"]) for each in seen["slow"])
+    return True, f"the output of {batches} was slow: up to {longest:.1f} s from data file to manifest"
+
+
+def _held_up(traces: dict[str, Any]) -> Seconds | None:
+    """Seconds from the first data file of a batch to its manifest entry; None: one of them is not there."""
+    files, listed = traces["files_at"], traces["listed_at"]
+    return None if files is None or listed is None else listed - files

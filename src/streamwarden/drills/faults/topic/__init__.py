@@ -1,0 +1,1 @@
+"""Faults that change the copied topic of a fork."""

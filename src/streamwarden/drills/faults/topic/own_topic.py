@@ -1,0 +1,94 @@
+"""Shared by the faults that break the topic that a fork reads: a copy, which no other stream reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamwarden.drills.faults.base import FaultContext, await_exit
+from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.waiting import wait_for
+from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.health.window import PartitionLag
+from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.stream.spec import StreamSpec
+
+POLL_EVERY = 0.5
+"""Seconds between two requests to the broker."""
+
+
+def require_topic(kind: FaultKind, stream: str, declared: StreamSpec) -> None:
+    """Raises DrillAborted for a stream that does not read a topic."""
+    given = declared.source.kind
+    if not declared.source.OFFSETS:
+        raise DrillAborted(
+            f"{kind} is not applicable: the source of {stream} is of the kind {given}, not a topic",
+            expected="source.kind kafka",
+            where=f"the drill of {stream}",
+            next_step="drill this stream with `kill_driver`, or with another fault of docs/how-to/drills.md",
+        )
+
+
+def copy_of(context: FaultContext) -> CopiedTopic:
+    """What the fork's own topic was filled with. Raises DrillError if it has none."""
+    if context.fork.copied is None:
+        raise DrillError(
+            f"{context.fork.stream} does not have its own topic",
+            expected="a fork that was made for this fault",
+            where=context.fork.checkpoint,
+            next_step="run the drill again from its first step",
+        )
+    return context.fork.copied
+
+
+def await_all_read(context: FaultContext, *, deadline: float) -> str | None:
+    """Wait until every record of the topic is in a committed batch. Returns why it is not, None if it is."""
+    left = 0
+
+    def probe() -> str | bool | None:
+        nonlocal left
+        left = sum(lag.behind for lag in context.source.lags(context.fork))
+        if left == 0 and context.checkpoint.position(context.fork).gap == 0:
+            return True
+        return None if context.observe().alive else "the driver's process was already gone"
+
+    result = wait_for(probe, clock=context.clock, deadline=deadline, every=POLL_EVERY)
+    if result is None:
+        return f"the fork had still {left:,} records to read when the time of the attempt was up (`within`)"
+    return result if isinstance(result, str) else None
+
+
+def stop_between_batches(context: FaultContext, *, why: str, deadline: float) -> str | None:
+    """End the driver at a batch boundary. Returns why that failed, None if it succeeded."""
+    if not context.observe().alive:
+        return "the driver's process was already gone"
+    context.drivers.request_stop(
+        context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=f"drill {context.run_id}: {why}"
+    )
+    await_exit(context, deadline=deadline)
+    return why_not_between_batches(context)
+
+
+def why_not_between_batches(context: FaultContext) -> str | None:
+    """Why the driver has not ended with every planned batch committed; None if it has."""
+    view, position = context.observe(), context.checkpoint.position(context.fork)
+    if view.exit is None:
+        return "the driver is still alive"
+    if view.exit.kind is not ExitKind.STOPPED:
+        return f"the driver did not stop at a batch boundary: {view.exit.kind.value} {view.exit.message}".rstrip()
+    if position.gap or position.committed is None:
+        return f"the stop cut batch {position.planned}: the last commit is {position.committed}"
+    return None
+
+
+def parts(lags: Sequence[PartitionLag], topic: str) -> dict[str, dict[str, int]]:
+    """The partitions as evidence: the offsets of the checkpoint and those of the topic."""
+    return {
+        f"{topic}-{lag.partition}": {
+            "first": lag.first,
+            "last": lag.last,
+            "planned": lag.planned,
+            "committed": lag.committed,
+        }
+        for lag in lags
+    }

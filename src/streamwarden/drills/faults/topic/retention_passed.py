@@ -1,0 +1,124 @@
+"""retention_passed: records that no batch has read are removed from the topic, while the stream is down.
+
+The driver is stopped at a batch boundary first. In production this happens to a stream that is down for longer than the
+retention. A running driver may also have fetched the removed records already and would read them all the same: then it
+would be unknown which records are lost. The fault removes the records before an offset (Kafka's DeleteRecords), which
+moves the oldest offset of a partition, as the broker does when a retention has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, ClassVar
+
+from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.faults.base import (
+    Aftermath,
+    Description,
+    Fault,
+    FaultContext,
+    Proof,
+    Strike,
+    describe_exit,
+    moment_of,
+)
+from streamwarden.drills.faults.topic.own_topic import (
+    copy_of,
+    parts,
+    require_topic,
+    stop_between_batches,
+    why_not_between_batches,
+)
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.records.sections import FaultSpec
+from streamwarden.drills.records.types import ForkView
+from streamwarden.health.checks.input.input_lost import CHECK as INPUT_LOST
+from streamwarden.lifecycle.failures.causes import LOST_INPUT
+from streamwarden.lifecycle.failures.failure_patterns import Cause
+from streamwarden.lifecycle.forks.topic_copy import Feed
+from streamwarden.stream.spec import StreamSpec
+
+SHARE = 4
+"""One in so many of a partition's unread records is removed: the rest is left to read."""
+
+OPTION = "failOnDataLoss"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPassed(Fault):
+    """Proof: the driver stopped with every planned batch committed, and the oldest offsets of the topic lie beyond
+    those of the checkpoint. The records between them are lost; the proof lists them by partition.
+    """
+
+    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    event: ClassVar[str] = "the expiry of records that it had not read"
+    feed: ClassVar[Feed] = Feed.COPY
+    cause: ClassVar[Cause] = LOST_INPUT
+    check: ClassVar[str] = INPUT_LOST.name
+    description: ClassVar[Description] = Description(
+        does="Removes records from the fork's topic that no batch has read, while the stream is down.",
+        promise="With `failOnDataLoss`, its default, Spark refuses to go on.",
+        seen="The stream refused, the check `input_lost` reported the lost records of each partition, and the stream "
+        "continued without them after one start with the option `failOnDataLoss: false`.",
+        next_step="Accept the loss: set `failOnDataLoss: false` in source.options for one start. Then raise the "
+        "topic's "
+        "retention.",
+    )
+
+    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+        require_topic(fault.kind, stream, declared)
+
+    def strike(self, context: FaultContext, *, deadline: float) -> Strike:
+        missed = stop_between_batches(context, why="its unread records are to be removed", deadline=deadline)
+        if missed is not None:
+            return Strike(moment=None, message=missed)
+        before = {
+            lag.partition: lag.committed + ceil(lag.waiting / SHARE)
+            for lag in context.source.lags(context.fork)
+            if lag.waiting
+        }
+        if not before:
+            return Strike(moment=None, message="the fork had read its whole topic: no record was left to remove")
+        moment = context.mark()
+        context.source.forget(context.fork, before)
+        return Strike(moment=moment, message=f"unread records of {len(before)} partitions were removed")
+
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        copied, view, lags = copy_of(context), context.observe(), context.source.lags(context.fork)
+        position, missed = context.checkpoint.position(context.fork), why_not_between_batches(context)
+        lost = tuple(TopicRange(copied.topic, lag.partition, lag.committed, lag.first) for lag in lags if lag.lost)
+        gone, left = sum(each.end - each.start for each in lost), sum(lag.waiting for lag in lags)
+        if missed is not None:
+            message = missed
+        elif not lost:
+            message = "every unread record is still there" + (f": {strike.message}" if strike else "")
+        elif not left:
+            message = f"{gone:,} unread records were removed, and none is left to read"
+        else:
+            each = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
+            message = f"{gone:,} records were removed that no batch had read ({each}); {left:,} are left to read"
+        return Proof(
+            landed=missed is None and gone > 0 and left > 0,
+            driver_id=context.driver_id,
+            moment=moment_of(context, view, strike),
+            planned=position.planned,
+            committed=position.committed,
+            message=message,
+            evidence={**describe_exit(view), "partitions": parts(lags, copied.topic)},
+            lost=lost,
+            records=copied.records - gone,
+        )
+
+    def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
+        """The number of each partition has to be right."""
+        lost = {f"{each.topic}-{each.partition}": each.end - each.start for each in proof.lost}
+        reported = dict(evidence.get("lost_by_partition", {}))
+        return None if reported == lost else f"it reports {reported}, but the lost records are {lost}"
+
+    def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
+        """`failOnDataLoss: "false"` in source.options, for one start."""
+        source = fork.spec.source
+        options = {key: value for key, value in source.options.items() if key.lower() != OPTION.lower()}
+        return replace(fork, spec=replace(fork.spec, source=replace(source, options={**options, OPTION: "false"})))

@@ -1,0 +1,1 @@
+"""What a drill writes down: the journal and the records in it."""

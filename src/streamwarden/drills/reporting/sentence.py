@@ -1,0 +1,98 @@
+"""The result of a drill in one plain sentence, for a reader who knows neither Spark nor drills. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.reporting.outcome import find_deviations, oracles_disagree, unbalanced
+from streamwarden.drills.state import RunState
+from streamwarden.verification.reconciliation import Reconciliation
+
+
+def sentence(run: DrillRun, state: RunState) -> str:
+    """What the drill shows of the stream; for a drill that shows nothing, why."""
+    if run.status is DrillStatus.RUNNING:
+        return "The drill is still running."
+    if run.deviated is None:
+        word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
+        return f"The drill {word} and says nothing about the stream: {run.reason}."
+    event = " followed by ".join(FAULTS[each.kind].chosen(each).event for each in state.fault_specs)
+    claims = _deviation(event, state) if run.deviated else _success(event, state)
+    failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
+    return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
+
+
+def _success(event: str, state: RunState) -> Iterator[str]:
+    if any(result.refusal is not None for result in state.results):
+        yield f"After {event} the stream stopped and reported it, as it must"
+        yield "once the documented remediation was applied, it lost nothing else"
+    else:
+        yield f"{_capital(event)} loses nothing{_repeats(state.reconciliation)}{_where(state)}"
+    yield from _back(state)
+
+
+def _where(state: RunState) -> str:
+    return " on the live stream" if state.live is not None else ""
+
+
+def _repeats(counts: Reconciliation | None) -> str:
+    """An at-least-once sink repeats records, which a reader drops by event id."""
+    repeated = counts.repeated if counts is not None else None
+    if not repeated:
+        return " and duplicates nothing"
+    return f"; {repeated:,} records were written twice, and a reader drops them by their event id"
+
+
+def _deviation(event: str, state: RunState) -> Iterator[str]:
+    disagree = oracles_disagree(state)
+    harm = "" if disagree else _harm(state.reconciliation)
+    found = find_deviations(state)
+    if harm:
+        yield f"{_capital(event)} damages the output: {harm}"
+        yield from _back(state)
+        yield from found[1:]  # the first one says the same, with its numbers
+        return
+    if unbalanced(state) is not None:
+        yield f"{_capital(event)} damages the output of the live stream: {'; '.join(found)}"
+        return
+    counts = state.reconciliation
+    refused = any(result.refusal is not None for result in state.results)
+    unharmed = counts is not None and counts.exactly_once and not refused and not disagree
+    lead = "loses nothing, but" if unharmed else "is not handled as it should be:"
+    yield f"{_capital(event)} {lead} {'; '.join(found)}"
+
+
+def _harm(counts: Reconciliation | None) -> str:
+    """`3 rows lost, 2 duplicated of 900`; empty if the rows are right or were not compared."""
+    if counts is None:
+        return ""
+    kinds = {"lost": counts.lost, "duplicated": counts.duplicated, "unexpected": counts.unexpected}
+    parts = [f"{count:,} {kind}" for kind, count in {**kinds, "wrong": counts.wrong}.items() if count]
+    return f"{', '.join(parts)} of {counts.expected:,} expected rows" if parts else ""
+
+
+def _back(state: RunState) -> Iterator[str]:
+    """`the stream was back after 14 s`, or `after 14 s and after 9.1 s` for two faults."""
+    recoveries = (result.recovery.recovery_seconds for result in state.results if result.recovery is not None)
+    after = [f"after {show_seconds(seconds)}" for seconds in recoveries if seconds is not None]
+    if after:
+        yield f"the stream was back {' and '.join(after)}"
+
+
+def _proof(run: DrillRun, state: RunState) -> Iterator[str]:
+    day = datetime.fromtimestamp(run.ended_at or run.started_at, UTC)
+    judged = state.audit or state.reconciliation
+    records = f"{judged.records:,} input records" if judged is not None else "a drill"
+    yield f"{'found' if run.deviated else 'proven'} on {records} on {day.day} {day:%B %Y}"
+
+
+def show_seconds(seconds: float) -> str:
+    """`14 s`; with a decimal below ten."""
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""Checks of the input: backlog, lost input, late rows, watermark."""

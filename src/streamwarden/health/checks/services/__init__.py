@@ -1,0 +1,1 @@
+"""Checks of the servers that a stream needs."""

@@ -1,0 +1,201 @@
+"""State growth: the time until the state reaches each threshold of its size, with the forecast's confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
+from streamwarden.health.signals.forecast import Trend, seconds_until, spread_evenly, theil_sen
+from streamwarden.health.signals.freshness import is_recent
+from streamwarden.health.signals.growth import (
+    CLEAR,
+    POINTS,
+    SLOWED,
+    Growth,
+    ceiling_of,
+    clear_growths,
+    since_resets,
+)
+from streamwarden.health.signals.series import STATE_BYTES, reports, sample, state_bytes
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.window import Window
+from streamwarden.units import format_duration, format_size
+
+SAMPLED = 16
+"""Reports of the window that are read."""
+
+
+def check(window: Window, thresholds: Thresholds) -> Verdict:
+    """Time left until the state's size is critical."""
+    mine, size = thresholds.of(CHECK.name), thresholds.of("state_size")
+    found = reports(window, 1)
+    if found and not found[-1].operators:
+        return CHECK.verdict(window, Status.OK, "the query keeps no state, so it cannot grow")
+    points = _points(window)
+    span = points[-1][0] - points[0][0] if points else 0.0
+    overall = theil_sen(spread_evenly(since_resets(points)[-1])) if points else None
+    if overall is None or len(points) < POINTS or span < mine["least_history"]:
+        reason = (
+            f"{len(points)} points over {format_duration(span)} are too little history for a forecast "
+            f"({POINTS} over {format_duration(mine['least_history'])} are needed)"
+        )
+        return CHECK.verdict(window, Status.UNKNOWN, reason, evidence={"points": len(points)})
+    if overall.level >= size["critical"]:
+        reason = f"the state has reached {format_size(size['critical'])}"
+        return CHECK.verdict(window, Status.CRITICAL, reason, 0.0, _evidence(overall, size))
+    ceiling = max(ceiling_of(points), _remembered_ceiling(window))
+    slope = (size["critical"] - overall.level) / mine["warning"]
+    growths = list(clear_growths(points, least=mine["least_history"], ceiling=ceiling, slope=slope))
+    old = _as_of(window, thresholds)
+    if growths:
+        soonest = min(growths, key=lambda each: _seconds_left(each.trend, size))
+        verdict = _growing(window, soonest, span, mine, size, old)
+    else:
+        verdict = _no_clear_growth(window, overall, mine, size, old)
+    return replace(verdict, evidence={**verdict.evidence, "ceiling": ceiling, "query_id": _query(window)})
+
+
+def _remembered_ceiling(window: Window) -> float:
+    """The ceiling that earlier evaluations of the same query found: they saw points that are left out by now."""
+    before = window.previous.get(CHECK.name)
+    if before is None or before.evidence.get("query_id") != _query(window):
+        return 0.0
+    return float(before.evidence.get("ceiling", 0.0))  # type: ignore[arg-type]
+
+
+def _query(window: Window) -> str:
+    newest = reports(window, 1)
+    return newest[-1].query_id if newest else ""
+
+
+def _seconds_left(trend: Trend, size: Mapping[str, float]) -> float:
+    left = seconds_until(size["critical"], trend.level, trend.slope)
+    return float("inf") if left is None else left
+
+
+def _no_clear_growth(
+    window: Window, trend: Trend, mine: Mapping[str, float], size: Mapping[str, float], old: str
+) -> Verdict:
+    evidence = _evidence(trend, size)
+    soonest = seconds_until(size["critical"], trend.level, trend.high)
+    if soonest is None or CHECK.grade(soonest, mine) is Status.OK:
+        when = "never" if soonest is None else f"not before {format_duration(soonest)}"
+        reason = f"state reaches {format_size(size['critical'])} {when}, even at the steepest plausible growth{old}"
+        return CHECK.verdict(window, Status.OK, reason, soonest, evidence)
+    reason = (
+        f"there is no clear trend: growth is between {format_size(abs(trend.low) * 3600)}/h "
+        f"{'down' if trend.low < 0 else 'up'} and {format_size(trend.high * 3600)}/h up"
+    )
+    return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
+
+
+def _growing(
+    window: Window, growth: Growth, history: float, mine: Mapping[str, float], size: Mapping[str, float], old: str
+) -> Verdict:
+    trend = growth.trend
+    left = _seconds_left(trend, size)
+    earliest = seconds_until(size["critical"], trend.level, trend.high)
+    latest = seconds_until(size["critical"], trend.level, trend.low)
+    status = CHECK.grade(left, mine)
+    filling = history < mine["filling"] and status is Status.CRITICAL
+    reason = (
+        f"state grows by {format_size(trend.slope * 3600)}/h, measured over {format_duration(growth.span)}, and "
+        f"reaches {format_size(size['critical'])} in {format_duration(left)} (95 %: "
+        f"{format_duration(earliest) if earliest is not None else 'never'} to "
+        f"{format_duration(latest) if latest is not None else 'never'}; {CHECK.limits_text(mine)}){old}"
+    )
+    if filling:
+        status = Status.WARNING
+        reason += f"; a WARNING, because new state may still fill up for {format_duration(mine['filling'])}"
+    evidence = {**_evidence(trend, size), "growth_span_s": growth.span}
+    return CHECK.verdict(window, status, reason, round(left, 6), evidence)
+
+
+def _as_of(window: Window, thresholds: Thresholds) -> str:
+    """The time from which the trend counts, if no batch has run for a while: state grows only while batches run."""
+    newest = reports(window, 1)
+    if not newest or is_recent(window, thresholds, newest[-1].at + newest[-1].duration_ms / 1000):
+        return ""
+    return f", counted from the newest batch {format_duration(window.now - newest[-1].at)} ago"
+
+
+def _points(window: Window) -> list[tuple[float, float]]:
+    """State bytes over time: hourly roll-ups, then older batches, the reports and the newest measurements."""
+    found = [each.progress for each in window.older if each.progress is not None and each.progress.has_run]
+    query = reports(window, 1)
+    found = [each for each in found if not query or each.query_id == query[-1].query_id]
+    found += sample(window, SAMPLED)
+    at = {each.batch_id: each.at for each in found}
+    own = [(at[batch], float(size)) for batch, size in state_bytes(found)]
+    start = own[0][0] if own else window.now
+    hourly = [(each.at, each.value) for each in window.hourly if each.name == STATE_BYTES and each.at < start]
+    measured = [(each.at, each.value) for each in window.measurements if each.name == STATE_BYTES and each.at >= start]
+    return hourly + sorted(own + measured)
+
+
+def _evidence(trend: Trend, size: Mapping[str, float]) -> dict[str, object]:
+    def until(limit: float) -> dict[str, object]:
+        slopes = {"expected": trend.slope, "earliest": trend.high, "latest": trend.low}
+        return {name: seconds_until(limit, trend.level, slope) for name, slope in slopes.items()}
+
+    return {
+        "bytes_now": trend.level,
+        "bytes_per_hour": trend.slope * 3600,
+        "bytes_per_hour_low": trend.low * 3600,
+        "bytes_per_hour_high": trend.high * 3600,
+        "points": trend.points,
+        "history_s": trend.span,
+        "seconds_until_warning": until(size["warning"]),
+        "seconds_until_critical": until(size["critical"]),
+    }
+
+
+CHECK = Check(
+    name="state_growth",
+    title="State growth forecast",
+    unit=ValueUnit.SECONDS,
+    target="> 7 days until the state is critical",
+    more_is_worse=False,
+    thresholds=(
+        *limits(7 * 86400.0, 86400.0, ValueUnit.SECONDS, "time left until `state_size.critical`"),
+        Threshold(
+            name="least_history",
+            default=900.0,
+            unit=ValueUnit.SECONDS,
+            meaning="history below which there is no forecast",
+        ),
+        Threshold(
+            name="filling",
+            default=3600.0,
+            unit=ValueUnit.SECONDS,
+            meaning="history below which growth is at most a WARNING: new state first fills up to its steady size",
+        ),
+    ),
+    judge=check,
+    consequence_of=("state_size",),
+    raise_after=3,
+    reads=(
+        "State bytes as in `state_size`, at the batches' `timestamp`: of the newest 100 batches, of batches before "
+        "them at growing distances, and, before those, the hourly means; and what each evaluation of the last 15 "
+        "minutes measured. Growth is judged over the last 15 minutes, hour, 6 hours, day and week, as far as there is "
+        "history. The trend is Theil-Sen's slope (median over all pairs of 16 medians) with its distribution-free 95 % "
+        "interval. Growth over a span is clear if the interval is above 0 for the span and for its newer half, the "
+        f"rise is at least {CLEAR:g} times the scatter around the trend, the older half rises too, and the newer half "
+        f"rises at least {SLOWED:.0%} as fast as the whole (if it is slower than the whole, its slope counts). The "
+        "state must also be a tenth larger than any size that it rose to and fell from before. So noise, a plateau and "
+        "a sawtooth are not growth. A fall to less than half is a new baseline. The verdict grades the shortest time "
+        "until `state_size.critical` that clear growth predicts. The evidence has the expected, earliest and latest "
+        "time until both thresholds of `state_size`. If no batch has run for more than two minutes and a batch, the "
+        "reason says so: the times count from the newest batch."
+    ),
+    unknown=(
+        "There is less than `least_history`, there are fewer than eight points, or growth is not clear, but growth "
+        "that would alarm is plausible."
+    ),
+    advice=(
+        "State grows without end: tighten the watermark, set a TTL or a timeout, and look for keys that never expire. "
+        "Before the time is up, give the state store more room."
+    ),
+    source="Sen (1968), Estimates of the regression coefficient based on Kendall's tau.",
+)

@@ -1,0 +1,1 @@
+"""Incidents, what people do about them, and when they are notified."""

@@ -1,0 +1,113 @@
+"""Which incidents are to be notified now: only root incidents, whose messages list their consequences. Pure.
+
+People hold messages back in two ways. Nothing is sent of what is muted, until the mute ends. An incident that somebody
+acknowledged is not sent again for the same status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from streamwarden.health.incidents.consequences import IncidentGroup, grouped
+from streamwarden.health.incidents.handling import UNHANDLED, Handling
+from streamwarden.health.incidents.incident import Incident, IncidentRepository
+from streamwarden.health.incidents.incident_actions import IncidentAction
+from streamwarden.health.incidents.mutes import Mute, lapsed, muted
+from streamwarden.health.verdict import Status
+from streamwarden.lifecycle.queries import owner
+
+OLD_NEWS: Final = 86400.0
+"""Seconds for which the end of an incident is still worth a notification. The end of a muted one counts from the end of
+the mute, because it could not be sent before."""
+
+
+def notifiable(repository: IncidentRepository, now: float, handling: Handling = UNHANDLED) -> tuple[IncidentGroup, ...]:
+    """The incidents that a message may be about: the open roots, and what was resolved within the last day. The latter
+    may be a consequence: if it was sent before its cause was known, its end is due, too.
+
+    Incidents of streams that should be stopped are left out while they are open. What is muted is left out, also among
+    the consequences. Raises StoreError.
+    """
+    # The resolved ones are read first, so that an incident that is resolved meanwhile is not missed.
+    found = repository.ended(resolved_since(handling.mutes, now))
+    ended = {each.incident_id: each for each in found if _is_news(each, handling.mutes, now)}
+    current = [each for each in grouped(repository.alarming()) if each.root.is_root]
+    groups = (
+        *(IncidentGroup(each) for each in ended.values()),
+        *(each for each in current if each.root.incident_id not in ended),
+    )
+    return audible(groups, handling.mutes, now)
+
+
+def audible(groups: Iterable[IncidentGroup], mutes: Sequence[Mute], now: float) -> tuple[IncidentGroup, ...]:
+    """The groups whose root is not muted, without the consequences that are.
+
+    The consequences of a muted root are left out with it, as they are never sent themselves. Only a mute of the whole
+    fleet covers a root that has consequences in several streams, so no mute hides what another stream suffers.
+    """
+    return tuple(
+        replace(group, consequences=tuple(each for each in group.consequences if muted(each, mutes, now) is None))
+        for group in groups
+        if muted(group.root, mutes, now) is None
+    )
+
+
+def resolved_since(mutes: Iterable[Mute], now: float) -> float:
+    """The earliest end of an incident (Unix seconds) that may still be worth a notification."""
+    lately = (each.starts_at for each in mutes if each.ended_within(now - OLD_NEWS, now))
+    return min([now - OLD_NEWS, *lately])
+
+
+def due(
+    groups: Iterable[IncidentGroup], now: float, resend_interval: float, handling: Handling = UNHANDLED
+) -> tuple[IncidentGroup, ...]:
+    """The groups whose notification is due now.
+
+    An open one: if it was never sent, if it or a consequence is worse than the last sent status, if another stream
+    suffers from it since then, if a mute of it has ended since then, or if it was sent `resend_interval` ago. If
+    somebody acknowledged its status, the last two do not count. If its last verdict was good, it is sent only when it
+    is resolved. A resolved one: once, if its opening was sent. A status that changes between WARNING and CRITICAL is
+    sent once as each within the interval, and once more if somebody acknowledged the WARNING meanwhile.
+
+    Args:
+        groups: what is `audible`.
+    """
+    return tuple(group for group in groups if _is_due(group, now, resend_interval, handling))
+
+
+def _is_due(group: IncidentGroup, now: float, resend_interval: float, handling: Handling) -> bool:
+    sent_at, sent = group.root.notified_at, group.root.notified_status
+    if group.root.resolved_at is not None:
+        return sent_at is not None and sent is not Status.OK
+    if group.root.good:
+        return False
+    if sent_at is None or sent is None or group.status.rank > sent.rank or _has_spread(group, sent_at):
+        return True
+    acknowledgement = handling.acknowledged(group.root)
+    if acknowledgement is not None and acknowledgement.covers(group.status):
+        return False
+    return (
+        now - sent_at >= resend_interval
+        or lapsed(group.root, handling.mutes, sent_at, now) is not None
+        or _is_newer(acknowledgement, sent_at)
+    )
+
+
+def _is_newer(acknowledgement: IncidentAction | None, sent_at: float) -> bool:
+    """Whether nothing was sent since a better status was acknowledged."""
+    return acknowledgement is not None and acknowledgement.at > sent_at
+
+
+def _has_spread(group: IncidentGroup, sent_at: float) -> bool:
+    """Whether the cause, a component of Airflow, has reached another stream since it was sent."""
+    since = [each for each in group.consequences if each.resolved_at is None and each.opened_at > sent_at]
+    return any(owner(each.stream) != owner(group.root.stream) for each in since)
+
+
+def _is_news(ended: Incident, mutes: Iterable[Mute], now: float) -> bool:
+    """Whether it was resolved within the last day, or during a mute that ended within the last day."""
+    at = ended.resolved_at or 0.0
+    held_back = (each for each in mutes if each.ended_within(now - OLD_NEWS, now) and at >= each.starts_at)
+    return at >= now - OLD_NEWS or any(each.covers(ended.stream, ended.check) for each in held_back)

@@ -1,0 +1,1 @@
+"""What several checks compute from measurements: series, growth, freshness, hysteresis."""

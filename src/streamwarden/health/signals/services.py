@@ -1,0 +1,143 @@
+"""The services that a stream needs, and their outages: from single connection attempts to how long each outage lasted.
+
+Each evaluation tries to reach every service once and stores the result as a measurement, so an outage is read from the
+history. Outages that are older than a window's measurements pass from verdict to verdict in the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamwarden.health.window import Answer, Measurement, Service, Window
+from streamwarden.stream.spec import StreamSpec
+
+GAP: Final = 3600.0
+"""Seconds: failed attempts that are further apart do not show an outage between them. Evaluations run each minute, or
+as often as a scheduler runs `streamwarden check`."""
+REMEMBERED: Final = 86400.0
+"""Seconds for which the evidence keeps an outage: a batch that it delayed is no longer judged then."""
+MOST: Final = 50
+"""Outages of one service in the evidence, at most; the newest are kept."""
+
+CHECK_OF: Final = {Service.BROKER: "broker_unreachable", Service.DATABASE: "database_unreachable"}
+"""The check that judges a service. Its verdict remembers the outages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A service by the name of the connection to it."""
+
+    service: Service
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """From the first failed attempt to the last one of a row without a success in between, Unix seconds.
+
+    The service was unavailable for longer on either side, by less than the time between two evaluations.
+    """
+
+    source: str
+    since: float
+    until: float
+
+
+def needs(spec: StreamSpec) -> tuple[Need, ...]:
+    """The services that the stream reads from and writes to, each once."""
+    found = ((spec.source.SERVICE, spec.source.connection), (spec.sink.SERVICE, spec.sink.connection))
+    return tuple(dict.fromkeys(Need(Service(service), name) for service, name in found if service and name))
+
+
+def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:
+    """The attempt as a measurement; None if it says nothing about the service."""
+    if answer.reached is None:
+        return None
+    return Measurement(
+        stream=stream,
+        name=answer.service.measurement,
+        at=at,
+        value=float(answer.reached),
+        unit="answers",
+        source=answer.source,
+    )
+
+
+def outages(window: Window, service: Service) -> tuple[Outage, ...]:
+    """The outages of the last day, oldest first, one that still lasts included."""
+    key = f"outages of {service}"
+    if key not in window.derived:
+        window.derived[key] = _outages(window, service)
+    found: tuple[Outage, ...] = window.derived[key]
+    return found
+
+
+def evidence_of(window: Window, service: Service) -> dict[str, object]:
+    """The history that passes from verdict to verdict: the outages, and when each source last answered."""
+    kept = outages(window, service)[-MOST:]
+    answered: dict[str, float] = {}
+    for source, at in _answered(window, service):
+        answered[source] = max(at, answered.get(source, at))
+    return {"outages": [[each.source, each.since, each.until] for each in kept], "answered": answered}
+
+
+def _outages(window: Window, service: Service) -> tuple[Outage, ...]:
+    failed = [(each.source, each.at) for each in _attempts(window, service) if not each.value]
+    known = [each for each in _remembered(window, service) if each.until >= window.now - REMEMBERED]
+    successes = _answered(window, service)
+    found: list[Outage] = []
+    for source in dict.fromkeys([*(each.source for each in known), *(name for name, _ in failed)]):
+        found += _joined(
+            source,
+            [each for each in known if each.source == source],
+            sorted(at for name, at in failed if name == source),
+            [at for name, at in successes if name == source],
+        )
+    return tuple(sorted(found, key=lambda each: each.since))
+
+
+def _attempts(window: Window, service: Service) -> list[Measurement]:
+    """Those of the window, and those of this evaluation."""
+    now = (measurement(each, window.spec.name, window.now) for each in window.answers if each.service is service)
+    return [
+        *(each for each in window.measurements if each.name == service.measurement),
+        *(each for each in now if each is not None),
+    ]
+
+
+def _answered(window: Window, service: Service) -> list[tuple[str, float]]:
+    """(source, time) of each known success."""
+    before = window.previous.get(CHECK_OF[service])
+    answered = before.evidence.get("answered") if before is not None else None
+    remembered = answered.items() if isinstance(answered, Mapping) else ()
+    return [*remembered, *((each.source, each.at) for each in _attempts(window, service) if each.value)]
+
+
+def _joined(source: str, known: Sequence[Outage], failed: Sequence[float], successes: Sequence[float]) -> list[Outage]:
+    """The known outages, and consecutive failures as one outage: no success and no long gap is between them."""
+    joined = sorted(known, key=lambda each: each.since)
+    for at in failed:
+        if any(each.since <= at <= each.until for each in joined):
+            continue
+        before = joined[-1] if joined else None
+        if (
+            before is not None
+            and before.until < at <= before.until + GAP
+            and not any(before.until < success < at for success in successes)
+        ):
+            joined[-1] = Outage(source, before.since, at)
+        else:
+            joined.append(Outage(source, at, at))
+    return joined
+
+
+def _remembered(window: Window, service: Service) -> list[Outage]:
+    before = window.previous.get(CHECK_OF[service])
+    if before is None:
+        return []
+    try:
+        return [Outage(*each) for each in before.evidence.get("outages", ())]  # type: ignore[attr-defined]
+    except TypeError:  # written by another version of this check
+        return []

@@ -1,0 +1,1 @@
+"""Why a driver ended, and whether a restart can cure it."""

@@ -1,0 +1,1 @@
+"""When a driver is restarted, stopped or given up."""

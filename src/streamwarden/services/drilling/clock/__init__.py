@@ -1,0 +1,1 @@
+"""Steps the clock of a fork."""

@@ -1,0 +1,1 @@
+"""Starts a driver's processes."""

@@ -1,0 +1,55 @@
+"""Where a driver listens. Spark's UI has no login, so it listens on the loopback interface alone.
+
+Spark takes the interface of its UI from `SPARK_LOCAL_IP` and from nothing else, and derives from the same variable the
+address that it gives its executors. `SPARK_LOCAL_HOSTNAME` overrides the latter, so that executors of other hosts still
+reach the driver.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from streamwarden.stream.spark import DeployMode, Manager, SparkSpec
+
+LOOPBACK: Final = "127.0.0.1"
+INTERFACE: Final = "SPARK_LOCAL_IP"
+ADVERTISED: Final = "SPARK_LOCAL_HOSTNAME"
+
+_HTTPS: Final = 443
+
+
+def listening_environment(spark: SparkSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that keep the UI of a driver of this host on the loopback interface.
+
+    Empty if the environment names an interface, and on YARN, where the UI answers the resource manager's proxy alone.
+    """
+    if INTERFACE in environ or ADVERTISED in environ or spark.deploy_mode is DeployMode.CLUSTER:
+        return {}
+    if spark.manager is Manager.LOCAL:
+        return {INTERFACE: LOOPBACK}
+    if spark.manager is Manager.YARN:
+        return {}
+    address = address_towards(spark.master)
+    return {} if address is None else {INTERFACE: LOOPBACK, ADVERTISED: address}
+
+
+def address_towards(master: str) -> str | None:
+    """This host's address on the way to the master; None if that is not known, and Spark has to choose one itself."""
+    place = urlsplit(master.removeprefix("k8s://").partition(",")[0])
+    if not place.hostname:
+        return None
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((place.hostname, place.port or _HTTPS))  # sends nothing
+            address = str(probe.getsockname()[0])
+            peer = str(probe.getpeername()[0])
+    except (OSError, ValueError):
+        return None
+    # A host's own name may stand for the loopback interface, where executors of other hosts find nothing.
+    if ipaddress.ip_address(address).is_loopback and place.hostname not in (peer, "localhost"):
+        return None
+    return address

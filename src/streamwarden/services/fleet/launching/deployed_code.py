@@ -1,0 +1,60 @@
+"""The code that a driver is launched with: digests of the job's files, and the versions of the packages.
+
+Two launches with the same code have the same document, so a difference shows what was deployed between them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.lifecycle.job_files import files_of
+from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spec import StreamSpec
+
+PROGRAMS: Final = Path(__file__).parents[3] / "spark" / "programs"
+"""The programs that `spark-submit` runs: the driver of a stream, and those of audits, twins and crash matrices."""
+
+
+def code_of(spec: StreamSpec) -> dict[str, Any]:
+    """`files`: path in the project -> SHA-256 of the job, of the modules beside it that it imports, and of
+    `spark.py_files`; `packages`: name -> version, unless the driver runs in a cluster, which has its own packages.
+
+    A file that cannot be read is left out: the launch does not depend on it.
+    """
+    contents = files_of(Path(spec.job))
+    for shipped in map(Path, spec.spark.py_files):
+        with suppress(OSError):
+            contents[shipped] = shipped.read_bytes()
+    here = spec.spark.deploy_mode is DeployMode.CLIENT
+    return {
+        "files": {_in_project(file, spec.project): hashlib.sha256(each).hexdigest() for file, each in contents.items()},
+        "packages": packages(sys.path) if here else {},
+    }
+
+
+def packages(path: Sequence[str]) -> dict[str, str]:
+    """Name -> version of Python and of each package that is installed in the folders of `path`; the first folder that
+    has a package wins, as in an import. Only the names of folders are read: some hundred packages take a millisecond.
+    """
+    found = {"python": platform.python_version()}
+    for name, version in (each for folder in path for each in _installed(folder)):
+        found.setdefault(name, version)
+    return found
+
+
+def _installed(folder: str) -> Iterator[tuple[str, str]]:
+    """`NAME-VERSION.dist-info`, as the format of wheels demands: the name has no hyphen."""
+    with suppress(OSError):  # an entry that does not exist, or a zip file
+        for entry in Path(folder).glob("*-*.dist-info"):
+            name, _, version = entry.stem.partition("-")
+            yield name.lower(), version
+
+
+def _in_project(file: Path, project: str) -> str:
+    return str(file.relative_to(project)) if project and file.is_relative_to(project) else str(file)

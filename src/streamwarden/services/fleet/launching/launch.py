@@ -1,0 +1,202 @@
+"""Launches one driver: writes its folder and its environment, and starts its supervisor process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from streamwarden import disk
+from streamwarden.adapters.connections import PREFIX, remember_all, variable
+from streamwarden.adapters.jvm.connectors import with_connector
+from streamwarden.adapters.jvm.java import find_java
+from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
+from streamwarden.adapters.storage import object_stores
+from streamwarden.errors import ConfigError, ProcessError
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.lease import Lease
+from streamwarden.lifecycle.settings import CHECKPOINT_FILES, WHOLE_UPLOADS
+from streamwarden.lifecycle.submission import (
+    cluster_environment,
+    driver_properties,
+    properties_text,
+    secret_options,
+    submit_command,
+)
+from streamwarden.redaction import is_redacted, is_secret
+from streamwarden.services.fleet.launching import class_archive, supervisor_process
+from streamwarden.services.fleet.launching.addresses import listening_environment
+from streamwarden.services.fleet.launching.deployed_code import PROGRAMS, code_of
+from streamwarden.services.fleet.launching.environment import declared, inherited
+from streamwarden.stream.spark import DeployMode
+from streamwarden.stream.spec import StreamSpec
+
+RUNNER: Final = PROGRAMS / "driver.py"
+"""The application of every driver."""
+
+SPAWN_TIMEOUT: Final = 20.0
+"""Seconds within which a supervisor process has started its driver (0.1 s on an idle machine)."""
+
+
+def driver_environment(
+    spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
+) -> dict[str, str]:
+    """What a driver needs of this process's environment, `more`, and what this package adds. Raises ProcessError if
+    there is no usable Java, and ConfigError for a variable that is missing, or a connection to an object store that is
+    missing or cannot be used.
+
+    Args:
+        own_spark: the driver runs on the Spark that was installed with this package, not on one that the caller named.
+    """
+    everything = {**os.environ, **(more or {})}
+    variables = {name: variable(name) for name in spec.connections}
+    own_store = _has_own_store(spec, everything)
+    merged = {**inherited(everything, spec, connections=variables, own_store=own_store), **(more or {})}
+    merged["JAVA_HOME"] = str(find_java(everything))
+    merged["STREAMWARDEN_STORE_URL"] = store_url
+    merged["STREAMWARDEN_DATA"] = str(data)
+    if spec.project:
+        merged["STREAMWARDEN_PROJECT"] = spec.project
+    merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    merged["PYTHONUNBUFFERED"] = "1"
+    # Spark's launcher is a separate JVM that runs for a second: let it compile cheaply.
+    merged.setdefault("SPARK_LAUNCHER_OPTS", " ".join(QUICK))
+    remember_all(merged)
+    merged |= listening_environment(spec.spark, merged)
+    if own_spark:
+        merged["SPARK_HOME"] = str(spark_home())
+    for name, value in _store_environment(spec, merged).items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _has_own_store(spec: StreamSpec, environ: Mapping[str, str]) -> bool:
+    """Whether the stream is in an object store that it reaches with the credentials of this host."""
+    name = spec.storage.connection
+    return bool(spec.in_object_store) and (name is None or object_stores.access(name, environ).key is None)
+
+
+def _store_environment(spec: StreamSpec, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The variables by which a driver finds the object store of its stream's connection; see `object_stores`."""
+    name = spec.storage.connection
+    return {} if name is None else object_stores.environment(object_stores.access(name, environ))
+
+
+def write_folder(
+    spec: StreamSpec,
+    folder: Path,
+    data: Path,
+    lease: Lease,
+    environment: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Write what the driver reads at its start: spec, lease, Spark's properties with `more`. The files are private.
+
+    Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
+    """
+    from streamwarden.config.loading import spec_to_dict  # pydantic: a process that only observes does not import it
+
+    disk.private_folder(folder / files.TEMPORARY, below=data)
+    document = spec_to_dict(spec)
+    if is_redacted(document):
+        raise ConfigError(
+            "a secret of the stream is not known any more: the stored specification holds only its place",
+            expected=f"the same secret in {spec.file or 'the file of the stream'} as when the run began",
+            where=f"stream {spec.name}",
+            next_step="begin a new run: it reads the stream's file again",
+        )
+    files.write_spec(folder, document)
+    files.write_document(folder / files.CODE, code_of(spec))
+    files.write_lease(folder, lease)
+    archive = class_archive.find(Path(environment["JAVA_HOME"]))
+    flags = class_archive.flags(archive) if archive is not None else ()
+    conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
+    if spec.in_object_store:
+        conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
+    if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
+        conf, options = secret_options(conf, folder)
+        if options is not None:
+            files.write_text(folder / files.OPTIONS, options)
+    files.write_text(folder / files.PROPERTIES, properties_text({**(more or {}), **with_connector(spec, conf)}))
+
+
+def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
+    """Settings that give a driver in cluster mode what `driver_environment` gives a local one. Raises ConfigError.
+
+    Connections, a store URL with a password and the key of an object store are passed as secrets.
+    """
+    asked = declared({**os.environ, **more}, spec)
+    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    if spec.project:
+        own["STREAMWARDEN_PROJECT"] = spec.project
+    there = _store_environment(spec, {**os.environ, **more})
+    own |= {name: value for name, value in there.items() if value is not None}
+    secret = [*object_stores.SECRETS, *(name for name in (*more, *asked) if name.startswith(PREFIX) or is_secret(name))]
+    if urlsplit(store_url).password:
+        secret.append("STREAMWARDEN_STORE_URL")
+    return cluster_environment(spec, {**more, **own}, secret=secret)
+
+
+def store_settings(spec: StreamSpec, known: object_stores.ObjectStoreAccess) -> dict[str, str]:
+    """Spark's settings for a stream in an object store.
+
+    By default Spark writes a file of a log under another name and renames it, which an object store does by a copy:
+    slower, and two objects. The alternative, an upload that becomes visible as a whole when it is completed, applies to
+    every log of the query, so it is chosen only if all of them are in the object store.
+    """
+    settings = object_stores.spark_settings(known)
+    logs = {"checkpoint", "sink"} if spec.sink.path is not None else {"checkpoint"}
+    return settings | {CHECKPOINT_FILES: WHOLE_UPLOADS} if logs <= spec.in_object_store else settings
+
+
+def spawn(
+    spec: StreamSpec, folder: Path, data: Path, command: Sequence[str] | None, environment: Mapping[str, str]
+) -> ProcessIdentity | None:
+    """Start the supervisor process and wait until it has started the driver. None: the driver ended at once.
+
+    Raises:
+        ProcessError: the supervisor process did not start a driver in time.
+    """
+    argv = submit_command(
+        spec,
+        folder,
+        runner=RUNNER,
+        spark_submit=str(spark_home() / "bin" / "spark-submit"),
+        prefix=command,
+    )
+    launch = subprocess.Popen(
+        # -P: a module in the working directory must not hide one of the same name.
+        [sys.executable, "-P", "-m", supervisor_process.__name__, str(folder), "--", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+        cwd=data,  # relative paths of a job are below the data folder, as those of its stream's file are
+        env=dict(environment),
+    )
+    launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
+    deadline = time.monotonic() + SPAWN_TIMEOUT
+    while time.monotonic() < deadline:
+        process = files.read_process(folder)
+        if process is not None:
+            return process
+        if (folder / files.EXIT).exists():
+            return None
+        time.sleep(0.02)
+    raise ProcessError(
+        "the supervisor process did not start the driver",
+        expected=f"{files.PROCESS} within {SPAWN_TIMEOUT:.0f} s",
+        where=str(folder),
+        next_step=f"read {files.LOG} there, then start the stream again",
+    )

@@ -1,0 +1,175 @@
+"""The supervisor process: starts one driver, waits for it, enforces the deadlines of a stop and records how it ended.
+
+Run as `python -m streamwarden.services.fleet.launching.supervisor_process FOLDER -- COMMAND…`. It detaches itself (its
+own session, without a terminal or a parent), so that neither the launcher's end nor a signal to the launcher's group
+reaches the driver.
+While it waits it holds the standard library alone; the store is loaded only after the driver's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from streamwarden.adapters import processes
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.supervision.heartbeat import Silence, killed_unresponsive
+from streamwarden.stream.spec import RestartPolicy
+
+POLL: Final = 0.25
+"""Seconds between two readings of stop.json; the end of the driver is noticed at once, by its signal."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Detach, run the command, wait, record. Returns at once in the process that was called."""
+    folder, separator, command = Path(argv[0]), argv[1], list(argv[2:])
+    if separator != "--" or not command:
+        raise SystemExit("usage: supervisor_process FOLDER -- COMMAND…")
+    if os.fork() > 0:
+        return 0
+    os.setsid()
+    for signum in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(signum, signal.SIG_IGN)
+    see_through(folder, command)
+    return 0
+
+
+def see_through(folder: Path, command: Sequence[str]) -> None:
+    """Start `command`, wait for its end and write `exit.json`; then record the exit in the store, if it answers."""
+    driver_id = folder.name
+    own = processes.identity(os.getpid())
+    if own is not None:
+        files.write_document(folder / files.SUPERVISOR, dataclasses.asdict(own))
+    try:
+        child = _start(folder, command)
+    except OSError as error:
+        files.write_document(
+            folder / files.EXIT,
+            {
+                "exit_code": 127,
+                "signal": None,
+                "ended_at": time.time(),
+                "error": f"{command[0]}: {error.strerror}",
+                "errno": error.errno,
+            },
+        )
+        files.tidy(folder)
+        _record_exit(folder)
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    process = processes.identity(child.pid)
+    if process is not None:
+        files.write_process(folder, process)
+    sent: set[signal.Signals] = set()
+    pulse = _Pulse(folder, process) if process is not None else None
+    while child.poll() is None:
+        signal.sigtimedwait({signal.SIGCHLD}, POLL)
+        if child.poll() is None:
+            _enforce(folder, driver_id, child.pid, sent)
+            if pulse is not None and signal.SIGKILL not in sent and (found := pulse.probe()) is not None:
+                sent.add(signal.SIGKILL)
+                _kill_unresponsive(folder, driver_id, child.pid, found)
+    ended_at = time.time()
+    # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
+    processes.signal_members(child.pid, signal.SIGKILL)
+    code = child.returncode
+    files.write_document(
+        folder / files.EXIT,
+        {"exit_code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": ended_at},
+    )
+    files.tidy(folder)
+    _record_exit(folder)
+
+
+def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    log = os.open(folder / files.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0, close_fds=True
+        )
+    finally:
+        os.close(log)
+
+
+def _enforce(folder: Path, driver_id: str, group: int, sent: set[signal.Signals]) -> None:
+    """Send SIGTERM at the batch deadline of a stop request and SIGKILL at its kill deadline, each once and recorded."""
+    request = files.read_stop(folder)
+    if request is None or request.driver_id != driver_id:
+        return
+    for deadline, signum in ((request.batch_deadline, signal.SIGTERM), (request.kill_deadline, signal.SIGKILL)):
+        if time.time() >= deadline and signum not in sent:
+            sent.add(signum)
+            landed = processes.signal_members(group, signum)
+            detail = {"signal": signum.name, "requested_by": request.requested_by, "landed": str(landed).lower()}
+            with contextlib.suppress(OSError):  # a full disk must not keep a stop from happening
+                files.append_event(
+                    folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail)
+                )
+
+
+class _Pulse:
+    """Detects a driver that is alive but no longer runs: its Python half reports that the JVM does not answer, or, if
+    both halves were stopped, the kernel reports the JVM's process as stopped."""
+
+    def __init__(self, folder: Path, process: ProcessIdentity) -> None:
+        self._folder = folder
+        self._process = process
+        document = (files.read_document(folder / files.SPEC) or {}).get("restart") or {}
+        self._bound = float(document.get("unresponsive_after", RestartPolicy().unresponsive_after))
+        self._stopped = Silence(time.monotonic())
+
+    def probe(self) -> ExitRecord | None:
+        """Why the driver has to be killed; None if it need not be killed."""
+        self._stopped = self._stopped.at(time.monotonic(), heard=not processes.is_stopped(self._process))
+        if self._stopped.lasted >= self._bound:
+            return killed_unresponsive(self._stopped.lasted, at=time.time(), by="its supervisor process", stopped=True)
+        document = files.read_document(self._folder / files.UNRESPONSIVE)
+        if document is None:
+            return None
+        return killed_unresponsive(float(document["silent_for"]), at=time.time(), by="its supervisor process")
+
+
+def _kill_unresponsive(folder: Path, driver_id: str, group: int, why: ExitRecord) -> None:
+    """Send SIGKILL and record why, because the driver itself can no longer do so."""
+    with contextlib.suppress(OSError):
+        files.write_outcome(folder, why)
+    landed = processes.signal_members(group, signal.SIGKILL)
+    detail = {"signal": signal.SIGKILL.name, "reason": why.message, "landed": str(landed).lower()}
+    with contextlib.suppress(OSError):  # a full disk must not keep an unresponsive driver alive
+        files.append_event(folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail))
+
+
+def _record_exit(folder: Path) -> None:
+    """Record the exit in the store now; if the store does not answer, the next observer of the driver does it."""
+    url = os.environ.get("STREAMWARDEN_STORE_URL")
+    if not url:
+        return
+    from streamwarden.adapters.connections import remember_all
+    from streamwarden.adapters.store import Store
+    from streamwarden.errors import StreamwardenError
+    from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+
+    remember_all(os.environ)  # the log may repeat one of its secrets
+    for attempt in range(5):
+        store = Store(url)
+        try:
+            ExitRecorder(store, time.time).observe(folder.name)
+            return
+        except StreamwardenError as error:
+            print(f"streamwarden supervisor process: {error}", file=sys.stderr, flush=True)
+            time.sleep(1 + attempt)
+        finally:
+            store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

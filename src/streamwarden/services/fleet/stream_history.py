@@ -1,0 +1,44 @@
+"""What the store knows of a stream's drivers, for the question which of two streams owns a place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden.adapters import processes
+from streamwarden.config.isolation import isolated
+from streamwarden.config.loading import spec_from_dict
+from streamwarden.config.ownership import Tenure
+from streamwarden.errors import ConfigError
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.lease import is_held
+from streamwarden.services.fleet.exits.liveness import is_alive
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.stream.spec import StreamSpec
+
+
+def tenure(store: Store, stream: str, now: float) -> Tenure | None:
+    """The tenure of `stream`; None if no driver of it was ever launched. Raises StoreError."""
+    records = store.drivers.history(stream, 0.0)
+    if not records:
+        return None
+    alive = is_alive(
+        records[-1],
+        lease_on=store.leases.current,
+        held=lambda lease: is_held(lease, now=now, alive=processes.is_alive),
+        now=now,
+    )
+    return Tenure(since=records[0].launched_at, runs=alive is True, last=_started_with(records[-1]))
+
+
+def _started_with(record: DriverRecord) -> StreamSpec | None:
+    """The spec in the driver's folder; None if the folder is gone, on another host, damaged or of another version."""
+    document = files.read_document(Path(record.folder) / files.SPEC)
+    try:
+        with isolated(record.folder, "the spec of a driver was read"):
+            return None if document is None else spec_from_dict(document)
+    except ConfigError:
+        return None

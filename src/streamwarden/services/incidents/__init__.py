@@ -1,0 +1,1 @@
+"""Opens, updates and resolves incidents, and records what people do about them."""

@@ -1,0 +1,57 @@
+"""Incidents of running streams whose files are broken. Each evaluation round updates them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from streamwarden.health.check_relations import CONFIGURATION, DRILL, EVERYWHERE
+from streamwarden.health.incidents.stream_incidents import resolve
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.queries import owner
+from streamwarden.services.incidents.single_verdicts import keep
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+    from streamwarden.config.loading import Catalog
+
+_ADVICE: Final = (
+    "fix the YAML file; `streamwarden validate` checks it. The running driver continues with the settings that it was "
+    "started with, but it cannot be restarted"
+)
+
+
+def follow_files(store: Store, catalog: Catalog, runs: Callable[[str], bool], now: float) -> None:
+    """Open an incident for each broken file of a stream that runs, and resolve it when the file is correct again.
+
+    The driver continues with the settings that it was started with, but no check evaluates it meanwhile. A stream
+    without a driver gets no incident: the command or task that starts it reports the error. All incidents of a stream
+    without a file are resolved, because no check evaluates it any more. Raises StoreError.
+
+    Args:
+        catalog: all streams of the project.
+        runs: whether a driver of the stream is alive.
+        now: Unix seconds.
+    """
+    stems = {PurePath(file).stem: str(error) for file, error in catalog.broken.items()}  # a key may have an extension
+    broken = {stream: error for stream, error in stems.items() if stream not in catalog.streams}
+    incidents = store.incidents.open()
+    known = {incident.stream for incident in incidents if incident.check == CONFIGURATION}
+    bad = {stream: error for stream, error in broken.items() if stream in known or runs(stream)}
+    keep(store, _verdicts(bad, known & catalog.streams.keys(), now), now)
+    for incident in incidents:
+        # The incidents of drills follow the files of the drills.
+        if owner(incident.stream) not in (EVERYWHERE, *catalog.streams, *broken) and not incident.check.startswith(
+            DRILL
+        ):
+            store.incidents.save(resolve(incident, "the stream is no longer in config/streams", now))
+
+
+def _verdicts(broken: dict[str, str], correct: set[str], now: float) -> Iterator[Verdict]:
+    for stream, error in broken.items():
+        reason = f"its file is broken, so no health check evaluates it: {error}"
+        yield Verdict(stream=stream, check=CONFIGURATION, status=Status.WARNING, at=now, reason=reason, advice=_ADVICE)
+    for stream in correct:
+        reason = "its file is correct again"
+        yield Verdict(stream=stream, check=CONFIGURATION, status=Status.OK, at=now, reason=reason)

@@ -1,0 +1,106 @@
+"""Keeps the incidents of the checks in step with the verdicts: opens, updates, links, resolves and silences them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from streamwarden.errors import StoreError
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.incidents.consequences import AFTERMATH, relinked, resolved_with
+from streamwarden.health.incidents.incident import Changes, Incident, IncidentPolicy, advance
+from streamwarden.health.incidents.stream_incidents import resolve, silence
+from streamwarden.health.verdict import Verdict
+from streamwarden.lifecycle.queries import owner
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+_NAMES: Final = frozenset(check.name for check in CHECKS)
+
+
+class IncidentKeeper:
+    """The incidents in the store. Each method raises StoreError."""
+
+    def __init__(self, store: Store, policy: IncidentPolicy) -> None:
+        self._store = store
+        self._policy = policy
+
+    def end_those_not_judged(self, streams: Set[str], judged: Set[tuple[str, str]], now: float) -> None:
+        """End the incidents of checks and parts of these streams that no longer exist: they would stay forever.
+
+        Args:
+            judged: (stream or query, check) of all verdicts of this evaluation.
+        """
+        for incident in self._store.incidents.open():
+            key = incident.stream, incident.check
+            if owner(incident.stream) in streams and incident.check in _NAMES and key not in judged:
+                self._store.incidents.save(resolve(incident, "the stream no longer has this query", now))
+
+    def advance(self, verdicts: Sequence[Verdict], now: float) -> Changes:
+        """Advance the incidents of the streams that should run, and resolve those of the streams that should not.
+
+        The desired states are read here, after the checks: a stop that was requested meanwhile is respected.
+        """
+        incidents = self._store.incidents
+        stopped = self._store.stops.wanted_stopped()
+        judged = [verdict for verdict in verdicts if owner(verdict.stream) not in stopped]
+        streams = {verdict.stream for verdict in judged}
+        changes = advance(
+            [each for each in incidents.open() if each.stream in streams],
+            judged,
+            now,
+            self._policy,
+            lambda: uuid4().hex,
+        )
+        opened = tuple(incident for incident in changes.opened if self._open(incident))
+        for incident in (*changes.updated, *changes.resolved):
+            incidents.save(incident)
+        silenced = self._silence(stopped, now)
+        with_causes = self._resolve_with(changes.resolved, now)
+        changes = Changes(opened=opened, updated=changes.updated, resolved=(*changes.resolved, *silenced, *with_causes))
+        return self._relink(changes, now)
+
+    def _silence(self, stopped: Set[str], now: float) -> list[Incident]:
+        """Resolve the open incidents of these streams, which were stopped on purpose: also of one without a check."""
+        if not stopped:
+            return []
+        silenced: list[Incident] = []
+        for stream in sorted({owner(each.stream) for each in self._store.incidents.open()} & stopped):
+            state = self._store.stops.desired(stream)
+            by = f"{state.changed_by} stopped the stream: {state.reason}" if state else "the stream was stopped"
+            silenced += silence(self._store.incidents, stream, by, now)
+        return silenced
+
+    def _resolve_with(self, causes: Sequence[Incident], now: float) -> list[Incident]:
+        """Resolve the consequences of these resolved incidents that are no longer bad."""
+        ended = [
+            resolve(each, f"resolved with its cause: {each.reason}", now)
+            for each in (resolved_with(causes, self._store.incidents.open()) if causes else ())
+        ]
+        for incident in ended:
+            self._store.incidents.save(incident)
+        return ended
+
+    def _relink(self, changes: Changes, now: float) -> Changes:
+        """Record which open incidents are consequences of which others."""
+        incidents = self._store.incidents
+        linked = {each.incident_id: each for each in relinked(incidents.open(), incidents.ended(now - AFTERMATH))}
+        for incident in linked.values():
+            incidents.save(incident)
+        return Changes(
+            opened=tuple(linked.get(each.incident_id, each) for each in changes.opened),
+            updated=tuple(linked.get(each.incident_id, each) for each in changes.updated),
+            resolved=changes.resolved,
+        )
+
+    def _open(self, incident: Incident) -> bool:
+        """False if another process opened the incident of this stream and check at the same time: theirs is kept."""
+        try:
+            self._store.incidents.save(incident)
+        except StoreError:
+            if any(each.check == incident.check for each in self._store.incidents.open(incident.stream)):
+                return False
+            raise
+        return True

@@ -1,0 +1,1 @@
+"""Writes and sends notifications."""

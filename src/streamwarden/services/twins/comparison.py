@@ -1,0 +1,216 @@
+"""What a twin says of a broken fork: makes the twin, lets it execute the fork's batches, and compares the outputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.logs import commit, log_position
+from streamwarden.drills.records.sections import OracleKind, VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import ForkView
+from streamwarden.errors import CheckpointError, ConfigError, ProcessError, SourceError, VerificationError
+from streamwarden.services.twins import making
+from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
+from streamwarden.services.twins.keys import find_key
+from streamwarden.services.twins.plan_replay import batches_of
+from streamwarden.services.twins.running import Execution, Twin, execute
+from streamwarden.services.verifying.batch_inputs import describe_input
+from streamwarden.services.verifying.verification import read_facts
+from streamwarden.sinks.base import Sink
+from streamwarden.sinks.output import Output
+from streamwarden.sources.base import FinishedRun, Source, StoredSource
+from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import Seconds, format_count
+from streamwarden.verification.oracles.batches import some
+from streamwarden.verification.oracles.contradictions import contradictions
+from streamwarden.verification.starts import Start, restarts, stale_entries
+from streamwarden.verification.tolerance import Tolerance
+
+_WATERMARK: Final = "EventTimeWatermark"
+"""The node of a logical plan that sets a watermark."""
+
+
+@dataclass
+class Witness:
+    """Compares one fork, whose drivers have ended, with its twins.
+
+    Args:
+        home: the folder of the twins.
+        starts: of the fork's drivers, as recorded.
+        first: first batch whose output is compared.
+        within: how long each twin may take.
+    """
+
+    fork: ForkView
+    home: Path
+    verification: VerificationSpec
+    starts: Sequence[Start]
+    first: int
+    within: Seconds
+
+    def report(self, more: Callable[[Output], Iterable[str]] = lambda output: ()) -> TwinReport:
+        """The comparison with a twin, and with a second one if a row differs.
+
+        Args:
+            more: what else is wrong with an output of the fork, as problems.
+
+        Raises VerificationError if the twin cannot be made or run, or the batches cannot be repeated.
+        """
+        began = time.monotonic()
+        alone = OracleKind.JOB not in self.fork.oracles
+        twin, done = self._run(1)
+        spec = self.fork.spec
+        mine, its = without_common(self._output(spec), spec, self._output(twin.spec), twin.spec)
+        key = find_key(self.verification.key, spec.sink.key, done.plan, its)
+        tolerances = {name: Tolerance(relative=bound) for name, bound in self.verification.tolerance.items()}
+        problems = [
+            *watermark_problems(self._checkpoint, _place(twin.spec), self._batches, self._skipped, done.plan),
+            *(self._problems_of_input(mine) if alone else ()),
+            *more(mine),
+        ]
+        against = partial(
+            compare,
+            its,
+            mine,
+            key,
+            records=done.records,
+            tolerances=tolerances,
+            problems=problems,
+            input_of=self._input_of,
+        )
+        left_out: tuple[str, ...] = ()
+        outcome, twins = against(), 1
+        if rows_differ(outcome):
+            twins = 2
+            left_out = unstable_columns(its, self._output(self._run(twins)[0].spec), key, tolerances)
+            outcome = against(left_out=left_out) if left_out else outcome
+        return TwinReport(
+            first=self._batches[0],
+            last=self._batches[-1],
+            seconds=round(time.monotonic() - began, 1),
+            twins=twins,
+            key=key.columns,
+            key_from=key.origin,
+            left_out=left_out,
+            alone=alone,
+            outcome=outcome,
+        )
+
+    @cached_property
+    def _checkpoint(self) -> Location:
+        return _place(self.fork.spec)
+
+    @cached_property
+    def _batches(self) -> list[int]:
+        return batches_of(self._checkpoint, self.fork.batch)
+
+    @cached_property
+    def _files(self) -> Mapping[int, Sequence[Path]]:
+        return read_facts(self.fork.spec).files
+
+    def _input_of(self, batch: int) -> str | None:
+        return describe_input(batch, checkpoint=self._checkpoint, files=self._files)
+
+    @cached_property
+    def _skipped(self) -> frozenset[int]:
+        return restarts(self.starts).skipped
+
+    def _run(self, number: int) -> tuple[Twin, Execution]:
+        try:
+            twin = making.make(self.fork.spec, self.home, number, rewound=self.fork.batch is not None)
+            return twin, execute(twin, self._batches, within=self.within)
+        except (CheckpointError, ConfigError, ProcessError, SourceError) as error:
+            raise VerificationError(
+                f"no twin can be made and run: {error.observed}",
+                expected=error.expected,
+                where=error.where,
+                next_step=error.next_step,
+            ) from error
+
+    def _output(self, spec: StreamSpec) -> Output:
+        assert isinstance(spec.sink, Sink)  # no other stream can be forked
+        return spec.sink.read(spec, {}, committed=self._batches[-1], first=self.first, deduplicated=True)
+
+    def _problems_of_input(self, output: Output) -> list[str]:
+        """What the job's own oracle would find in the run's facts: input that was never read, or read in another order,
+        and facts that contradict the launcher's record."""
+        spec, position = self.fork.spec, log_position(self._checkpoint)
+        assert isinstance(spec.source, Source)  # no other stream can be forked
+        with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
+            run = FinishedRun(
+                checkpoint=self._checkpoint,
+                committed=position.committed,
+                into=Path(scratch),
+                bounded_from=self._batches[0],
+                owed=spec.source.owed(self.fork.ranges),
+            )
+            given = spec.source.read_back(spec, run)
+        # Of other sources `read_back` has said it: the input of a fork may grow, or be made, after the fork has ended.
+        stored = isinstance(spec.source, StoredSource) and not spec.source.OFFSETS
+        unread = spec.source.unplanned(spec) if stored else 0
+        newest = output.manifest.newest if output.manifest else None
+        return [
+            *stale_entries(self.starts, newest=newest, planned=position.planned),
+            *contradictions(replace(read_facts(spec), starts=tuple(self.starts))),
+            *given.problems,
+            *([f"never read: {format_count(unread, self.fork.what)} of the input"] if unread else []),
+        ]
+
+
+def without_common(mine: Output, fork: StreamSpec, its: Output, twin: StreamSpec) -> tuple[Output, Output]:
+    """The outputs of a fork and of its twin without the problems that both have. Those come from the job and not from
+    the fault: a job that writes files itself, for example, writes no manifest.
+
+    Raises VerificationError for a problem that the twin alone has.
+    """
+    known = {_anywhere(problem, fork): problem for problem in mine.problems}
+    alone = [problem for problem in its.problems if _anywhere(problem, twin) not in known]
+    if alone:
+        raise VerificationError(
+            f"the output of the twin itself is broken: {alone[0]}",
+            expected="an output without such a problem of a fork that no fault hits",
+            where=twin.sink.place or twin.name,
+            next_step="write an oracle for the job and set `verification.oracle: job`",
+        )
+    common = {_anywhere(problem, twin) for problem in its.problems}
+    left = tuple(problem for place, problem in known.items() if place not in common)
+    notes = {**mine.notes, "problems_of_the_twin_too": list(its.problems)} if its.problems else mine.notes
+    return replace(mine, problems=left, notes=notes), replace(its, problems=())
+
+
+def _anywhere(problem: str, spec: StreamSpec) -> str:
+    return problem.replace(spec.sink.place or spec.name, "the output")
+
+
+def watermark_problems(
+    fork: Location, twin: Location, batches: Sequence[int], skipped: Collection[int], plan: str
+) -> list[str]:
+    """Batches after which the fork's watermark is not the one that their rows make, as a problem.
+
+    The twin executes each batch with the fork's watermark. A fork whose watermark does not move would therefore write
+    as little as its twin. A query with several watermarks knows more of them the longer its driver lives, and the twin
+    starts one for each batch: there only a watermark below the twin's is a problem.
+
+    Args:
+        skipped: batches that a start of the fork did not read again.
+        plan: the query's logical plan.
+    """
+    several = plan.count(_WATERMARK) > 1
+    cases = []
+    for batch in batches:
+        found, wanted = (commit(place, batch).next_watermark_ms for place in (fork, twin))
+        if found != wanted and not (several and found > wanted) and batch not in skipped:
+            cases.append(f"after batch {batch} it is {found} ms, and {wanted} ms in the twin")
+    return some("watermark that the batch's rows do not explain", cases)
+
+
+def _place(spec: StreamSpec) -> Location:
+    return open_path(spec.checkpoint, spec.storage.connection)

@@ -1,0 +1,108 @@
+"""Lays the plan of a batch into the checkpoint of a twin: the offsets of another run, and what that run's sources had
+read by then.
+
+Spark executes only the newest planned batch of a checkpoint again. So the plans are laid one at a time, each after the
+commit of the one before it. Offsets, watermark and time of the batch are then those of the other run.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.formats.layout import COMMITS, METADATA, OFFSETS, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks import plan as plans
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.plan import Link
+from streamwarden.services.forks.copying import rewritten, survey_logs
+from streamwarden.services.forks.files import carry_out
+
+
+@dataclass
+class Laying:
+    """Lays the batches of one run.
+
+    Args:
+        run: the checkpoint of the run, which has ended.
+        source: the folder of its input, for a file source; None: the twin reads the same files as the run.
+        places: of the twin, on this host.
+    """
+
+    run: Location
+    source: str | None
+    places: Places
+    _laid: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._logs = survey_logs(self.run)
+        if not Path(join(self.places.checkpoint, METADATA)).exists():  # Spark refuses offsets without it
+            carry_out([plans.metadata_step(self.places, str(uuid.uuid4()))], self.run.fs, None)
+
+    def lay(self, batch: int) -> None:
+        """Raises CheckpointError if the run's logs lack what the batch read, or it is not the twin's next batch."""
+        record = self._record(batch)
+        self._require_next(batch)
+        logs = plans.source_logs(self._logs, batch)
+        same = logs if self.source is None else []
+        own = self._new([join(OFFSETS, str(batch)), *plans.starting_logs(self._logs, record), *same])
+        carry_out(
+            [Link(join(self.run.path, name), join(self.places.checkpoint, name)) for name in own], self.run.fs, None
+        )
+        step = partial(plans.source_log_step, source=self.source or "")
+        logs = self._new([name for name in logs if name not in same])
+        steps = (rewritten(self.run, name, self.places, step, "a whole log of the file source") for name in logs)
+        carry_out(steps, self.run.fs, None)
+        self._laid.update(own, logs)
+
+    def _new(self, names: list[str]) -> list[str]:
+        """The files that the twin does not have. What it took over when it was made must not be written again: its
+        files may be links."""
+        found = [name for name in names if name not in self._laid]
+        return [name for name in found if not Path(join(self.places.checkpoint, name)).exists()]
+
+    def _require_next(self, batch: int) -> None:
+        done = max(batch_ids(list_or_empty(open_path(self.places.checkpoint) / COMMITS)), default=None)
+        wanted = 0 if done is None else done + 1
+        if batch != wanted:
+            raise CheckpointError(
+                f"batch {batch} cannot be executed next: the twin's newest committed batch is {done}",
+                expected=f"batch {wanted}",
+                where=self.places.checkpoint,
+                next_step="run the drill again: its twin must begin with the batch after which the fork began",
+            )
+
+    def _record(self, batch: int) -> OffsetRecord:
+        try:
+            return self._logs.offsets[batch]
+        except KeyError:
+            raise CheckpointError(
+                f"offsets/{batch} is gone or cannot be read",
+                expected="the offsets of each batch of the run",
+                where=self.run.path,
+                next_step="run the drill again: its forks keep all offsets",
+            ) from None
+
+
+def batches_of(run: Location, after: int | None) -> list[int]:
+    """The committed batches of a run, ascending, that come after batch `after`; None: all.
+
+    Raises CheckpointError if there is none, or one is missing.
+    """
+    first = 0 if after is None else after + 1
+    found = [batch for batch in sorted(batch_ids(list_or_empty(run / COMMITS))) if batch >= first]
+    expected = range(first, max(found, default=first) + 1)
+    missing = [batch for batch in expected if batch not in found]
+    if missing:
+        raise CheckpointError(
+            f"commits/ lacks batch {missing[0]}",
+            expected=f"every batch from {first} on",
+            where=run.path,
+            next_step="run `streamwarden inspect` on the checkpoint; then run the drill again",
+        )
+    return found

@@ -1,0 +1,90 @@
+"""A folder of files that Spark's own file sink writes, under its manifest."""
+
+from __future__ import annotations
+
+import errno
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.checkpoint.formats.sink import read_sink_manifest
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
+from streamwarden.problems import Problem
+from streamwarden.sinks.base import Sink, refused_mode
+from streamwarden.sinks.files.data import DataFormat
+from streamwarden.sinks.files.output import read_output
+from streamwarden.sinks.files.written import written_files
+from streamwarden.sinks.output import Output, WrittenFiles
+from streamwarden.stream.spec import OutputMode, StreamSpec
+from streamwarden.verification.balance import Range
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSink(Sink):
+    """The output folder `path`; exactly once for readers that honour its `_spark_metadata` manifest."""
+
+    PLACE: ClassVar[str | None] = "path"
+    MANIFEST: ClassVar[bool] = True
+
+    path: str = field()
+    """the output folder"""
+
+    @property
+    def can_be_set_back(self) -> bool:
+        return True
+
+    @property
+    def spark_format(self) -> str:
+        """Spark's name of the format."""
+        return self.kind
+
+    @abstractmethod
+    def data_format(self, like: Mapping[str, object]) -> DataFormat:
+        """How the data files are read. A format that has no types of its own takes those of the values in `like`."""
+
+    def writer_options(self) -> dict[str, str]:
+        """Options of Spark's writer: those of the declaration, and what the format needs."""
+        return self.options
+
+    def problems(self) -> Iterable[Problem]:
+        if self.mode is not OutputMode.APPEND:
+            yield refused_mode(self.mode, "append: a sink of files knows no other mode")
+
+    def located(self, locate: Callable[[str], str]) -> Self:
+        return replace(self, path=locate(self.path))
+
+    def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
+        return frame.writeStream.format(self.spark_format).options(**self.writer_options()).option("path", self.path)
+
+    def forked(self, places: Places) -> Self:
+        return replace(self, path=places.output)
+
+    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+        output = open_path(self.path, origin.storage.connection)
+        manifest = read_sink_manifest(output, batch)
+        if manifest is None:
+            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", (output / SINK_LOG).path)
+        return manifest_steps(manifest, output.path, places)
+
+    def read(
+        self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
+    ) -> Output:
+        return read_output(
+            self.path,
+            connection=spec.storage.connection,
+            committed=committed,
+            first=first,
+            data_format=self.data_format(like),
+        )
+
+    def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
+        root = open_path(self.path, spec.storage.connection)
+        return written_files(root, audited, began, self.writer_options())

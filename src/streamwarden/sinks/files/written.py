@@ -1,0 +1,68 @@
+"""Which data files a range of batches wrote, by the manifest: for an audit of a stream that runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.checkpoint.formats.sink import SinkManifest, read_sink_manifest
+from streamwarden.checkpoint.formats.uris import file_name, to_uri
+from streamwarden.sinks.output import WrittenFiles
+from streamwarden.verification.balance import Range
+
+
+def written_files(root: Location, audited: Range, began: float | None, options: Mapping[str, str]) -> WrittenFiles:
+    """The files of the output folder `root`.
+
+    Args:
+        began: when the batch before the audited ones was committed, Unix seconds.
+        options: of Spark's writer.
+
+    Raises OSError.
+    """
+    manifest = read_sink_manifest(root, audited.upto)
+    if manifest is None:
+        return WrittenFiles(problems=(f"the output has no {SINK_LOG}, which lists the files of the committed batches",))
+    named = _files_of(manifest, audited, began)
+    there = [path for path in named if _exists(root, path)]
+    lost = [path for path in named if path not in set(there)]
+    gaps = [batch for batch in manifest.missing if batch > audited.after]
+    return WrittenFiles(
+        uris=tuple(to_uri(path) for path in there),
+        options=options,
+        problems=(
+            *(f"the manifest has no entry for the committed batch {batch}" for batch in gaps),
+            *(f"the manifest's entry {name} is damaged: {why}" for name, why in manifest.damaged),
+            *(f"the manifest names {file_name(path)}, which is not there" for path in lost),
+        ),
+    )
+
+
+def _files_of(manifest: SinkManifest, audited: Range, began: float | None) -> list[str]:
+    """The files that the audited batches added.
+
+    A compact entry does not say which batch a file belongs to. A file of a later batch was written after the batch
+    before the audited ones was committed.
+
+    Args:
+        began: when the batch before the audited ones was committed, Unix seconds.
+    """
+    if audited.after < 0:
+        return [file.path for file in manifest.files]
+    found = []
+    for entry in manifest.entries:
+        for file in entry.files:
+            own = entry.batch > audited.after
+            if entry.compact and own and began is not None:
+                own = file.modified_ms > began * 1000
+            if own:
+                found.append(file.path)
+    return found
+
+
+def _exists(root: Location, path: str) -> bool:
+    try:
+        return not Location(root.fs, path).stat().is_dir
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -1,0 +1,1 @@
+"""Balances the books of a query, one module for each operator."""

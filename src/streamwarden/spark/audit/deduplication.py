@@ -1,0 +1,237 @@
+"""The books of a deduplication: each key that came in time is written once, and remembered until it is forgotten.
+
+A repeated row is neither written nor kept. So the input of these books are the rows that have to be written: the first
+of each key, and with `dropDuplicatesWithinWatermark` also the first after the key was forgotten. Beside the rows the
+books hold the keys that the state has to remember after the last batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from streamwarden.spark.audit.books import Sides
+from streamwarden.spark.audit.context import Audited
+from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, elements, kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ROWS: Final = "rows"
+HELD: Final = "keys in the state"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deduplication:
+    """A deduplication by its plan.
+
+    Args:
+        keys: column of the output -> the key's attribute below the operator, in the order of the state's key.
+        numbers: other columns of the output that are numbers -> their attribute.
+        time: the attribute with a watermark; None: nothing is late and nothing is forgotten.
+        delay_us: of the watermark, microseconds.
+        within: a key is forgotten when the watermark passed its time by the delay; otherwise when it passed the time
+            that is part of the key.
+    """
+
+    keys: Mapping[str, Any]
+    numbers: Mapping[str, Any]
+    time: Any | None
+    delay_us: int
+    within: bool
+    by_time: bool
+
+
+def sides(audited: Audited) -> Sides:
+    """The sides of the books of a query whose last step is a deduplication. Raises CannotBalance."""
+    from pyspark.sql import functions as f
+
+    known = _read(audited)
+    column = audited.catalyst.column
+    rows = audited.rows_below("DeduplicateWithinWatermark" if known.within else "Deduplicate")
+    time = f.lit(None).cast("bigint") if known.time is None else f.unix_micros(column(known.time))
+    tag = f.col(AUDIT)
+    flat = rows.select(
+        *(column(each).alias(name) for name, each in known.keys.items()),
+        *(column(each).alias(name) for name, each in known.numbers.items()),
+        time.alias("__time"),
+        tag["batch"].alias("__batch"),
+        tag["late_us"].alias("__late_us"),
+    )
+    late = f.coalesce(f.col("__time") <= f.col("__late_us"), f.lit(False))
+    opening = _state(audited, known, audited.after) if audited.after >= 0 else None
+    wanted = _expected(known, flat.where(~late), opening, audited.final_us)
+    names = list(known.numbers)
+    nothing = [f.lit(0).alias(name) for name in names]
+    frames = {
+        "input": wanted.select(
+            *known.keys,
+            *names,
+            f.col("__written").alias(ROWS),
+            f.col("__held").alias(HELD),
+            "__unsure",
+            f.array_min(_batches()).alias("__first"),
+            f.array_max(_batches()).alias("__last"),
+        ),
+        "dropped": flat.where(late).select(*known.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
+        "output": audited.output().select(*known.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
+        "closing": _state(audited, known, audited.upto).select(
+            *known.keys, *nothing, f.lit(0).alias(ROWS), f.lit(1).alias(HELD)
+        ),
+    }
+    return Sides(
+        operator="deduplication within the watermark" if known.within else "deduplication",
+        frames={
+            name: frame.select("*", f.lit(None).cast("bigint").alias("__end_us"), f.lit(1).alias("__groups"))
+            for name, frame in frames.items()
+        },
+        keys=list(known.keys),
+        amounts=[ROWS, *names, HELD],
+        counts=ROWS,
+        exclusive=False,
+        read=flat.count(),
+    )
+
+
+def _read(audited: Audited) -> Deduplication:
+    plan = audited.catalyst.merged(audited.batch)
+    shown: Sequence[Any] = elements(plan.output())
+    if kind(plan) == "Project":
+        shown, plan = elements(plan.projectList()), children(plan)[0]
+    if kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
+        raise CannotBalance(f"the step {kind(plan)} above the deduplication may drop or change its rows")
+    ids = {name: each for each in shown if (name := _attribute(each)) is not None}
+    keys = {}
+    for key in elements(plan.keys()):
+        named = ids.get(key.exprId().id())
+        if named is None:
+            raise CannotBalance(f"the output does not have the column {key.name()}, by which rows are deduplicated")
+        keys[named.name()] = key
+    numbers = {
+        each.name(): each
+        for each in shown
+        if each.name() not in keys and each.dataType().typeName() in _NUMBERS and _attribute(each) is not None
+    }
+    below = children(plan)[0]
+    return Deduplication(
+        keys=keys,
+        numbers={name: _plain(each) for name, each in numbers.items()},
+        **_time_of(audited, below, keys),
+        within=kind(plan) == "DeduplicateWithinWatermark",
+    )
+
+
+_NUMBERS: Final = frozenset({"byte", "short", "integer", "long", "float", "double"})
+
+
+def _plain(expression: Any) -> Any:
+    return children(expression)[0] if kind(expression) == "Alias" else expression
+
+
+def _attribute(expression: Any) -> int | None:
+    """The id of the column that an output column shows unchanged; None if it is computed."""
+    plain = _plain(expression)
+    return int(plain.exprId().id()) if kind(plain) == "AttributeReference" else None
+
+
+def _time_of(audited: Audited, below: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The column with a watermark: by its position below the operator of the streaming query, which alone knows it."""
+    plan = audited.streaming
+    while kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
+        plan = children(plan)[0]
+    named = {each.name(): each for each in elements(children(plan)[0].output()) if each.metadata().contains(DELAY)}
+    ids = {each.exprId().id() for each in keys.values()}
+    for each in elements(below.output()):
+        if each.name() in named:
+            delay = int(named[each.name()].metadata().getLong(DELAY)) * 1000
+            return {"time": each, "delay_us": delay, "by_time": each.exprId().id() in ids}
+    return {"time": None, "delay_us": 0, "by_time": False}
+
+
+def _state(audited: Audited, known: Deduplication, batch: int) -> DataFrame:
+    """The keys that are remembered after `batch`, and `__expires`, when each may be forgotten (null: never)."""
+    from pyspark.sql import functions as f
+
+    raw = audited.state(batch)
+    held: Any = raw.schema["key"].dataType
+    if len(held.names) != len(known.keys):
+        raise CannotBalance(f"the state's keys are ({', '.join(held.names)}), and the job's ({', '.join(known.keys)})")
+    columns = [f.col("key").getField(field).alias(name) for field, name in zip(held.names, known.keys, strict=True)]
+    values: Any = raw.schema["value"].dataType
+    expires = f.lit(None).cast("bigint")
+    if known.within:
+        expires = f.col("value").getField(values.names[0])
+    elif known.by_time and known.time is not None:
+        ids = [each.exprId().id() for each in known.keys.values()]
+        expires = f.unix_micros(f.col("key").getField(held.names[ids.index(known.time.exprId().id())]))
+    return raw.select(*columns, expires.alias("__expires"))
+
+
+def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, final_us: int) -> DataFrame:
+    """For each key: the rows that have to be written (`__written`) with the sums of their numbers, and whether the
+    state has to hold it after the last batch (`__held`).
+
+    `__unsure` is 1 for a key of which one batch read rows that differ: Spark does not define which of them it keeps.
+    """
+    from pyspark.sql import functions as f
+
+    keys, numbers = list(known.keys), list(known.numbers)
+    seen = rows.groupBy(*keys).agg(
+        f.sort_array(f.collect_set(f.struct("__batch", "__late_us", "__time", *numbers))).alias("rows")
+    )
+    if opening is None:
+        seen = seen.select("*", f.lit(None).cast("bigint").alias("__expires"), f.lit(False).alias("__known"))
+    else:
+        before = opening.select(*keys, "__expires", f.lit(True).alias("__known"))
+        same = reduce(lambda one, other: one & other, [seen[key].eqNullSafe(before[key]) for key in keys])
+        shown = [f.coalesce(seen[key], before[key]).alias(key) for key in keys]
+        seen = seen.join(before, same, "full").select(
+            *shown, "rows", "__expires", f.coalesce("__known", f.lit(False)).alias("__known")
+        )
+    start = f.struct(
+        f.col("__expires").alias("expires"),
+        f.col("__known").alias("known"),
+        f.lit(0).cast("bigint").alias("written"),
+        *(f.lit(0).cast(_sum_type(rows, name)).alias(name) for name in numbers),
+    )
+
+    def step(so_far: Column, row: Column) -> Column:
+        forgotten = f.coalesce(so_far["expires"] <= row["__late_us"], f.lit(False))
+        new = ~so_far["known"] | forgotten
+        expires = row["__time"] + known.delay_us if known.within else row["__time"] if known.by_time else f.lit(None)
+        return f.struct(
+            f.when(new, expires.cast("bigint")).otherwise(so_far["expires"]).alias("expires"),
+            f.lit(True).alias("known"),
+            (so_far["written"] + f.when(new, 1).otherwise(0)).cast("bigint").alias("written"),
+            *(
+                (so_far[name] + f.when(new, f.coalesce(row[name], f.lit(0))).otherwise(0))
+                .cast(_sum_type(rows, name))
+                .alias(name)
+                for name in numbers
+            ),
+        )
+
+    found = seen.select("*", f.aggregate(f.coalesce("rows", f.array()), start, step).alias("end"))
+    unsure = f.coalesce(f.size("rows") > f.size(f.array_distinct(_batches())), f.lit(False))
+    held = ~f.coalesce(f.col("end.expires") <= final_us, f.lit(False))
+    return found.select(
+        *keys,
+        *(f.col(f"end.{name}").alias(name) for name in numbers),
+        f.col("end.written").alias("__written"),
+        held.cast("int").alias("__held"),
+        unsure.cast("int").alias("__unsure"),
+        "rows",
+    )
+
+
+def _batches() -> Column:
+    """The batches of a key's `rows`."""
+    from pyspark.sql import functions as f
+
+    return f.transform("rows", lambda row: row["__batch"])
+
+
+def _sum_type(rows: DataFrame, name: str) -> str:
+    return "double" if rows.schema[name].dataType.typeName() in ("float", "double") else "bigint"

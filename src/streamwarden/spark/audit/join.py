@@ -1,0 +1,188 @@
+"""The books of a join of two streams: each pair of rows that were in time is written once.
+
+The rows that are joined are those that the state held before the audited batches and those that came in time in them.
+They are joined again as a batch, by the job's own condition. A pair of two rows that the state held was written before.
+A row of the outer side without a partner is written when it leaves the state, so it is in the output or in the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from streamwarden.spark.audit.books import Sides
+from streamwarden.spark.audit.context import Audited
+from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, elements, kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ROWS: Final = "rows"
+_SIDES: Final = ("left", "right")
+_OUTER: Final = {"Inner": (), "LeftOuter": ("left",), "RightOuter": ("right",), "FullOuter": ("left", "right")}
+"""Type of the join -> the sides whose rows are written without a partner too."""
+_FRACTIONS: Final = frozenset({"float", "double"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """A join by its plan.
+
+    Args:
+        node: the join. shown: the columns of the output as expressions over it, by name.
+        late: side -> name of its column with a watermark; None: none of its rows is late.
+        outer: sides whose rows are written without a partner too.
+    """
+
+    node: Any
+    shown: dict[str, Any]
+    late: dict[str, str | None]
+    outer: tuple[str, ...]
+
+
+def sides(audited: Audited) -> Sides:
+    """The sides of the books of a query whose last stateful step is a join. Raises CannotBalance."""
+    from pyspark.sql import functions as f
+
+    known = _read(audited)
+    new = {side: _new(audited, known, side) for side in _SIDES}
+    in_time = {side: rows.where("NOT __late").drop("__late") for side, rows in new.items()}
+    live = {side: _with_state(audited, in_time[side], side) for side in _SIDES}
+    wanted = _joined(audited, known, live)
+    fractions = [each.name for each in audited.frame.schema.fields if each.dataType.typeName() in _FRACTIONS]
+    keys = [name for name in audited.frame.columns if name not in fractions]
+    frames = {
+        "input": wanted,
+        "output": audited.output(),
+        "closing": _waiting(audited, known, in_time),
+        "dropped": _dropped(audited, new),
+    }
+    return Sides(
+        operator="join of two streams",
+        unit="joined rows",
+        frames={
+            name: frame.select(
+                "*",
+                f.lit(1).alias(ROWS),
+                f.lit(None).cast("bigint").alias("__end_us"),
+                f.lit(1).alias("__groups"),
+            )
+            for name, frame in frames.items()
+        },
+        keys=keys,
+        amounts=[ROWS, *fractions],
+        counts=ROWS,
+        exclusive=False,
+    )
+
+
+def _read(audited: Audited) -> Joined:
+    plan = audited.catalyst.merged(audited.batch)
+    shown = elements(plan.output())
+    if kind(plan) == "Project":
+        shown, plan = elements(plan.projectList()), children(plan)[0]
+    if kind(plan) != "Join":
+        raise CannotBalance(f"the step {kind(plan)} above the join may drop or change its rows")
+    type_of = str(plan.joinType().getClass().getSimpleName()).rstrip("$")
+    if type_of not in _OUTER:
+        raise CannotBalance(f"the audit does not know how to balance a join of the type {type_of}")
+    node, streaming = audited.batch, audited.streaming
+    while kind(node) != "Join":
+        node = children(node)[0]
+    while kind(streaming) != "Join":
+        streaming = children(streaming)[0]
+    late = {}
+    for side, child in zip(_SIDES, children(streaming), strict=True):
+        marked = [each.name() for each in elements(child.output()) if each.metadata().contains(DELAY)]
+        late[side] = marked[0] if marked else None
+    return Joined(node=node, shown={each.name(): each for each in shown}, late=late, outer=_OUTER[type_of])
+
+
+def _new(audited: Audited, known: Joined, side: str) -> DataFrame:
+    """The rows that came in the audited batches, and whether each was late."""
+    from pyspark.sql import functions as f
+
+    child = children(known.node)[_SIDES.index(side)]
+    rows = audited.given.with_batches(audited.catalyst.frame(audited.catalyst.tagged(child)))
+    named = known.late[side]
+    late: Column = f.lit(False)
+    if named is not None:
+        late = f.coalesce(f.unix_micros(named) <= f.col(f"{AUDIT}.late_us"), f.lit(False))
+    return rows.select("*", late.alias("__late"), f.col(f"{AUDIT}.batch").alias(f"__{side}_batch")).drop(AUDIT)
+
+
+def _with_state(audited: Audited, new: DataFrame, side: str) -> DataFrame:
+    """The new rows, and those that the state held before them: `__SIDE_old`, `__SIDE_matched`."""
+    from pyspark.sql import functions as f
+
+    marked = new.select("*", f.lit(False).alias(f"__{side}_old"), f.lit(False).alias(f"__{side}_matched"))
+    return marked if audited.after < 0 else marked.union(_state(audited, new, side, audited.after))
+
+
+def _state(audited: Audited, like: DataFrame, side: str, batch: int) -> DataFrame:
+    """The rows that the state holds after `batch`. A column that the join does not need is null."""
+    from pyspark.sql import functions as f
+
+    raw = audited.state(batch, storeName=f"{side}-keyWithIndexToValue")
+    held: Any = raw.schema["value"].dataType
+    if "matched" not in held.names:
+        raise CannotBalance("the state of the join has a format that the audit does not know")
+    columns = [
+        (f.col("value").getField(each.name) if each.name in held.names else f.lit(None).cast(each.dataType)).alias(
+            each.name
+        )
+        for each in like.schema.fields
+    ]
+    matched = f.col("value.matched").alias(f"__{side}_matched")
+    return raw.select(*columns, f.lit(True).alias(f"__{side}_old"), matched)
+
+
+def _joined(audited: Audited, known: Joined, rows: dict[str, DataFrame]) -> DataFrame:
+    """The rows that have to be written: by the batches, or by a later one."""
+    from pyspark.sql import functions as f
+
+    plans = [rows[side]._jdf.queryExecution().analyzed() for side in _SIDES]
+    joined = audited.catalyst.frame(known.node.withNewChildren(audited.catalyst.seq(plans)))
+    left, right = (f.col(f"__{side}_old") for side in _SIDES)
+    written = [left & right]
+    if "left" in known.outer:
+        written.append(f.col("__left_matched") & right.isNull())
+    if "right" in known.outer:
+        written.append(f.col("__right_matched") & left.isNull())
+    fresh = joined.where(~f.coalesce(reduce(lambda one, other: one | other, written), f.lit(False)))
+    batch = f.greatest(*(f.col(f"__{side}_batch") for side in _SIDES))  # of two rows the later one makes the pair
+    return fresh.select(
+        *(audited.catalyst.column(each).alias(name) for name, each in known.shown.items()),
+        batch.alias("__first"),
+        batch.alias("__last"),
+    )
+
+
+def _waiting(audited: Audited, known: Joined, like: dict[str, DataFrame]) -> DataFrame:
+    """The rows of an outer side that the state holds after the batches and that have no partner yet."""
+    from pyspark.sql import functions as f
+
+    found = audited.nothing()
+    for side in known.outer:
+        rows = {each: _marked_none(like[each], each) for each in _SIDES}
+        alone = _state(audited, like[side], side, audited.upto).where(~f.col(f"__{side}_matched"))
+        rows[side] = rows[side].union(alone)
+        found = found.unionByName(_joined(audited, known, rows), allowMissingColumns=True)
+    return found
+
+
+def _marked_none(like: DataFrame, side: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    none = like.where(f.lit(False))
+    return none.select("*", f.lit(False).alias(f"__{side}_old"), f.lit(False).alias(f"__{side}_matched"))
+
+
+def _dropped(audited: Audited, new: dict[str, DataFrame]) -> DataFrame:
+    """As many rows as were late, without values: they were never joined."""
+    from pyspark.sql import functions as f
+
+    nothing = [f.lit(None).cast(each.dataType).alias(each.name) for each in audited.frame.schema.fields]
+    left, right = (rows.where("__late").select(*nothing) for rows in new.values())
+    return left.unionAll(right)

@@ -1,0 +1,86 @@
+"""The sides of the books for each kind of stateful operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from streamwarden.spark.audit import aggregation, deduplication, join, processor
+from streamwarden.spark.audit.books import Sides
+from streamwarden.spark.audit.context import Audited
+from streamwarden.spark.audit.input import AuditedInput
+from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, kind, require_repeatable
+from streamwarden.stream.spec import StreamSpec
+
+_STATEFUL: Final = frozenset(
+    {
+        "Aggregate",
+        "Distinct",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Join",
+        "TransformWithState",
+        "TransformWithStateInPandas",
+        "TransformWithStateInPySpark",
+        "FlatMapGroupsWithState",
+        "FlatMapGroupsInPandasWithState",
+    }
+)
+
+
+_BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
+    "Aggregate": aggregation.sides,
+    "Deduplicate": deduplication.sides,
+    "DeduplicateWithinWatermark": deduplication.sides,
+    "Join": join.sides,
+    "TransformWithState": processor.sides,
+    "TransformWithStateInPandas": processor.sides,
+    "TransformWithStateInPySpark": processor.sides,
+}
+"""Operator -> what makes the sides of its books."""
+
+
+def sides(
+    catalyst: Catalyst, spec: StreamSpec, request: dict[str, Any], given: AuditedInput, streaming: Any, batch: Any
+) -> Sides:
+    """The sides of the query's books. Raises CannotBalance."""
+    audited = Audited(
+        catalyst=catalyst,
+        spec=spec,
+        request=request,
+        streaming=catalyst.plan(streaming),
+        batch=catalyst.plan(batch),
+        frame=batch,
+        given=given,
+    )
+    found = _stateful(audited.streaming)
+    if not found:
+        raise CannotBalance("the query keeps no state")
+    if len(found) > 1:
+        names = " over ".join(kind(each) for each in found)
+        raise CannotBalance(f"the query has several operators that keep state ({names}), and an audit follows one")
+    operator = kind(found[0])
+    if operator not in _BALANCED:
+        raise CannotBalance(f"the audit does not know how to balance the operator {operator}")
+    _require_repeatable(audited.batch, operator)
+    return _BALANCED[operator](audited)
+
+
+def _require_repeatable(plan: Any, operator: str) -> None:
+    """Raises CannotBalance if the audit would compute other rows than the query did. An aggregation knows by itself
+    which of its own columns differ."""
+    while operator == "Aggregate" and kind(plan) != operator:
+        plan = children(plan)[0]
+    for each in children(plan) if operator == "Aggregate" else [plan]:
+        require_repeatable(each)
+
+
+def _stateful(plan: Any) -> list[Any]:
+    here = [plan] if kind(plan) in _STATEFUL and _keeps_state(plan) else []
+    return [*here, *(each for child in children(plan) for each in _stateful(child))]
+
+
+def _keeps_state(node: Any) -> bool:
+    if kind(node) == "Join":
+        return all(child.isStreaming() for child in children(node))
+    return bool(node.isStreaming())

@@ -1,0 +1,51 @@
+"""Probes the manager of a cluster after a failure, because Spark does not report that it was unavailable.
+
+A driver that finds no standalone master stops its context after a minute, and what the job gets to see is "Cannot call
+methods on a stopped SparkContext".
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import replace
+from typing import Final
+
+from streamwarden.adapters.addresses import addresses
+from streamwarden.lifecycle.failures.failure_patterns import Cause
+from streamwarden.lifecycle.failures.outage_causes import API_SERVER_AWAY, HOST_UNKNOWN, MASTER_AWAY
+
+ANSWERS_WITHIN: Final = 3.0
+"""Seconds for a connection to one address."""
+
+_KINDS: Final = (
+    (re.compile(r"spark://(.+)"), MASTER_AWAY, 7077),
+    (re.compile(r"k8s://(?:https?://)?([^/]+)"), API_SERVER_AWAY, 443),
+)
+
+
+def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None:
+    """What cannot be reached of the cluster that `master` names; None: it answers, or `master` is not an address.
+
+    Of several masters (`spark://one:7077,two:7077`) one is enough.
+    """
+    for pattern, cause, port in _KINDS:
+        found = pattern.fullmatch(master)
+        if found is not None:
+            return _away(list(addresses(found[1], port)), cause, master, within)
+    return None
+
+
+def _away(known: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:
+    error: OSError | None = None
+    for address in known:
+        try:
+            socket.create_connection(address, timeout=within).close()
+        except OSError as refused:
+            error = refused
+        else:
+            return None
+    if isinstance(error, socket.gaierror):
+        hosts = ", ".join(host for host, _ in known)
+        return replace(HOST_UNKNOWN, what=f"the name of a host cannot be resolved ({hosts} of spark.master {master})")
+    return replace(cause, what=f"{cause.what} ({master}: {error})")

@@ -1,0 +1,213 @@
+"""What a job or a query raised: an error class, a short message with the job's file and line, and the chain of causes.
+
+The chain is read from the exception objects, in Python and in the JVM, whatever the sink. A query whose sink is a
+function of foreachBatch ends with no more than the text of what the function raised: `behind` is that exception itself
+(see `streamwarden.spark.driver.foreach_errors`).
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from streamwarden.errors import JobError, StreamwardenError
+from streamwarden.lifecycle.failures.error_chain import (
+    CONDITION,
+    PYTHON_ERROR,
+    TRACEBACK,
+    Chain,
+    ErrorLink,
+    chain_of_text,
+    of_java,
+    same_class,
+)
+
+_WRAPPERS = frozenset({"STREAM_FAILED", "FAILED_EXECUTE_UDF", "INTERNAL_ERROR"})
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+_OF_FUNCTION: Final = "FOREACH_BATCH_USER_FUNCTION_ERROR"
+_CALLBACK: Final = "py4j.Py4JException"
+
+LONGEST_CHAIN: Final = 30
+"""Links of one side that are read: a chain may lead back to itself."""
+
+
+def describe(error: BaseException, job: str, behind: BaseException | None = None) -> tuple[str, str]:
+    """Error class and message of `error`, raised by the job or by the query that it built."""
+    if behind is not None and says_more(behind):
+        return describe(behind, job)
+    if isinstance(error, StreamwardenError) and not isinstance(error, JobError):
+        return type(error).__name__, str(error)
+    text = f"{error}\n{getattr(error, '_stackTrace', '')}"
+    spark_class = _condition(error) or ""
+    line = next(
+        (frame.lineno for frame in reversed(traceback.extract_tb(error.__traceback__)) if frame.filename == job), None
+    )
+    if isinstance(error, SyntaxError) and error.filename == job:
+        line = error.lineno
+    if spark_class or _is_spark(error):
+        return from_spark(text, spark_class, job, line)
+    return type(error).__name__, f"{_place(job, line)}: {type(error).__name__}: {error}"
+
+
+def says_more(behind: BaseException) -> bool:
+    """Whether what a function of foreachBatch raised says more than what Spark makes of its text: an exception of
+    Streamwarden's, or of Spark's. Of a job's own exception Spark passes the traceback on, with the job's line."""
+    return isinstance(behind, StreamwardenError) or _java(behind) is not None
+
+
+def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:
+    """The same for a message of Spark's, whose innermost cause names the class, and which may hold a worker's
+    traceback."""
+    classes = [found for found in CONDITION.findall(text) if found not in _WRAPPERS]
+    error_class = classes[0] if classes else (given or "STREAM_FAILED")
+    frames = [int(number) for file, number in _FRAME.findall(text) if file == job]
+    python = PYTHON_ERROR.findall(text) if TRACEBACK in text else []
+    if python:
+        name, said = python[-1]
+        short = name.rpartition(".")[2]
+        if not classes:
+            error_class = short
+        return error_class, f"{_place(job, frames[-1] if frames else line)}: {short}: {said}"
+    said = _what_happened(text)
+    return error_class, f"{_place(job, line)}: {said}" if line else said
+
+
+def chain_of(error: BaseException, behind: BaseException | None = None) -> Chain:
+    """The chain of causes of `error`, outermost first; then that of `behind`. Never raises: a JVM that is going down
+    answers no more, and what was read until then is the chain."""
+    return tuple(link for raised in (error, behind) if raised is not None for link in _python_links(raised))
+
+
+def is_of_function(chain: Chain) -> bool:
+    """Whether a function of foreachBatch ended the query."""
+    return any(link.condition == _OF_FUNCTION or same_class(_CALLBACK, link.kind) for link in chain)
+
+
+def run_of(error: BaseException) -> str | None:
+    """The run of the query whose end `error`, or what caused it, reports; None if it does not name one."""
+    raised: BaseException | None = error
+    for _ in range(LONGEST_CHAIN):
+        if raised is None:
+            return None
+        found = _parameters(raised).get("runId")
+        if found:
+            return str(found)
+        raised = _behind(raised)
+    return None
+
+
+def java_chain(exception: Any) -> Chain:
+    """The chain of an exception of the JVM."""
+    return tuple(_java_links(exception))
+
+
+def _python_links(error: BaseException) -> Iterator[ErrorLink]:
+    """`raise … from` and what was being handled, as a traceback shows them."""
+    raised: BaseException | None = error
+    for _ in range(LONGEST_CHAIN):
+        if raised is None:
+            return
+        yield from _links_of(raised)
+        raised = _behind(raised)
+
+
+def _behind(raised: BaseException) -> BaseException | None:
+    return raised.__cause__ or (None if raised.__suppress_context__ else raised.__context__)
+
+
+def _links_of(error: BaseException) -> Iterator[ErrorLink]:
+    java = _java(error)
+    if java is not None:
+        yield ErrorLink(kind=_name(type(error)))
+        yield from _java_links(java)
+        return
+    if _is_spark(error):  # made of a text, as by `query.exception()`
+        yield ErrorLink(kind=_name(type(error)))
+        yield from chain_of_text(str(error))
+        return
+    yield ErrorLink(kind=_name(type(error)), message=str(error))
+    if isinstance(error, StreamwardenError):  # each has a row of the table, or none on purpose
+        return
+    for base in type(error).__mro__[1:]:
+        if base not in (Exception, BaseException, object):
+            yield ErrorLink(kind=_name(base))
+
+
+def _java_links(exception: Any) -> Iterator[ErrorLink]:
+    try:
+        for _ in range(LONGEST_CHAIN):
+            if exception is None:
+                return
+            kind, message = str(exception.getClass().getName()), str(exception.getMessage() or "")
+            frames = tuple(str(frame.getClassName()) for frame in exception.getStackTrace())
+            yield from of_java(kind, message, _java_condition(exception), frames)
+            exception = exception.getCause()
+    except Exception:  # the JVM may be gone: py4j has many ways to say so
+        return
+
+
+def _java_condition(exception: Any) -> str | None:
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
+        return None
+    jvm: Any = SparkContext._jvm
+    found = jvm.PythonErrorUtils.getCondition(exception)
+    return str(found) if found else None
+
+
+def _java(error: BaseException | None) -> Any:
+    """The JVM's exception behind a Python one: from PySpark, or from py4j where PySpark does not translate it."""
+    if error is None:
+        return None
+    return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _what_happened(text: str) -> str:
+    """Spark's message without the query's id, plan and stack, with the root cause first if the message lacks it."""
+    message = re.split(r"\n=== Streaming Query ===|\n[^\S\n]*at |(?<!\n)\n+JVM stacktrace:", text)[0]
+    found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
+    message = (found.group(1) if found else message).strip()
+    message = re.sub(r"^An error occurred while calling \S+\.\n: ", "", message)
+    causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
+    root = causes[-1].strip() if causes else ""
+    known = root.partition(": ")[2] or root
+    return message if not root or known in message else f"{root} ({message})"
+
+
+def _parameters(error: BaseException) -> Mapping[str, str]:
+    """The parameters of Spark's message; none of another error, or if the JVM has ended."""
+    getter: Any = getattr(error, "getMessageParameters", None)
+    if getter is None:
+        return {}
+    try:
+        return getter() or {}
+    except Exception:  # the JVM may be gone: py4j has many ways to say so
+        return {}
+
+
+def _condition(error: BaseException) -> str | None:
+    getter: Any = getattr(error, "getCondition", None)
+    if getter is None:
+        return None
+    try:
+        found = getter()
+    except Exception:  # the JVM may be gone; the message is what is left
+        return None
+    return str(found) if found else None
+
+
+def _is_spark(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark", "py4j"))
+
+
+def _place(job: str, line: int | None) -> str:
+    return f"{job}:{line}" if line else job

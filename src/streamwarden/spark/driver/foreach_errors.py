@@ -1,0 +1,122 @@
+"""The queries that a job starts, and what the functions of foreachBatch raised in them.
+
+Spark ends such a query with the text of what the function raised; class, condition and causes are lost on the way from
+Python to the JVM and back. So each function is wrapped when a job passes it to Spark, whatever the job is: a table or a
+topic of Streamwarden's own sinks, a function of the job, a script that knows nothing of Streamwarden.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamwarden.lifecycle.failures.error_chain import Chain
+from streamwarden.spark.driver.failures import chain_of, is_of_function, java_chain, run_of
+
+_KEPT = "_streamwarden_function"
+
+
+class Guarded:
+    """A function of foreachBatch that remembers what it raised; the exception goes on to Spark as it is."""
+
+    def __init__(self, function: Callable[[Any, int], None]) -> None:
+        functools.update_wrapper(self, function)  # first: it also copies the attributes of an object that is called
+        self._function = function
+        self.failure: BaseException | None = None
+
+    def __call__(self, frame: Any, batch_id: int) -> None:
+        try:
+            self._function(frame, batch_id)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    query_id: str
+    run_id: str
+    query: Any
+    function: Guarded | None
+
+
+class Raised:
+    """Watches PySpark start queries; see the module.
+
+    Of each query the newest run is kept: a script may start its query once a minute for months.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[str, _Started] = {}
+        self._lock = threading.Lock()
+
+    def watch(self) -> None:
+        """From now on, wrap each function of foreachBatch and keep each query that is started."""
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        hand_over = DataStreamWriter.foreachBatch
+
+        @functools.wraps(hand_over)
+        def guarded(writer: Any, function: Any) -> Any:
+            guard = Guarded(function)
+            setattr(writer, _KEPT, guard)
+            return hand_over(writer, guard)
+
+        DataStreamWriter.foreachBatch = guarded  # type: ignore[method-assign,assignment]
+        for name in ("start", "toTable"):
+            setattr(DataStreamWriter, name, self._keeping(getattr(DataStreamWriter, name)))
+
+    def _keeping(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(start)
+        def keeping(writer: Any, *args: Any, **kwargs: Any) -> Any:
+            query = start(writer, *args, **kwargs)
+            self._keep(_Started(str(query.id), str(query.runId), query, getattr(writer, _KEPT, None)))
+            return query
+
+        return keeping
+
+    def _keep(self, started: _Started) -> None:
+        with self._lock:
+            self._started.pop(started.query_id, None)  # so that the order stays that of the starts
+            self._started[started.query_id] = started
+
+    def explain(self, error: BaseException) -> tuple[BaseException | None, Chain]:
+        """What a function of foreachBatch raised, if that is what `error` comes from, and the whole chain of causes."""
+        chain = chain_of(error)
+        behind = self._failure_of(run_of(error)) if is_of_function(chain) else None
+        return behind, chain if behind is None else (*chain, *chain_of(behind))
+
+    def explain_query(self, run_id: str) -> tuple[BaseException | None, Chain]:
+        """The same for a query that died while nothing waited for it. The chain is empty if the JVM does not answer."""
+        started = self._run(run_id)
+        if started is None:
+            return None, ()
+        behind = started.function.failure if started.function else None
+        chain = _chain_of_query(started.query)
+        return behind, chain if behind is None else (*chain, *chain_of(behind))
+
+    def _run(self, run_id: str) -> _Started | None:
+        with self._lock:
+            return next((each for each in self._started.values() if each.run_id == run_id), None)
+
+    def _failure_of(self, run_id: str | None) -> BaseException | None:
+        """What the function of this run raised. Of a run that is not known: of the one query whose function raised, if
+        it is the only one, since a guess would blame another query."""
+        started = self._run(run_id) if run_id is not None else None
+        if started is not None:
+            return started.function.failure if started.function else None
+        with self._lock:
+            failures = [each.function.failure for each in self._started.values() if each.function]
+        raised = [each for each in failures if each is not None]
+        return raised[0] if len(raised) == 1 else None
+
+
+def _chain_of_query(query: Any) -> Chain:
+    try:
+        exception = query._jsq.exception()
+        return java_chain(exception.get()) if exception.isDefined() else ()
+    except Exception:  # the JVM may be gone: py4j has many ways to say so
+        return ()

@@ -1,0 +1,152 @@
+"""The driver's heartbeat: the Python half asks the JVM, and only a JVM that answers keeps the lease.
+
+An unresponsive JVM (stopped, thrashing, hung in a safepoint) leaves the Python half running. Without this check it
+would renew the lease forever, and the stream would count as running. One thread asks, since an answer may never come;
+the other one measures the silence, reports it to the store and, past the bound, to the supervisor process, which kills
+the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from streamwarden.adapters import processes
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.supervision.heartbeat import (
+    JVM_ANSWERS,
+    JVM_SILENT,
+    Pulse,
+    Silence,
+    killed_unresponsive,
+    pulse,
+)
+
+ASK_EVERY: Final = 2.0
+ANSWER_WITHIN: Final = 10.0
+"""Seconds that one question waits; then it is asked again on a new connection."""
+
+LOOK_EVERY: Final = 0.25
+
+SUPERVISOR_GRACE: Final = 3.0
+"""Seconds past the bound before the Python half kills the JVM itself, if there is no supervisor process to do so: it
+was killed, or the driver runs in a cluster."""
+
+
+class SilenceReport(Protocol):
+    """Records an event of the driver; must not wait."""
+
+    def __call__(self, kind: str, **detail: str) -> None: ...
+
+
+class Heartbeat:
+    """Measures how long the JVM has been silent, from its construction on.
+
+    Args:
+        ask: returns when the JVM answered; raises, or never returns, when it does not.
+        bound: seconds of silence after which the driver counts as unresponsive.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], object],
+        folder: Path,
+        jvm: ProcessIdentity,
+        *,
+        bound: float,
+        report: SilenceReport,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._folder = folder
+        self._jvm = jvm
+        self._bound = bound
+        self._report = report
+        self._clock = clock
+        self._answered = threading.Event()
+        self._closed = threading.Event()
+        self._silence = Silence(clock())
+        self._noticed = False
+        self._reported = False
+
+    @property
+    def beats(self) -> bool:
+        """Whether the JVM answered within the bound: then the lease may be renewed."""
+        return pulse(self._silence.lasted, self._bound) is not Pulse.UNRESPONSIVE
+
+    def start(self) -> None:
+        for name, work in (("streamwarden heartbeat", self._ask_on), ("streamwarden pulse", self._watch)):
+            threading.Thread(target=work, name=name, daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def probe(self) -> None:
+        """Measure the silence now, and act on it."""
+        heard = self._answered.is_set()
+        self._answered.clear()
+        before, self._silence = self._silence.lasted, self._silence.at(self._clock(), heard=heard)
+        silent = self._silence.lasted
+        found = pulse(silent, self._bound)
+        if found is Pulse.BEATING and self._noticed:
+            self._noticed = False
+            self._report(JVM_ANSWERS, silent_for=f"{before:.1f}")
+        elif found is not Pulse.BEATING and not self._noticed:
+            self._noticed = True
+            self._report(JVM_SILENT, silent_for=f"{silent:.1f}")
+        if found is Pulse.UNRESPONSIVE:
+            self._give_up(silent)
+
+    def _give_up(self, silent: float) -> None:
+        if not self._reported:
+            self._reported = True
+            with contextlib.suppress(OSError):
+                files.write_document(self._folder / files.UNRESPONSIVE, {"silent_for": silent})
+        if silent >= self._bound + SUPERVISOR_GRACE:
+            with contextlib.suppress(OSError):
+                record = killed_unresponsive(silent, at=time.time(), by="its Python half")
+                files.write_outcome(self._folder, record)
+            processes.signal_one(self._jvm, signal.SIGKILL)  # the control loop sees its parent gone and follows
+
+    def _ask_on(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._ask()
+            except Exception as error:  # any error of the connection means that there is no answer
+                print(f"streamwarden: no answer from the JVM: {error}", file=sys.stderr, flush=True)
+            else:
+                self._answered.set()
+            self._closed.wait(ASK_EVERY)
+
+    def _watch(self) -> None:
+        while not self._closed.wait(LOOK_EVERY):
+            try:
+                self.probe()
+            except Exception as error:
+                # A defect in here must not end the watch.
+                print(f"streamwarden: heartbeat: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+
+def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
+    """A question to the JVM that started this process, on a connection that nothing else uses: what time it is.
+
+    It needs no Spark session, so a driver that is still starting is asked too.
+    """
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
+    parameters = GatewayParameters(
+        port=int(environ["PYSPARK_GATEWAY_PORT"]),
+        auth_token=environ["PYSPARK_GATEWAY_SECRET"],
+        read_timeout=ANSWER_WITHIN,
+    )
+    gateway: Any = JavaGateway(gateway_parameters=parameters)
+    return lambda: gateway.jvm.System.currentTimeMillis()

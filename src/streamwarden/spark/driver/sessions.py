@@ -1,0 +1,140 @@
+"""The Spark sessions of a driver: each one that the job opens gets the progress listener."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamwarden.lifecycle.location import plain_path
+from streamwarden.spark.driver.graceful import terminated
+from streamwarden.spark.driver.listener import ProgressListener, QueryEvent
+from streamwarden.stream.spec import TriggerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedQuery:
+    """A query that waits for its first batch, as Spark has it.
+
+    Args:
+        given: the name that the script gave it.
+        checkpoint: as a plain path where it is local.
+        temporary: Spark made up the checkpoint, another one in each run.
+    """
+
+    query_id: str
+    run_id: str
+    given: str | None
+    checkpoint: str
+    trigger: TriggerSpec
+    temporary: bool = False
+
+
+class Sessions:
+    """Watches PySpark open sessions, so that a script that does not import Streamwarden is measured too.
+
+    Args:
+        emit: gets the events of every session's queries; must return at once.
+        opened: is shown each session; must return at once, and not raise.
+        before_stop: called when the job stops a session; the session is stopped when it returns.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[QueryEvent], None],
+        opened: Callable[[Any], None] = lambda session: None,
+        before_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._emit = emit
+        self._opened = opened
+        self._before_stop = before_stop
+        self._sessions: list[Any] = []
+        self._lock = threading.Lock()
+
+    def watch(self) -> None:
+        """From now on, attach to each session as it is opened."""
+        from pyspark.sql import SparkSession
+
+        opened = SparkSession.__init__
+
+        @functools.wraps(opened)
+        def attach(session: Any, *args: Any, **kwargs: Any) -> None:
+            opened(session, *args, **kwargs)
+            # foreachBatch wraps its batch's own session on a thread of the JVM's: no query is started on that one.
+            if threading.current_thread() is threading.main_thread():
+                self.attach(session)
+
+        stop = SparkSession.stop
+
+        @functools.wraps(stop)
+        def stop_later(session: Any) -> None:
+            self._before_stop()
+            stop(session)
+
+        SparkSession.__init__ = attach  # type: ignore[method-assign,assignment]
+        SparkSession.stop = stop_later  # type: ignore[method-assign,assignment]
+
+    def attach(self, session: Any) -> None:
+        with self._lock:
+            if any(known._jsparkSession.equals(session._jsparkSession) for known in self._sessions):
+                return
+            session.streams.addListener(ProgressListener(self._emit))
+            self._sessions.append(session)
+        self._opened(session)
+
+    def active_queries(self) -> list[Any]:
+        """Queries of all sessions that run now; none once Spark has stopped."""
+        from py4j.protocol import Py4JError
+
+        found: list[Any] = []
+        with self._lock:
+            sessions = list(self._sessions)
+        for session in sessions:
+            try:
+                found.extend(session.streams.active)
+            except (Py4JError, OSError):  # stopped by the script, or the JVM is going down
+                continue
+        return found
+
+    def started(self, query_id: str, run_id: str) -> StartedQuery | None:
+        """A query that waits for its start event to be taken; None if it has ended."""
+        execution = self._execution(run_id)
+        if execution is None:
+            return None
+        place = plain_path(str(execution.resolvedCheckpointRoot()))
+        return StartedQuery(
+            query_id=query_id,
+            run_id=run_id,
+            given=execution.name(),
+            checkpoint=place,
+            trigger=trigger_of(execution.trigger()),
+            temporary=is_temporary(place),
+        )
+
+    def forbid(self, run_id: str) -> None:
+        """End a query that has not begun its first batch; called while it waits for its start event to be taken."""
+        execution = self._execution(run_id)
+        if execution is not None:
+            execution.state().set(terminated())
+
+    def _execution(self, run_id: str) -> Any:
+        return next(
+            (query._jsq.streamingQuery() for query in self.active_queries() if str(query.runId) == run_id), None
+        )
+
+
+def trigger_of(trigger: Any) -> TriggerSpec:
+    """A query's own trigger, from Spark's object for it."""
+    kind = str(trigger.getClass().getSimpleName()).rstrip("$")
+    if kind in ("AvailableNowTrigger", "OneTimeTrigger"):
+        return TriggerSpec(processing_time=None, available_now=True)
+    if kind == "RealTimeTrigger":
+        return TriggerSpec(processing_time=None, real_time=trigger.batchDurationMs() / 1000)
+    return TriggerSpec(processing_time=trigger.intervalMs() / 1000 or None)  # continuous mode has an interval, too
+
+
+def is_temporary(checkpoint: str) -> bool:
+    """Whether Spark made up this checkpoint for a query that names none."""
+    return checkpoint.rpartition("/")[2].startswith("temporary-")

@@ -1,0 +1,1 @@
+"""Watches a driver's executors."""

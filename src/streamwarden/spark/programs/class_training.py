@@ -1,0 +1,42 @@
+"""The program that spark-submit runs for `streamwarden prepare`: a stream that loads the classes most streams need.
+
+Argument: a folder with `input/`, written to and thrown away by the caller.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+
+from streamwarden.spark.driver.listener import ProgressListener
+
+
+def main(folder: Path) -> None:
+    """Count rows in windows, from JSON files to parquet, under the listener, until the input is read."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
+
+    spark: Any = SparkSession.builder.getOrCreate()
+    spark.streams.addListener(ProgressListener(lambda event: None))
+    schema = "key INT, at TIMESTAMP, _corrupt_record STRING"
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / "input"))
+    counted = rows.observe("input", f.count(f.lit(1)).alias("read")).where("_corrupt_record IS NULL")
+    windows = counted.withWatermark("at", "10 seconds").groupBy(f.window("at", "10 seconds"), "key")
+    query = (
+        windows.agg(f.count("*").alias("n"))
+        .writeStream.format("parquet")
+        .option("path", str(folder / "output"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

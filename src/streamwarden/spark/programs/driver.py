@@ -1,0 +1,380 @@
+"""The program that spark-submit runs: one driver of one stream. Argument: the driver's folder.
+
+Order: adopt the lease, watch for sessions, start the control loop, run the job, write the outcome.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    # spark-submit put this file's folder first: its modules must not shadow those of the job.
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.connections import remember_all
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.config.loading import spec_from_dict
+from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.failures.error_chain import Chain
+from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
+from streamwarden.lifecycle.failures.outage_causes import FORGOTTEN
+from streamwarden.lifecycle.job_files import has_build
+from streamwarden.redaction import remember, secrets_of
+from streamwarden.services.analysis.linting import job_facts
+from streamwarden.sources.base import StoredSource
+from streamwarden.spark.driver import failures
+from streamwarden.spark.driver.cluster_manager import what_is_away
+from streamwarden.spark.driver.control import Control, Ending, Reason
+from streamwarden.spark.driver.custom_state_store import require_provider
+from streamwarden.spark.driver.foreach_errors import Raised
+from streamwarden.spark.driver.heartbeat import Heartbeat, jvm_clock
+from streamwarden.spark.driver.jobs import load_build, run_script
+from streamwarden.spark.driver.listener import QueryEvent, QueryStarted
+from streamwarden.spark.driver.quarantine import Quarantines
+from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.sessions import Sessions
+from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.driver.start_gate import Gate
+from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.executors.master_watch import MasterWatch
+from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.scripts.declared_settings import ScriptStarts
+from streamwarden.spark.scripts.fork_fence import fence_fork
+from streamwarden.spark.scripts.redirection import ForkedStarts
+from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.stream.spec import StreamSpec
+
+CODES = {ExitKind.STOPPED: 0, ExitKind.COMPLETED: 0, ExitKind.FENCED: FENCED_CODE, ExitKind.KILLED: 143}
+
+
+class Runner:
+    """One driver from its spec to its outcome."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        document = files.read_spec(folder)
+        lease = files.read_lease(folder)
+        jvm = processes.identity(os.getppid())
+        url = os.environ.get("STREAMWARDEN_STORE_URL")
+        if document is None or lease is None or url is None or jvm is None:
+            raise ConfigError(
+                "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
+                expected=f"{files.SPEC} and {files.LEASE}, written by the launcher",
+                where=str(folder),
+                next_step="start drivers with `streamwarden start`",
+            )
+        remember(*secrets_of(document))
+        remember_all(os.environ)
+        self._spec: StreamSpec = spec_from_dict(document)
+        self._jvm: ProcessIdentity = jvm
+        self._token = lease.token_of(self._spec.checkpoint)
+        if files.read_process(folder) is None:
+            files.write_process(folder, jvm)
+        self._quarantines = Quarantines(self._spec, report=lambda gap: self._link.event(files.QUARANTINE_GAP, **gap))
+        job = job_facts(self._spec)
+        self._queries = job.queries
+        starts = job.queries if self._spec.fork is None else None  # a fork names each query, also the only one
+        self._roster = Roster(self._spec, folder.name, starts=starts, alone=job.module)
+        self._link = StoreLink(
+            url,
+            stream=self._spec.name,
+            folder=folder,
+            lease=lease,
+            process=jvm,
+            watcher=self._quarantines.seen,
+            roster=self._roster,
+            beats=lambda: self._heartbeat.beats,
+        )
+        self._heartbeat = Heartbeat(
+            jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
+        )
+        self._executors = ExecutorWatch(self._spec.name, self._link)
+        self._raised = Raised()
+        self._master = MasterWatch(self.end_now)
+        self._sessions = Sessions(self._take, self._opened, before_stop=lambda: self._control.await_boundaries())
+        self._control = Control(
+            self._spec,
+            folder,
+            link=self._link,
+            sessions=self._sessions,
+            roster=self._roster,
+            jvm=jvm,
+            finish=self.end_now,
+        )
+        self._gate = Gate(
+            self._roster,
+            self._link,
+            self._sessions,
+            refuse=self._control.refuse,
+            ending=lambda: self._control.ending is not None,
+        )
+        self._built = False
+        self._writing = threading.Lock()
+        self._outcome: ExitRecord | None = None
+
+    def run(self) -> int:
+        """Run the driver to its end; returns the exit code."""
+        error: BaseException | None = None
+        try:
+            without_numpy()
+            self._link.bind()
+            self._roster.learn(self._link.known_queries())
+            self._link.start()
+            self._heartbeat.start()
+            self._control.start()
+            self._sessions.watch()
+            self._raised.watch()
+            self._run_job()
+        except (Exception, KeyboardInterrupt) as raised:
+            error = raised
+        record = self._conclude(error)
+        # In this order: the last reports come in, are stored, and what they count as malformed is kept aside.
+        self._link.await_last_report()
+        self._link.close()
+        self._quarantines.close()
+        return CODES.get(record.kind, 1)
+
+    def end_now(self) -> None:
+        """Write the outcome and end this process; the JVM follows."""
+        record = self._conclude(None)
+        self._link.close(timeout=2.0)
+        sys.stderr.flush()
+        os._exit(CODES.get(record.kind, 1))
+
+    # The job
+
+    def _run_job(self) -> None:
+        job = Path(self._spec.job)
+        fence_fork(self._spec)
+        if has_build(job):
+            self._run_build(job)
+        else:
+            self._run_script(job)
+
+    def _run_build(self, job: Path) -> None:
+        from pyspark.sql import SparkSession
+
+        build = load_build(job)
+        spark = SparkSession.builder.getOrCreate()
+        require_provider(spark, self._spec)
+        if isinstance(self._spec.source, StoredSource):
+            self._spec.source.require_planned(self._spec)
+        if self._has_committed_its_last():
+            return  # the driver before this one was killed between its last batch and its end
+        built = build(spark, self._spec)
+        writer = batch_writer(self._spec, self._token, lambda: self._control.ending is not None)
+        query = start_query(built, self._spec, writer)
+        self._built = True
+        self._quarantines.start(spark)
+        query.awaitTermination()
+
+    def _has_committed_its_last(self) -> bool:
+        if self._spec.last_batch is None:
+            return False
+        checkpoint = open_path(self._spec.checkpoint, self._spec.storage.connection)
+        return self._spec.is_last(log_position(checkpoint).committed)
+
+    def _run_script(self, job: Path) -> None:
+        """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
+        if self._spec.fork is None:
+            ScriptStarts(self._spec, starts=self._queries, refuse=self._refuse_start).watch()
+        else:
+            ForkedStarts(self._spec, self._spec.fork, refuse=self._refuse_start).watch()
+        run_script(job, self._spec.args)
+        while self._sessions.active_queries():
+            time.sleep(0.25)
+        if self._link.started is None and self._gate.refused is None:
+            raise JobError(
+                "the script ended and started no streaming query",
+                expected="a script that starts a query with writeStream … start()",
+                where=str(job),
+                next_step="correct `job:`, or run this script with spark-submit: it is not a stream",
+            )
+
+    def _refuse_start(self, error: JobError) -> None:
+        """On the script's thread, which raises `error` when the script's other queries are at their boundaries."""
+        self._gate.refuse(error)
+        self._control.await_boundaries()
+
+    def _opened(self, session: Any) -> None:
+        self._executors.opened(session)
+        self._master.opened(session)
+
+    def _take(self, event: QueryEvent) -> None:
+        """On Spark's listener thread. `QueryStarted` is posted before the query's first batch, which waits for it."""
+        if not self._gate.lets_pass(event):
+            return
+        if isinstance(event, QueryStarted):
+            self._built = True
+        self._link.emit(event)
+
+    # The end
+
+    def _conclude(self, error: BaseException | None) -> ExitRecord:
+        """Decide why the driver ended and write the outcome, once."""
+        with self._writing:
+            if self._outcome is None:
+                self._outcome = self._judge(error)
+                print(f"streamwarden: {self._outcome.kind}: {self._outcome.message}", file=sys.stderr, flush=True)
+                try:
+                    files.write_outcome(self._folder, self._outcome)
+                except OSError as full:
+                    print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
+            self._control.finished.set()
+            self._heartbeat.close()
+            self._executors.close()
+            self._master.close()
+            return self._outcome
+
+    def _judge(self, error: BaseException | None) -> ExitRecord:
+        now = time.time()
+        ending = self._control.ending
+        cut = None if ending is not None and ending.reason is Reason.TERMINATED else self._cut_batch()
+        refused = self._gate.refused
+        if refused is not None:
+            return turned_away(refused, ending, at=now, cut_batch=cut)
+        if self._master.forgotten is not None:
+            return failure(FORGOTTEN, self._master.forgotten, at=now, cut_batch=cut, built=True)
+        if isinstance(error, LeaseLost):
+            ending = Ending(Reason.LEASE_LOST, str(error))
+        if ending is not None and (error is None or ending.reason is not Reason.STOP_REQUESTED):
+            return ended(ending, at=now, cut_batch=cut)
+        if isinstance(error, ScriptFailed):  # a query that died is why, and its report may be under way
+            self._link.await_last_report()
+        died = next((event for event in list(self._link.terminated.values()) if event.error), None)
+        if error is not None and not (isinstance(error, ScriptFailed) and died):
+            behind, chain = self._raised.explain(error)
+            if isinstance(behind, LeaseLost):
+                return ended(Ending(Reason.LEASE_LOST, str(behind)), at=now, cut_batch=cut)
+            if ending is not None and isinstance(behind, SinkInterrupted):
+                return ended(ending, at=now, cut_batch=cut)
+            return self._failed(error, behind, chain, now, cut)
+        if died is not None:
+            behind, chain = self._raised.explain_query(died.run_id)
+            error_class, message = failures.from_spark(died.error or "", died.error_class, self._spec.job)
+            if behind is not None and failures.says_more(behind):
+                error_class, message = failures.describe(behind, self._spec.job)
+            return failure(error_class, message, at=now, cut_batch=cut, built=True, chain=chain)
+        return ExitRecord(
+            kind=ExitKind.COMPLETED,
+            ended_at=now,
+            message="the query ended by itself" + (": all its input is processed" if self._spec.ends else ""),
+            cut_batch=cut,
+        )
+
+    def _failed(
+        self, error: BaseException, behind: BaseException | None, chain: Chain, now: float, cut: bool | None
+    ) -> ExitRecord:
+        traceback.print_exception(error)
+        error_class, message = failures.describe(error, self._spec.job, behind)
+        away = what_is_away(self._spec.spark.master)
+        record = failure(error_class, message, at=now, cut_batch=cut, built=self._built, chain=chain, away=away)
+        source = behind if isinstance(behind, StreamwardenError) else error
+        next_step = getattr(source, "next_step", "") if isinstance(source, StreamwardenError) else ""
+        if not next_step or isinstance(source, ScriptFailed):
+            return record
+        return replace(record, next_step=next_step)
+
+    def _cut_batch(self) -> bool | None:
+        queries = self._roster.records()
+        if self._spec.trigger.real_time is not None or any(each.trigger.real_time for each in queries):
+            ending = self._control.ending  # the logs agree while a batch runs: only a stop knows its boundary
+            return False if ending is not None and ending.reason is Reason.STOP_REQUESTED else None
+        places = {each.checkpoint for each in queries} or {self._spec.checkpoint}
+        with contextlib.suppress(StreamwardenError, OSError):
+            return any(log_position(open_path(place)).gap > 0 for place in places)
+        return None
+
+
+def ended(ending: Ending, *, at: float, cut_batch: bool | None) -> ExitRecord:
+    """The record of a driver that was made to end. Pure."""
+    request = ending.request
+    if ending.reason is Reason.LEASE_LOST:
+        return ExitRecord(
+            kind=ExitKind.FENCED,
+            ended_at=at,
+            error_class="LeaseLost",
+            message=ending.detail,
+            cut_batch=cut_batch,
+            next_step="nothing to do if the new holder runs; `streamwarden status` shows it",
+        )
+    if ending.reason is Reason.STOP_REQUESTED and request is not None:
+        return ExitRecord(
+            kind=ExitKind.STOPPED,
+            ended_at=at,
+            message=f"stopped by {request.requested_by}: {request.reason}",
+            cut_batch=cut_batch,
+            next_step="`streamwarden start` runs it again",
+        )
+    asked = (
+        f"a stop was requested by {request.requested_by} ({request.reason}) and the batch did not end in time"
+        if request is not None
+        else "no stop was requested"
+    )
+    return ExitRecord(
+        kind=ExitKind.KILLED,
+        ended_at=at,
+        signal=15,
+        message=f"SIGTERM: {asked}",
+        cut_batch=cut_batch,
+        next_step="nothing is lost: an interrupted batch runs again at the next start",
+    )
+
+
+def turned_away(refused: StreamwardenError, ending: Ending | None, *, at: float, cut_batch: bool | None) -> ExitRecord:
+    """The record of a driver that refused a query before its first batch. Pure.
+
+    A driver that was terminated or replaced meanwhile ended for that reason: the refusal may be a consequence of it.
+    Only a query that does not belong to this stream is refused at each start.
+    """
+    if isinstance(refused, LeaseLost):
+        ending = Ending(Reason.LEASE_LOST, str(refused))
+    if ending is not None and ending.reason in (Reason.TERMINATED, Reason.LEASE_LOST):
+        return ended(ending, at=at, cut_batch=cut_batch)
+    lasting = isinstance(refused, JobError)
+    chain = failures.chain_of(refused)
+    record = failure(type(refused).__name__, str(refused), at=at, cut_batch=cut_batch, built=not lasting, chain=chain)
+    return replace(record, next_step=refused.next_step or record.next_step)
+
+
+def main(argv: list[str]) -> int:
+    """Run the driver of the folder `argv[1]`; returns the exit code. An unusable folder is an outcome too."""
+    folder = Path(argv[1])
+    try:
+        runner = Runner(folder)
+    except StreamwardenError as error:
+        print(f"streamwarden: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            files.write_outcome(
+                folder,
+                failure(
+                    type(error).__name__,
+                    str(error),
+                    at=time.time(),
+                    cut_batch=None,
+                    built=False,
+                    chain=failures.chain_of(error),
+                ),
+            )
+        return 1
+    return runner.run()
+
+
+if __name__ == "__main__":
+    status = main(sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of the job or of py4j must not keep a driver alive whose outcome is written.
+    os._exit(status)

@@ -1,0 +1,179 @@
+"""Keeps what a script writes beside its queries within the fork.
+
+A script may write with batch frames: from a function that it passes to `foreachBatch`, or before its queries start. In
+a fork, a function that runs writes files into the fork's folder instead, under the path that it names. Everything else
+is refused before Spark writes anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from streamwarden.errors import JobError
+from streamwarden.lifecycle.location import URL, plain_path
+from streamwarden.spark.scripts.query_starts import options_of, private_field
+from streamwarden.stream.spec import StreamSpec
+
+_TO_A_PATH: Final = ("save", "json", "parquet", "text", "csv", "xml", "orc")
+_TO_A_TABLE: Final = ("insertInto", "saveAsTable", "jdbc")
+_TO_A_TABLE_V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+_OF_RDD: Final = (
+    "saveAsTextFile",
+    "saveAsPickleFile",
+    "saveAsHadoopFile",
+    "saveAsHadoopDataset",
+    "saveAsNewAPIHadoopFile",
+    "saveAsNewAPIHadoopDataset",
+    "saveAsSequenceFile",
+)
+_OF_CATALOG: Final = ("createTable", "createExternalTable")
+
+_FILES: Final = frozenset({"parquet", "orc", "json", "text", "csv", "xml", "avro", "delta"})
+"""Formats whose path is the only place that they write to."""
+
+_CHANGES: Final = re.compile(
+    r"(Insert|Overwrite|Merge|Delete|Update|Replace|Truncate|Load|Drop|Alter|AddColumns|AddPartitions|Rename|Recover"
+    r"|Repair|SetTable|SetNamespace|CreateTable|CreateNamespace|CreateView|CreateFunction|ExecuteImmediate"
+    r"|CompoundBody).*"
+)
+"""Names of the parsed plans of SQL statements that change what is stored, or may run others that do."""
+
+_OF_THE_SESSION: Final = frozenset({"CreateViewCommand", "CreateFunctionCommand", "DropVariable"})
+"""Names of plans that change a temporary view, a temporary function or a variable."""
+
+
+class BatchWrites:
+    """Watches the batch writes of this process. Only one fork runs in it."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self._spec = spec
+        self._here = threading.local()
+
+    @contextmanager
+    def ours(self) -> Iterator[None]:
+        """What this thread writes meanwhile is Streamwarden's own."""
+        with self._set("ours", True):
+            yield
+
+    @contextmanager
+    def redirected(self, folder: Path) -> Iterator[None]:
+        """Files that this thread writes meanwhile go below `folder`, under the path that they are written to."""
+        with self._set("folder", folder):
+            yield
+
+    @contextmanager
+    def _set(self, name: str, value: object) -> Iterator[None]:
+        before = getattr(self._here, name, None)
+        setattr(self._here, name, value)
+        try:
+            yield
+        finally:
+            setattr(self._here, name, before)
+
+    def watch(self) -> None:
+        """From now on, redirect or refuse each batch write of this process."""
+        from pyspark import RDD
+        from pyspark.sql import SparkSession
+        from pyspark.sql.catalog import Catalog
+        from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
+        for name in _TO_A_PATH:
+            self._redirect(DataFrameWriter, name)
+        for owner, names in (
+            (DataFrameWriter, _TO_A_TABLE),
+            (DataFrameWriterV2, _TO_A_TABLE_V2),
+            (RDD, _OF_RDD),
+            (Catalog, _OF_CATALOG),
+        ):
+            for name in names:
+                self._refuse(owner, name)
+        self._examine_sql(SparkSession)
+
+    def _redirect(self, owner: Any, name: str) -> None:
+        method = getattr(owner, name)
+
+        @functools.wraps(method)
+        def write(writer: Any, *args: Any, **options: Any) -> Any:
+            if getattr(self._here, "ours", False):
+                return method(writer, *args, **options)
+            call = inspect.signature(method).bind(writer, *args, **options)
+            given = call.arguments
+            format = str(given.get("format") or private_field(writer._jwrite, "source")) if name == "save" else name
+            if format == "noop":
+                return method(writer, *args, **options)
+            path = given.get("path") or options_of(writer._jwrite).get("path")
+            folder = getattr(self._here, "folder", None)
+            if folder is None or path is None or format.lower() not in _FILES:
+                raise self._refusal(f"writes {format}" + (f" to {path}" if path else ""))
+            given["path"] = str(place_of(folder, path))
+            return method(*call.args, **call.kwargs)
+
+        setattr(owner, name, write)
+
+    def _refuse(self, owner: Any, name: str) -> None:
+        method = getattr(owner, name)
+
+        @functools.wraps(method)
+        def write(writer: Any, *args: Any, **options: Any) -> Any:
+            shown = next((f" {each}" for each in args if isinstance(each, str)), "")
+            raise self._refusal(f"calls {name}{shown}")
+
+        setattr(owner, name, write)
+
+    def _examine_sql(self, owner: Any) -> None:
+        run = owner.sql
+
+        @functools.wraps(run)
+        def sql(session: Any, *args: Any, **options: Any) -> Any:
+            text = inspect.signature(run).bind(session, *args, **options).arguments["sqlQuery"]
+            self._require_reading(session, text)
+            return run(session, *args, **options)
+
+        owner.sql = sql
+
+    def _require_reading(self, session: Any, text: str) -> None:
+        from pyspark.errors import ParseException
+
+        try:
+            plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        except ParseException:
+            return  # running it raises the same
+        if any(map(changes_storage, _names(plan))):
+            raise self._refusal(f"runs the SQL statement {' '.join(text.split())[:80]!r}")
+
+    def _refusal(self, what: str) -> JobError:
+        return JobError(
+            f"the script {what}: a fork lets a script write nowhere but in its queries, and in files of a function "
+            "that it passes to foreachBatch (`fork.foreach_batch: run`)",
+            expected="a script whose queries write all of its output",
+            where=self._spec.job,
+            next_step="write this in a separate script, which runs before the stream; or drill with "
+            "`fork.foreach_batch: capture`, which does not call the function",
+        )
+
+
+def _names(plan: Any) -> Iterator[str]:
+    """The names of a plan and of what is below it: an INSERT may be below a WITH."""
+    yield str(plan.getClass().getSimpleName()).rstrip("$")
+    children = plan.children().iterator()
+    while children.hasNext():
+        yield from _names(children.next())
+
+
+def changes_storage(plan: str) -> bool:
+    """Whether a SQL statement whose parsed plan has this name changes what is stored."""
+    return _CHANGES.fullmatch(plan) is not None and plan not in _OF_THE_SESSION
+
+
+def place_of(folder: Path, path: str) -> Path:
+    """Where in `folder` a file goes that is written to `path`: under the same path, without what leads outside."""
+    plain = plain_path(path)
+    rest = plain.partition(":")[2] if URL.match(plain) else plain
+    return folder.joinpath(*[part for part in rest.split("/") if part not in ("", ".", "..")])

@@ -1,0 +1,128 @@
+"""Redirects the queries that a script starts into its fork, and keeps what else it writes within the fork."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from streamwarden.errors import JobError
+from streamwarden.lifecycle.driver_folder import read_document, write_document
+from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
+from streamwarden.services.forks.scripts import listed
+from streamwarden.spark.scripts.batch_writes import BatchWrites
+from streamwarden.spark.scripts.captures import Capture
+from streamwarden.spark.scripts.declared_settings import named_by
+from streamwarden.spark.scripts.fork_reads import watch_reads
+from streamwarden.spark.scripts.query_starts import (
+    CHECKPOINT,
+    QueryStart,
+    options_of,
+    private_field,
+    set_private_field,
+    watch_starts,
+)
+from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
+
+Begin = Callable[[Any, ForkQuery, Callable[[], Any]], Any]
+"""Runs a redirected query: the writer, the query, Spark's own start of the writer -> what the script's call returns."""
+
+
+def to_its_end(writer: Any, query: ForkQuery, start: Callable[[], Any]) -> Any:
+    """Start the query so that it ends when it has read the input that is there now."""
+    writer.trigger(availableNow=True)
+    return start()
+
+
+class ForkedStarts:
+    """The starts of a script's queries in the driver of a fork.
+
+    Args:
+        refuse: ends the driver, and returns when its other queries have come to their batch boundaries.
+        begin: runs a redirected query.
+    """
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        script: ScriptFork,
+        *,
+        refuse: Callable[[JobError], None] = lambda error: None,
+        begin: Begin = to_its_end,
+    ) -> None:
+        self._spec = spec
+        self._script = script
+        self._queries = ForkQueries(spec, script)
+        self._writes = BatchWrites(spec)
+        self._refuse = refuse
+        self._begin = begin
+
+    def watch(self) -> None:
+        """From now on, redirect each start of a query in this process, and fence all else that it writes."""
+        watch_reads(self._script.batches)
+        self._writes.watch()
+        watch_starts(self._examine)
+
+    def _examine(self, start: QueryStart) -> Callable[[Any], Any]:
+        try:
+            query = self._redirect(start)
+        except JobError as error:
+            self._refuse(error)
+            raise
+        return lambda begin: self._begin(start.writer, query, begin)
+
+    def _redirect(self, start: QueryStart) -> ForkQuery:
+        named = named_by(start)
+        start.settle()
+        query = self._queries.redirected(
+            named,
+            start.inputs(),
+            options=start.options,
+            partitioned=start.written("partitioningColumns") != "None",
+            append=start.written("outputMode") == "Append",
+        )
+        writer = start.writer.option(CHECKPOINT, query.checkpoint)
+        match query.kind:
+            case OutputKind.FILES:
+                writer.format(query.format).option("path", query.output)
+            case OutputKind.CAPTURE:
+                self._capture(start, query)
+            case OutputKind.NOTHING:
+                if query.format == "memory":  # Spark lets no such query go on after its driver ended: it begins again
+                    shutil.rmtree(query.checkpoint, ignore_errors=True)
+        self._require_inside(query, writer)
+        index = Path(self._script.output, INDEX)
+        index.mkdir(parents=True, exist_ok=True)
+        document = index / f"{query.name}.json"
+        before = read_document(document) or {"listed": listed(query.whole, self._spec.storage.connection)}
+        write_document(document, {**asdict(query), "listed": before["listed"]})
+        return query
+
+    def _capture(self, start: QueryStart, query: ForkQuery) -> None:
+        folder = Path(str(query.output))
+        folder.mkdir(parents=True, exist_ok=True)
+        runs = self._script.foreach_batch is ForeachBatch.RUN and query.format == "foreachbatch"
+        for name in ("partitioningColumns", "clusteringColumns"):  # which Spark allows no function
+            set_private_field(start.writer._jwrite, name, start.writer._spark._jvm.scala.Option.empty())
+        start.writer.foreachBatch(Capture(folder, self._writes, start.function if runs else None))
+
+    def _require_inside(self, query: ForkQuery, writer: Any) -> None:
+        """The last look at what the writer has now: nothing of it may lie outside of the fork."""
+        options, format = options_of(writer._jwrite), str(private_field(writer._jwrite, "source")).lower()
+        place = options.get(CHECKPOINT.lower())
+        outside = None
+        if place is None or not inside(place, self._spec.checkpoint):
+            outside = f"the checkpoint {place}"
+        elif query.kind is OutputKind.FILES and not inside(str(options.get("path")), self._script.output):
+            outside = f"the output {options.get('path')}"
+        elif query.kind is OutputKind.CAPTURE and format != "foreachbatch":
+            outside = f"the format {format}"
+        if outside is not None:
+            raise JobError(
+                f"the query {query.name} of the fork would have {outside}, which is not a place of the fork",
+                expected=f"a checkpoint in {self._spec.checkpoint} and an output in {self._script.output}",
+                where=self._spec.job,
+                next_step="report this with the script: no start of a query may leave the fork",
+            )

@@ -1,0 +1,1 @@
+"""What oracles are written with: the input batch by batch, windows, sessions, deduplication."""
