@@ -59,7 +59,7 @@ bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
 	@for run in $(filter-out benchmarks/soak/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
 
 lock: setup ## resolve requirements.txt from pyproject.toml again
-	$(BIN)/uv pip compile pyproject.toml --group dev --extra clock --python-version 3.11 --generate-hashes -o requirements.txt
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --extra clock --python-version 3.11 --generate-hashes -o requirements.txt
 
 clean: ## remove caches and the data of every demo; streams' data in var/ stays
 	rm -rf var/demo var/demo-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
