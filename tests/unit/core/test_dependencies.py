@@ -71,16 +71,18 @@ def test_all_has_every_extra_but_the_one_under_another_licence() -> None:
     assert set(re.findall(r"[\w-]+", everything)) - {"streamwarden"} == set(EXTRAS) - {"all", "clock"}
 
 
+def test_the_guide_lists_every_extra() -> None:
+    guide = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.MULTILINE)) == set(EXTRAS)
+
+
 def test_every_package_of_an_extra_is_known_by_its_import() -> None:
     """The error of a failed import names an extra that has the package."""
     for package, extra in PACKAGES_OF_EXTRAS.items():
         assert distribution(package) in EXTRAS[extra], package
     known = {distribution(package) for package in PACKAGES_OF_EXTRAS}
-    providers = {name for name in EXTRAS["airflow"] if "providers" in name}
-    assert (
-        set.union(*(EXTRAS[extra] for extra in EXTRAS if extra not in ("all", "clock"))) - known - providers
-        == OF_PYSPARK
-    )
+    optional = set.union(*(EXTRAS[extra] for extra in EXTRAS if extra not in ("all", "clock")))
+    assert {name for name in optional - known if "providers" not in name} == OF_PYSPARK
 
 
 def test_an_import_inside_a_function_counts() -> None:

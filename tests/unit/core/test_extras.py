@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 
 import pytest
 
 from streamwarden.errors import MissingExtra, StreamwardenError
-from streamwarden.extras import missing
 
 ABSENT = "nycflights13_absent"
 
@@ -56,8 +54,3 @@ def test_a_package_that_no_extra_brings_fails_as_ever() -> None:
     with pytest.raises(ModuleNotFoundError) as caught:
         run_in("streamwarden.x", "import nothing_of_this_name")
     assert not isinstance(caught.value, StreamwardenError)
-
-
-def test_the_error_crosses_processes() -> None:
-    copied = pickle.loads(pickle.dumps(missing("duckdb")))
-    assert (str(copied), copied.name) == (str(missing("duckdb")), "duckdb")
