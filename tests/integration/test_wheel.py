@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 
 PROMISES = {
-    "kafka": "import streamwarden.adapters.kafka.brokers as k; k.reader(k.Connection('b', host='127.0.0.1', port=9), 'x')",
+    "kafka": "from streamwarden.adapters.kafka.brokers import Connection, reader; reader(Connection(name='b', host='b'), '')",
     "postgresql": "import streamwarden.adapters.postgresql.access",
     "object-stores": "import pyarrow.fs",
     "verify": "import streamwarden.services.crash_matrix.recording, great_expectations, duckdb",
@@ -100,6 +100,7 @@ def test_an_extra_keeps_its_promise(tmp_path: Path, wheel: Path, constraints: Pa
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_the_base_runs_a_stream_beside_another_pyspark(tmp_path: Path, wheel: Path, constraints: Path) -> None:
     environment = fresh(tmp_path / "environment", wheel, constraints)
