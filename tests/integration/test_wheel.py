@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 
 PROMISES = {
-    "kafka": "from streamwarden.adapters.kafka.brokers import Connection, reader; reader(Connection(name='b', host='b'), '')",
+    "kafka": "from streamwarden.adapters.kafka.brokers import *; reader(Connection(name='b', host='b'), 'x')",
     "postgresql": "import streamwarden.adapters.postgresql.access",
     "object-stores": "import pyarrow.fs",
     "verify": "import streamwarden.services.crash_matrix.recording, great_expectations, duckdb",
