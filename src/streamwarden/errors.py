@@ -11,6 +11,7 @@
     ├── StoreError             the progress store cannot be reached or refuses
     ├── SinkError              the database or topic that a stream writes to is unavailable for now
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
+    ├── MissingExtra           a package is not installed that an extra of streamwarden brings; also an ImportError
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── AirflowError           Airflow's REST API does not answer, or refuses
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
@@ -118,6 +119,10 @@ class SinkError(StreamwardenError):
 
 class SinkInterrupted(SinkError):
     """The driver has to end (a stop, a lost lease) while it waits for an unavailable sink."""
+
+
+class MissingExtra(StreamwardenError, ModuleNotFoundError):
+    """A package is not installed that an extra of streamwarden brings; a restart cannot fix it."""
 
 
 class ProcessError(StreamwardenError):
