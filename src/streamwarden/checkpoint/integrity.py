@@ -1,33 +1,31 @@
-"""Whether a state file can be read, checked as cheaply as possible.
+"""Whether a state file can be read. Every byte of it is compared with a checksum, in pieces of a few MB.
 
 - Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
 - RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
-  that it says, each a whole table (without a checksum file the blocks of a large one are not read).
-- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
-  the file is small, every block against its own checksum, and the record that ends the content; else the first block's
-  mark and the empty block at the end.
+  that it says. Where there is no checksum file (object stores, copies), each is a whole table: its footer, and every
+  block against its own checksum.
+- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file, every block against its own
+  checksum, and the record that ends the content; else the first block's mark and the empty block at the end.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.formats.changes import ends, read_lineage
 from streamwarden.checkpoint.formats.layout import Damaged, checked
-from streamwarden.checkpoint.formats.lineage import read_lineage
-from streamwarden.checkpoint.formats.lz4 import CUT, HEAD, MAGIC, blocks
-from streamwarden.checkpoint.formats.row_sizes import ends
+from streamwarden.checkpoint.formats.lz4_stream import CUT, HEAD, MAGIC, blocks
 from streamwarden.checkpoint.formats.sst import check_table
 from streamwarden.checkpoint.formats.state import SSTS, FileKind, StateFile, StateStore
 from streamwarden.checkpoint.formats.zip_stream import members, packed_at
 
-_SMALL: Final = 1 << 20
-"""Bytes of an LZ4 stream up to which it is read block by block: at most about a second."""
-_MOST_PLAIN: Final = 16 << 20
-"""Plain bytes up to which the blocks are checked: some seconds."""
+_PIECE: Final = 4 << 20
+"""Bytes that are read at a time: each read of an object store is a request."""
 _COMPARED: Final = 3
 """Other snapshots of a store that the one to be loaded is compared with."""
 _SAME_TIME: Final = 2.5
@@ -56,7 +54,7 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
         if covered is None:
             _check_version(folder, store, file)
     elif codec == "lz4":
-        _check_lz4(folder / file.name, file.size, whole=covered is None and file.size <= _SMALL)
+        _check_lz4(folder / file.name, file.size, whole=covered is None)
         if file.kind is FileKind.CHANGELOG and file.unique_id is not None:
             _check_lineage(folder / file.name, store, file.version)
     elif file.size == 0:
@@ -132,7 +130,7 @@ def _check_lineage(file: Location, store: StateStore, version: int) -> None:
 def _check_table(file: Location, name: str, size: int) -> None:
     try:
         if _covered(file, size) is None:
-            with file.open() as stream:
+            with _open(file) as stream:
                 check_table(stream, size)
     except Damaged as error:
         raise Damaged(f"it needs {name}, but {error}") from error
@@ -147,7 +145,7 @@ def _covered(file: Location, size: int) -> int | None:
 
 
 def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
-    with file.open() as stream:
+    with _open(file) as stream:
         if whole or size < 2 * HEAD:
             _check_records(stream)
             return
@@ -160,10 +158,13 @@ def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
 
 
 def _check_records(stream: BinaryIO) -> None:
-    content = bytearray()
-    for block in blocks(stream):
-        content += block
-        if len(content) > _MOST_PLAIN:
-            return
-    if not ends(bytes(content)):
+    plain = blocks(stream)
+    whole = ends(plain)
+    for _ in plain:
+        pass  # Spark reads no further, but a block after the end of the records is no less damaged
+    if not whole:
         raise Damaged(CUT)
+
+
+def _open(file: Location) -> io.BufferedReader:
+    return io.BufferedReader(cast(io.RawIOBase, file.open()), _PIECE)

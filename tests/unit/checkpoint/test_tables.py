@@ -10,7 +10,6 @@ import pytest
 
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.sst import FOOTER, check_table
-from streamwarden.checkpoint.formats.xxh3 import xxh3
 
 NAMES = (
     "spark-3.5.6-rocksdb",
@@ -51,12 +50,3 @@ def test_a_table_that_is_cut_off_is_noticed(cut: int, whole: Callable[[str], Pat
     content, *_ = tables(whole("spark-4.3.0-rocksdb"))
     with pytest.raises(Damaged):
         check(content[:cut] if cut else b"")
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [(b"", 0x2D06800538D394C2), (b"a", 0xE6C632B61E964E1F), (b"abc", 0x78AF5F94892F3950)],
-)
-def test_short_hashes(content: bytes, expected: int) -> None:
-    """As `xxhsum -H3` prints them."""
-    assert xxh3(content) == expected

@@ -1,4 +1,4 @@
-"""RocksDB's files under SSTs/ (block-based tables): their footer, and of small ones each block.
+"""RocksDB's files under SSTs/ (block-based tables): their footer and each block.
 
     blocks, each followed by its compression (1 byte) and its checksum (4 bytes)
     footer: checksum type (1 byte), where the metaindex and the index are (offset and size each, as varints), padding,
@@ -12,15 +12,15 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO, Final
 
+from lz4.block import LZ4BlockError, decompress
+from xxhash import xxh3_64
+
 from streamwarden.checkpoint.formats.layout import Damaged
-from streamwarden.checkpoint.formats.lz4 import decompress
-from streamwarden.checkpoint.formats.xxh3 import xxh3
 
 FOOTER: Final = 53
-MOST: Final = 1 << 20
-"""Bytes of a table up to which its blocks are read: some tenths of a second."""
 _MAGIC: Final = 0x88E241B785F4CFF7
 _TRAILER: Final = 5
 _LAST_BYTE: Final = 0x6B9083D9
@@ -31,14 +31,18 @@ _IN_METAINDEX: Final = 6
 """From this version on the footer does not say where the index is."""
 _DELTAS: Final = 4
 """From this version on the index has no lengths of its values, the places of blocks."""
-_PLAIN, _LZ4 = 0, 4
+_PLAIN, _LZ4 = 0, (4, 5)
+_PIECE: Final = 1 << 20
+"""Bytes of a block that are held at a time: a damaged footer may name an index of any size."""
+_MOST_INDEX: Final = 64 << 20
+"""Bytes of an index. One of a table of 64 MiB, the size that RocksDB aims at, has some hundred kB."""
 
 _Place = tuple[int, int]
 """Offset and size of a block."""
 
 
 def check_table(stream: BinaryIO, size: int) -> None:
-    """Raises Damaged for a file that does not end as RocksDB's tables do, and for a small one with a damaged block."""
+    """Raises Damaged for a file that does not end as RocksDB's tables do, and for one with a damaged block."""
     if size < FOOTER:
         raise Damaged(f"it has {size} bytes, less than the footer of a table")
     stream.seek(-FOOTER, os.SEEK_END)
@@ -54,32 +58,55 @@ def check_table(stream: BinaryIO, size: int) -> None:
     index, _ = _place(footer[1:-12], at)
     if any(offset + length + _TRAILER > size - FOOTER for offset, length in (metaindex, index)):
         raise Damaged("its footer names an index outside of the file")
-    if footer[0] == _XXH3 and size <= MOST:
-        stream.seek(0)
-        _check_blocks(stream.read(size), metaindex, index, deltas=version >= _DELTAS)
+    if footer[0] == _XXH3:
+        _check_blocks(stream, size - FOOTER, metaindex, index, deltas=version >= _DELTAS)
 
 
-def _check_blocks(content: bytes, metaindex: _Place, index: _Place, *, deltas: bool) -> None:
-    """Every block that the two indexes name. An index of another kind than Spark's tables have ends the check."""
-    named = [*_named(_block(content, metaindex), deltas=False), *_named(_block(content, index), deltas=deltas)]
-    for offset, length in named:
-        if offset + length + _TRAILER <= len(content):
-            _block(content, (offset, length))
+def _check_blocks(stream: BinaryIO, end: int, metaindex: _Place, index: _Place, *, deltas: bool) -> None:
+    """Every block that the two indexes name, from the first to the last. Of an index of another kind than Spark's
+    tables have it passes over what is no place."""
+    others = sorted(_named(_index(stream, metaindex), deltas=False))  # they stand after the blocks of rows
+    read_to = 0
+    for offset, length in chain(_named(_index(stream, index), deltas=deltas), others):
+        if read_to <= offset <= end - length - _TRAILER:
+            _, read_to = _check_block(stream, (offset, length))
 
 
-def _block(content: bytes, place: _Place) -> bytes:
-    """The plain bytes of a block; none if it is compressed in another way. Raises Damaged."""
+def _index(stream: BinaryIO, place: _Place) -> bytes:
+    """The plain bytes of an index; none if it is compressed in another way. Raises Damaged."""
+    kind, _ = _check_block(stream, place)
     offset, length = place
-    block, kind = content[offset : offset + length], content[offset + length]
-    expected = struct.unpack_from("<I", content, offset + length + 1)[0]
-    if (xxh3(block) ^ kind * _LAST_BYTE) & 0xFFFFFFFF != expected:
-        raise Damaged(f"its block at byte {offset} does not match its checksum")
+    stream.seek(offset)
+    block = stream.read(min(length, _MOST_INDEX))
+    plain, at = _varint(block, 0) if kind in _LZ4 else (length, 0)
+    if max(length, plain) > _MOST_INDEX:
+        raise Damaged(f"its index at byte {offset} has more than {_MOST_INDEX:,} bytes")
     if kind == _PLAIN:
         return block
-    if kind != _LZ4:
+    if kind not in _LZ4:
         return b""
-    plain, at = _varint(block, 0)
-    return decompress(block[at:], plain)
+    try:
+        content: bytes = decompress(memoryview(block)[at:], uncompressed_size=plain)
+    except LZ4BlockError as error:
+        raise Damaged(f"its index at byte {offset} cannot be decompressed") from error
+    return content
+
+
+def _check_block(stream: BinaryIO, place: _Place) -> tuple[int, int]:
+    """How a block is compressed, and where what follows it begins. Raises Damaged if it does not match its checksum."""
+    offset, left = place
+    stream.seek(offset)
+    hashed = xxh3_64()
+    while left and (piece := stream.read(min(left, _PIECE))):
+        hashed.update(piece)
+        left -= len(piece)
+    trailer = stream.read(_TRAILER)
+    if len(trailer) < _TRAILER:
+        raise Damaged(f"it is cut off in its block at byte {offset}")
+    kind, expected = struct.unpack("<BI", trailer)
+    if (hashed.intdigest() ^ kind * _LAST_BYTE) & 0xFFFFFFFF != expected:
+        raise Damaged(f"its block at byte {offset} does not match its checksum")
+    return kind, offset + place[1] + _TRAILER
 
 
 def _named(block: bytes, *, deltas: bool) -> Iterator[_Place]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.changes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
-from streamwarden.checkpoint.formats.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.services.analysis.tuning import state_files
 
 
