@@ -2,24 +2,22 @@
 
 - Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
 - RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
-  that it says. Where there is no checksum file (object stores, copies), each is a whole table: its footer, and every
-  block against its own checksum.
-- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file, every block against its own
-  checksum, and the record that ends the content; else the first block's mark and the empty block at the end.
+  that it says, each a whole table: its footer, and every block against its own checksum.
+- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): every block against its own checksum, and the record that
+  ends the content.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Mapping
-from typing import BinaryIO, Final, cast
+from typing import Final, cast
 
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.changes import ends, read_lineage
 from streamwarden.checkpoint.formats.layout import Damaged, checked
-from streamwarden.checkpoint.formats.lz4_stream import CUT, HEAD, MAGIC, blocks
+from streamwarden.checkpoint.formats.lz4_stream import CUT, blocks
 from streamwarden.checkpoint.formats.sst import check_table
 from streamwarden.checkpoint.formats.state import SSTS, FileKind, StateFile, StateStore
 from streamwarden.checkpoint.formats.zip_stream import members, packed_at
@@ -54,7 +52,7 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
         if covered is None:
             _check_version(folder, store, file)
     elif codec == "lz4":
-        _check_lz4(folder / file.name, file.size, whole=covered is None)
+        _check_lz4(folder / file.name)
         if file.kind is FileKind.CHANGELOG and file.unique_id is not None:
             _check_lineage(folder / file.name, store, file.version)
     elif file.size == 0:
@@ -129,9 +127,9 @@ def _check_lineage(file: Location, store: StateStore, version: int) -> None:
 
 def _check_table(file: Location, name: str, size: int) -> None:
     try:
-        if _covered(file, size) is None:
-            with _open(file) as stream:
-                check_table(stream, size)
+        _covered(file, size)
+        with _open(file) as stream:
+            check_table(stream, size)
     except Damaged as error:
         raise Damaged(f"it needs {name}, but {error}") from error
 
@@ -144,24 +142,12 @@ def _covered(file: Location, size: int) -> int | None:
     return covered
 
 
-def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
+def _check_lz4(file: Location) -> None:
     with _open(file) as stream:
-        if whole or size < 2 * HEAD:
-            _check_records(stream)
-            return
-        if stream.read(len(MAGIC)) != MAGIC:
-            raise Damaged("it is not an LZ4 stream")
-        stream.seek(-HEAD, os.SEEK_END)
-        end = stream.read(HEAD)
-    if end[: len(MAGIC)] != MAGIC or any(end[len(MAGIC) + 1 :]):
-        raise Damaged(CUT)
-
-
-def _check_records(stream: BinaryIO) -> None:
-    plain = blocks(stream)
-    whole = ends(plain)
-    for _ in plain:
-        pass  # Spark reads no further, but a block after the end of the records is no less damaged
+        plain = blocks(stream)
+        whole = ends(plain)
+        for _ in plain:
+            pass  # Spark reads no further, but a block after the end of the records is no less damaged
     if not whole:
         raise Damaged(CUT)
 
