@@ -2,7 +2,9 @@
 
 import ast
 import re
+import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions
@@ -91,3 +93,21 @@ def test_an_import_inside_a_function_counts() -> None:
         "httpx",
         "apache-airflow-providers-common-compat",
     ]
+
+
+def test_the_whole_core_loads_nothing_heavy() -> None:
+    """As the import contract in pyproject.toml names both: also through what the core's few libraries import."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (contract,) = (each for each in settings["contracts"] if each["type"] == "forbidden")
+    code = textwrap.dedent("""
+        import importlib, pkgutil, sys
+        for name in sys.argv[1:]:
+            found = importlib.import_module(name)
+            for inner in pkgutil.walk_packages(getattr(found, "__path__", []), f"{name}."):
+                importlib.import_module(inner.name)
+        print(*{module.partition(".")[0] for module in sys.modules})
+    """)
+    command = [sys.executable, "-c", code, *contract["source_modules"]]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert {"streamwarden", "lz4", "xxhash"} <= loaded
+    assert not loaded & set(contract["forbidden_modules"])

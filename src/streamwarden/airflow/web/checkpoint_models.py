@@ -108,7 +108,6 @@ class Checkpoint(Model):
     """newest batch in the sink's manifest"""
     conf: dict[str, Text]
     """settings that the checkpoint has fixed"""
-    unread_tables: int
     worst: Consequence | None
     """of all findings; None: nothing is wrong"""
     findings: tuple[Damage, ...]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.changes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.logs import read_query_id
-from streamwarden.checkpoint.formats.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore, state_stores
 from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.drills.spec import DrillSpec
