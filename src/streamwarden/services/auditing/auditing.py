@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.adapters.storage.files import can_link, open_path
+from streamwarden.adapters.storage.files import can_link, checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.logs import OffsetRecord, all_offsets, committed_times
@@ -98,7 +98,7 @@ def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, time
 def _held(spec: StreamSpec, folder: Path) -> Location | None:
     """The checkpoint of hard links; None if there can be none, or nothing is committed. Raises VerificationError."""
     with _readable(spec):
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        checkpoint = checkpoint_of(spec)
         commits = batch_ids(list_or_empty(checkpoint / COMMITS))
         if not commits or not can_link(checkpoint / COMMITS / str(max(commits)), folder):
             return None
@@ -132,7 +132,7 @@ def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds
 
 def _pace(spec: StreamSpec, last: int | None, share: float, reading: Seconds) -> Pace:
     with _readable(spec):
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        checkpoint = checkpoint_of(spec)
         times = [at for at in committed_times(checkpoint).values() if at is not None]
     kept = len(times)
     if kept < 2 or times[0] == times[-1]:
@@ -182,7 +182,7 @@ def requested(
     Raises VerificationError.
     """
     with _readable(spec):
-        checkpoint = held or open_path(spec.checkpoint, spec.storage.connection)
+        checkpoint = held or checkpoint_of(spec)
         commits = committed_times(checkpoint)
         offsets = all_offsets(checkpoint)
         stores = () if held is None else state_stores(checkpoint)
@@ -228,7 +228,7 @@ def _mark(offsets: Mapping[int, OffsetRecord], batch: int) -> int:
 
 
 def _still_kept(spec: StreamSpec, audited: Range) -> bool:
-    offsets = all_offsets(open_path(spec.checkpoint, spec.storage.connection))
+    offsets = all_offsets(checkpoint_of(spec))
     return max(audited.after, 0) in offsets
 
 

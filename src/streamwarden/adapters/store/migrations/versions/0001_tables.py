@@ -15,7 +15,7 @@ down_revision = None
 
 _NAME = sa.String(255)
 _TEXT = sa.Text()
-_NUMBER = sa.Double()
+_NUMBER: sa.Double[float] = sa.Double()
 _COUNT = sa.BigInteger()
 _SMALL = sa.Integer()
 _FLAG = sa.Boolean()
