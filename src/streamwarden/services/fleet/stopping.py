@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
 from streamwarden.services.fleet.desired_state import set_desired, silence_stream
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
 from streamwarden.stream.spec import StopPolicy
+from streamwarden.waiting import wait_until
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -96,10 +96,7 @@ class Stopper:
             return False
         if not supervised and supervisor is not None:
             processes.signal_one(supervisor, signal.SIGSTOP)
-        deadline = time.monotonic() + _STOPS_WITHIN
-        while not (stopped := processes.is_stopped(process)) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return stopped
+        return wait_until(lambda: processes.is_stopped(process), within=_STOPS_WITHIN, every=0.001)
 
     def thaw(self, driver_id: str) -> bool:
         """SIGCONT to a driver that stands still, and to its supervisor process; False if the driver does not."""

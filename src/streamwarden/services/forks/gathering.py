@@ -5,7 +5,6 @@ The order of the lists makes a copy of a running query whole; see `lifecycle.for
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +24,7 @@ from streamwarden.checkpoint.formats.state import is_scratch, state_stores
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.plan import Survey
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.waiting import wait_until
 
 COMMIT_WITHIN: Final = 10.0
 """Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
@@ -97,17 +97,16 @@ def survey_logs(checkpoint: Location) -> Survey:
 
 def await_commit(checkpoint: Location, batch: int) -> None:
     """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
-    deadline = time.monotonic() + COMMIT_WITHIN
-    while batch not in batch_ids(list_or_empty(checkpoint / COMMITS)):
-        if time.monotonic() > deadline:
-            raise CheckpointError(
-                f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
-                expected="a driver that runs, or one that ended between two batches",
-                where=checkpoint.path,
-                next_step="start the stream: it commits that batch without writing it again; or fork from the "
-                "beginning (`rewind: all`)",
-            )
-        time.sleep(0.01)
+    if not wait_until(
+        lambda: batch in batch_ids(list_or_empty(checkpoint / COMMITS)), within=COMMIT_WITHIN, every=0.01
+    ):
+        raise CheckpointError(
+            f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
+            expected="a running driver, or one that stopped between batches",
+            where=checkpoint.path,
+            next_step="start the stream: it commits that batch without writing it again; or fork from the "
+            "beginning (`rewind: all`)",
+        )
 
 
 def _operator_files(checkpoint: Location) -> list[str]:
