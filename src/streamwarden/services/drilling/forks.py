@@ -184,9 +184,7 @@ def _as_abortion() -> Iterator[None]:
     try:
         yield
     except (CheckpointError, ConfigError, SourceError, VerificationError) as error:
-        raise DrillAborted(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise DrillAborted.of(error) from error
 
 
 def _require_copy(fork: ForkView | None) -> None:

@@ -61,9 +61,7 @@ class LiveStreams:
             spec = self._stream(stream)
             require_audit(spec)
         except (ConfigError, VerificationError) as error:
-            raise DrillAborted(
-                error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-            ) from error
+            raise DrillAborted.of(error) from error
         return spec
 
     def view(self, stream: str) -> ForkView:

@@ -128,12 +128,7 @@ class Witness:
             twin = making.make(self.fork.spec, self.home, number, rewound=self.fork.batch is not None)
             return twin, execute(twin, self._batches, within=self.within)
         except (CheckpointError, ConfigError, ProcessError, SourceError) as error:
-            raise VerificationError(
-                f"no twin can be made and run: {error.observed}",
-                expected=error.expected,
-                where=error.where,
-                next_step=error.next_step,
-            ) from error
+            raise VerificationError.of(error, "no twin can be made and run: ") from error
 
     def _output(self, spec: StreamSpec) -> Output:
         assert isinstance(spec.sink, Sink)  # no other stream can be forked
