@@ -28,6 +28,8 @@ A message has four parts: what was observed, what was expected, where, and what 
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = ["ConfigError", "VerificationError"]
 
 
@@ -47,6 +49,11 @@ class StreamwardenError(Exception):
         self.where = where
         self.next_step = next_step
         super().__init__(observed, expected, where, next_step)
+
+    @classmethod
+    def of(cls, error: StreamwardenError, prefix: str = "") -> Self:
+        """An error of this kind with the four parts of another one, and `prefix` before what was observed."""
+        return cls(f"{prefix}{error.observed}", expected=error.expected, where=error.where, next_step=error.next_step)
 
     def __str__(self) -> str:
         parts = [f"{self.where}: {self.observed}" if self.where else self.observed]
