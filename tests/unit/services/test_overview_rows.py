@@ -13,13 +13,13 @@ from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.redaction import REDACTED
 from streamwarden.services.overview.charts import ChartData
+from streamwarden.services.overview.models import Text
 from streamwarden.services.overview.rows import (
     AfterExit,
     Forecast,
     MadeMetrics,
     Metric,
     StreamRow,
-    Text,
     forecast,
     metric,
 )

@@ -22,7 +22,7 @@ from streamwarden.health.signals.series import (
 )
 from streamwarden.progress import Progress
 from streamwarden.services.overview import rolled
-from streamwarden.services.overview.rows import Model
+from streamwarden.services.overview.models import Model
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.health.check import ValueUnit
@@ -17,10 +17,10 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
-from streamwarden.lifecycle.supervision.after_exit import FollowUp, Next, follow_up
+from streamwarden.lifecycle.supervision.after_exit import FollowUp, follow_up
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
-from streamwarden.redaction import redacted_text
+from streamwarden.services.overview.models import Model, Text, derived
 from streamwarden.services.overview.order import rank
 from streamwarden.services.overview.status import State, StreamStatus
 from streamwarden.units import format_duration, format_size
@@ -36,21 +36,12 @@ if TYPE_CHECKING:
 DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
 """The checks with the five documented thresholds."""
 
-Text = Annotated[str, AfterValidator(redacted_text)]
-"""What a person or a foreign system wrote: it is redacted when the model is made, once for all who ask."""
-
 _CHECKS: Final = {check.name: check for check in CHECKS}
 _UNITS: Final = frozenset(ValueUnit)
 Trend = tuple[tuple[float, float], ...]
 
 _GROWING: Final = "growth_span_s"
 """Only the evidence of clear growth has it."""
-
-
-class Model(BaseModel):
-    """A part of the API."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
 class Metric(Model):
@@ -96,15 +87,14 @@ class DrillResult(Model):
     ended_at: float | None
 
 
+@derived(FollowUp)
 class AfterExit(Model):
     """What becomes of a stream that is down."""
 
-    next: Next
     reason: Text
+    """why"""
     next_step: Text
-    at: float | None
-    """when its driver is launched again"""
-    attempt: int
+    """what a person should do, empty if nothing"""
 
 
 class StreamRow(Model):
@@ -280,13 +270,7 @@ def _after_exit(
         paused=paused,
         now=facts.now,
     )
-    return None if found is None else _model(found)
-
-
-def _model(found: FollowUp) -> AfterExit:
-    return AfterExit(
-        next=found.next, reason=found.reason, next_step=found.next_step, at=found.at, attempt=found.attempt
-    )
+    return None if found is None else AfterExit.model_validate(found)
 
 
 def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metric:

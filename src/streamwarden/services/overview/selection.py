@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from streamwarden.health.verdict import Status
-from streamwarden.services.overview.rows import Model, StreamRow
+from streamwarden.services.overview.models import Model
+from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.status import State
 
 PAGE: Final = 100
