@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from streamwarden.services.workspace import Workspace
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("check")(check)
-
-
 def check(
     context: typer.Context,
     stream: MaybeQuery = None,

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from streamwarden.services.workspace import Workspace
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("watch")(watch)
-
-
 def watch(
     context: typer.Context,
     interval: Annotated[

@@ -11,16 +11,10 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
 
-_store = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
+app = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("sweep")(sweep)
-    app.add_typer(_store, name="store")
-
-
-@_store.command("migrate")
+@app.command("migrate")
 def migrate(context: typer.Context) -> int:
     """Migrate the store to this version's tables. Every other command does the same if it is necessary."""
     store = workspace(context).store
@@ -28,7 +22,7 @@ def migrate(context: typer.Context) -> int:
     return Exit.OK
 
 
-@_store.command("prune")
+@app.command("prune")
 def prune(
     context: typer.Context,
     keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which single batches are kept.")] = "7 days",

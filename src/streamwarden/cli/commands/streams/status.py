@@ -37,11 +37,6 @@ NARROWEST: Final = 12
 """Columns of the stream's name at least."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("status")(status)
-
-
 def status(
     context: typer.Context,
     stream: MaybeQuery = None,

@@ -35,17 +35,6 @@ UpWithin = Annotated[
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for name, command in (
-        ("start", start),
-        ("stop", stop),
-        ("restart", restart),
-        ("logs", logs),
-    ):
-        app.command(name)(command)
-
-
 def start(
     context: typer.Context,
     stream: StreamName,
