@@ -34,6 +34,7 @@ from streamwarden.services.incidents.handling import acknowledge, add_comment, w
 from streamwarden.services.incidents.muting import current_mutes, mute, plan_maintenance, unmute
 from streamwarden.services.overview.models import Model, derived
 from streamwarden.services.workspace import Workspace
+from streamwarden.units import HOUR
 
 router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
@@ -67,8 +68,8 @@ class MuteTime(Model):
 
     def over_at(self, now: float) -> float:
         """When the mute ends. Raises HTTPException if that is too far away."""
-        end = now + 3600 * (self.hours or 0.0) if self.until is None else _utc(self.until)
-        if end - now > 3600 * LONGEST:
+        end = now + HOUR * (self.hours or 0.0) if self.until is None else _utc(self.until)
+        if end - now > HOUR * LONGEST:
             raise HTTPException(422, f"the mute would last longer than {LONGEST // 24} days; give an earlier end")
         return end
 
@@ -194,7 +195,7 @@ def _plan(
         space,
         space.catalog(),
         starts_at=starts,
-        until=starts + wanted.hours * 3600,
+        until=starts + wanted.hours * HOUR,
         who=who(user),
         reason=wanted.reason,
         now=time.time(),

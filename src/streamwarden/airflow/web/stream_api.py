@@ -8,7 +8,6 @@ from typing import Final
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse
 
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.airflow.web import stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep
 from streamwarden.airflow.web.api import Since, answer, answers
@@ -20,10 +19,11 @@ from streamwarden.lint.finding import Finding
 from streamwarden.services.overview.checkpoint import Checkpoint
 from streamwarden.services.overview.models import Model, Text, attributes, derived
 from streamwarden.tuning.recommendation import Number, Recommendation
+from streamwarden.units import DAY
 
 router = APIRouter(prefix="/api/v1")
 
-WEEK: Final = 7 * 24 * HOUR
+WEEK: Final = 7 * DAY
 
 
 @derived(ExitRecord)

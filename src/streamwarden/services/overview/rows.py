@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from streamwarden.services.overview.facts import FleetFacts
     from streamwarden.stream.spec import StreamSpec
 
-DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
-"""The checks with the five documented thresholds."""
-
 _CHECKS: Final = {check.name: check for check in CHECKS}
 _UNITS: Final = frozenset(ValueUnit)
 Trend = tuple[tuple[float, float], ...]
@@ -218,7 +215,7 @@ def _row(
         trigger_seconds=spec.trigger.interval if spec else None,
         metrics=metrics,
         forecast=forecast(health.verdicts, limits),
-        last_drill=None if run is None else drill_result(run),
+        last_drill=DrillResult(**attributes(run), verdict=verdict_word(run)) if run else None,
         last_crash=describe(status.cured.exit) if status.cured else "",
         restarted_at=status.cured.restarted_at if status.cured else None,
         state_trend=trends.get(name, ()),
@@ -289,14 +286,3 @@ def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
     if verdict.value is None or _GROWING not in verdict.evidence:
         return Forecast(sentence="does not grow", seconds=None)
     return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
-
-
-def drill_result(run: DrillRun) -> DrillResult:
-    """The result of a run."""
-    return DrillResult(
-        run_id=run.run_id,
-        drill=run.drill,
-        verdict=verdict_word(run),
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-    )

@@ -21,6 +21,7 @@ from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
 from streamwarden.services.overview.models import Text
+from streamwarden.units import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ T = TypeVar("T")
 Hidden = Annotated[T, Field(exclude=True)]
 """A field that the API does not show."""
 
-CRASHES_SINCE: Final = 86400.0
+CRASHES_SINCE: Final = DAY
 """Seconds for which a crash that a restart cured is still shown."""
 
 _UNSEEN: Final = (
