@@ -49,14 +49,9 @@ class Driver(Model):
     """None: no exit is recorded"""
 
 
+@derived(stream_details.SeenLog)
 class DriverLog(Model):
     """The end of a driver's log, as it is now."""
-
-    folder: str
-    """where the whole log is, on the driver's host"""
-    lines: tuple[str, ...]
-    problem: str
-    """why it cannot be read"""
 
 
 class CheckpointAnswer(Model):
@@ -110,8 +105,7 @@ def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResp
 @router.get("/streams/{stream}/drivers/{driver_id}/log", response_model=DriverLog)
 def log(stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> JSONResponse:
     """The end of a driver's log, without secrets. Needs the right to read the task logs of the stream's DAG too."""
-    found = stream_details.end_of(space, stream, driver_id)
-    return answer(DriverLog.model_validate(found))
+    return answer(DriverLog.model_validate(stream_details.end_of(space, stream, driver_id)))
 
 
 def _driver(record: DriverRecord, ui: str | None) -> Driver:

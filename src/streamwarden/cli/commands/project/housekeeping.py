@@ -9,7 +9,7 @@ import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
-from streamwarden.cli.session import AsJson, workspace
+from streamwarden.cli.session import AsJson, duration, workspace
 
 app = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
 
@@ -29,7 +29,7 @@ def prune(
     json: AsJson = False,
 ) -> int:
     """Roll old batches up into hourly numbers and remove them. Checkpoints and drivers are never touched."""
-    gone = workspace(context).store.prune(time.time(), keep=_seconds(keep))
+    gone = workspace(context).store.prune(time.time(), keep=duration(keep, "--keep"))
     if json:
         as_json(gone)
     else:
@@ -52,7 +52,7 @@ def sweep(
     """
     from streamwarden.services.housekeeping import sweep as sweep_folders
 
-    seconds = _seconds(keep)
+    seconds = duration(keep, "--keep")
     place = workspace(context)
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
     say(
@@ -60,12 +60,3 @@ def sweep(
         "killed audits"
     )
     return Exit.OK
-
-
-def _seconds(keep: str) -> float:
-    from streamwarden.units import parse_duration
-
-    try:
-        return parse_duration(keep)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--keep") from None
