@@ -40,26 +40,32 @@ def page() -> str:
     return _HEAD + "\n".join(_section(kind, fault) for kind, fault in FAULTS.items())
 
 
-def _section(kind: str, fault: Fault) -> str:
+def _section(kind: str, fault: type[Fault]) -> str:
     """A fault with what it does; one whose options differ has a table of them."""
-    common = () if fault.variants and fault.needs else (f"- **Expected**: the stream {EXPECTED[fault.aftermath]}.",)
-    lines = [f"## {kind}", "", *common, *_bullets(fault.description), _live(fault)]
+    varies = fault.variants and fault.needs_options()
+    common = () if varies else (f"- **Expected**: the stream {EXPECTED[fault.aftermath]}.",)
+    lines = [f"## {kind}", "", *common, *_bullets(fault.description), *_proof(fault), _live(fault)]
     if fault.variants:
         lines += ["", f"| Option | Expected: the stream | {' | '.join(title for title, _ in _PARTS)} |"]
         lines += [f"|{'---|' * (len(_PARTS) + 2)}", *_rows(fault)]
     return "\n".join(lines) + "\n"
 
 
-def _live(fault: Fault) -> str:
+def _live(fault: type[Fault]) -> str:
     may = "allowed" if fault.live.allowed else "refused"
     return f"- **On a [live stream](how-to/drills.md#on-the-live-stream)**: {may}, because {fault.live.reason}."
+
+
+def _proof(fault: type[Fault]) -> Iterator[str]:
+    yield f"- **Proof that it landed**: {fault.proof}"
+    yield f"- **Recovery**: {fault.recovery}"
 
 
 def _bullets(each: Description) -> Iterator[str]:
     yield from (f"- **{title}**: {getattr(each, name)}" for title, name in _PARTS)
 
 
-def _rows(fault: Fault) -> Iterator[str]:
+def _rows(fault: type[Fault]) -> Iterator[str]:
     for spelled, (aftermath, each) in fault.variants.items():
         cells = (f"`{spelled}`", EXPECTED[aftermath], *(getattr(each, name) for _, name in _PARTS))
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, FaultContext, KillDriver
+from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.faults.base import Fault
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.waiting import wait_for
 from streamwarden.services.replay.replay import replay
@@ -40,12 +39,12 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def drilled(tmp_path: Path, flights: Path, job: str = "flight_departures", fault: Fault | None = None) -> DrillRun:
+def drilled(tmp_path: Path, flights: Path, job: str = "flight_departures", fault: type[Fault] = KillDriver) -> DrillRun:
     """The drill `kill_driver` of a stream whose job has no oracle."""
     few = {"batches": BATCHES, "min_records": FEW, "oracle": "auto", "job": job, "spark": WITH_A_SECRET}
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, **few) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", **few) as workspace:
         shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
-        return run_drill(workspace, FAULTS if fault is None else {FaultKind.KILL_DRIVER: fault})
+        return run_drill(workspace, kill_driver=fault)
 
 
 def test_a_stream_with_two_stateful_operators_and_no_oracle_is_drilled(tmp_path: Path, flights: Path) -> None:
