@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore
-from streamwarden.drills.faults.base import Aftermath
+from streamwarden.drills.faults.base import ExpectedEnd
 from streamwarden.drills.faults.checkpoint_damage import RULES, CheckpointTarget, DamagedFile, FileDamage, choose
 from streamwarden.drills.records.types import ForkView
 from streamwarden.health.verdict import Status, Verdict
@@ -79,7 +79,7 @@ class SimulatedFiles:
         committed = max(self.world.committed)
         hit = {target: choose(target, committed, self.stores(_NO_FORK)) for target in CheckpointTarget}
         return any(
-            RULES[target, damage].aftermath is Aftermath.REFUSES
+            RULES[target, damage].expected_end is ExpectedEnd.REFUSES
             for target, paths in hit.items()
             if path in paths and (target, damage) in RULES
         )

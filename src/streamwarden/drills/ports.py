@@ -26,8 +26,8 @@ from streamwarden.drills.records.types import (
     DriverView,
     ForkView,
     Judgement,
+    LiveStatus,
     PlanTimes,
-    Standing,
 )
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
@@ -59,7 +59,7 @@ class LiveStreams(Protocol):
         """The stream itself in the form in which faults and the checkpoint's reader take a fork. Raises what `declared`
         raises."""
 
-    def standing(self, stream: str) -> Standing: ...
+    def status(self, stream: str) -> LiveStatus: ...
     def past(self, stream: str) -> Sequence[DrillRun]:
         """The newest drill runs of this stream, newest first."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.faults.checkpoint_damage import RULES, CheckpointTarget, FileDamage
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.reporting.report import verdict_word
@@ -33,7 +33,7 @@ def test_each_damage_has_the_declared_outcome(pair: tuple[CheckpointTarget, File
     world = World(sink="parquet")
     result = run(world, pair)
     assert result.passed, result.reason
-    refused = RULES[pair].aftermath is Aftermath.REFUSES
+    refused = RULES[pair].expected_end is ExpectedEnd.REFUSES
     assert ("told" in result.facts) is refused
     assert world.files.restored == (1 if refused else 0)
     proof = result.facts["fault"]
@@ -158,5 +158,5 @@ def test_a_delta_needs_the_hdfs_backend() -> None:
 def test_the_fault_that_a_file_chooses_declares_its_outcome() -> None:
     for (target, damage), rule in RULES.items():
         chosen = fault_of(KIND, target=target, damage=damage).chosen
-        assert chosen.aftermath is rule.aftermath
-        assert FAULTS[KIND].variants[f"target: {target}, damage: {damage}"][0] is rule.aftermath
+        assert chosen.expected_end is rule.expected_end
+        assert FAULTS[KIND].variants[f"target: {target}, damage: {damage}"][0] is rule.expected_end

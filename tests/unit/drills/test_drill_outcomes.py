@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.records.sections import RecoverySpec, SteadyStateSpec
 from streamwarden.drills.reporting.report import verdict_word
@@ -18,10 +18,16 @@ from support.drill_specs import drill, fault_of
 from support.drill_world import PERFECT, World
 
 EVERY = pytest.mark.parametrize("kind", list(FAULTS))
-ENDING = [kind for kind in FAULTS if FAULTS[kind].aftermath is Aftermath.ENDS]
+ENDING = [kind for kind in FAULTS if FAULTS[kind].expected_end is ExpectedEnd.ENDS]
 """Faults after which the fork is started again."""
 
-LIVES = {Aftermath.ENDS: 2, Aftermath.LIVES: 1, Aftermath.MAY_END: 1, Aftermath.REFUSES: 3, Aftermath.REPLACED: 2}
+LIVES = {
+    ExpectedEnd.ENDS: 2,
+    ExpectedEnd.LIVES: 1,
+    ExpectedEnd.MAY_END: 1,
+    ExpectedEnd.REFUSES: 3,
+    ExpectedEnd.REPLACED: 2,
+}
 """Drivers of a fork that behaves; one of those after a refusal applies the remediation."""
 
 
@@ -47,7 +53,7 @@ def test_a_stream_that_recovers_and_loses_nothing_passes(kind: str) -> None:
     assert result.facts["fault"]["landed"]
     assert result.facts["recovery"]["first_commit_at"] > result.facts["fault"]["moment"]
     gave_up = kind == "sink_failing"
-    assert len(world.drivers) == LIVES[FAULTS[kind].aftermath] + gave_up
+    assert len(world.drivers) == LIVES[FAULTS[kind].expected_end] + gave_up
     assert_healed(world, result)
 
 

@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from reference_pages.faults import EXPECTED, page
-from streamwarden.drills.faults import FAULTS, Aftermath, RefusalFault
+from streamwarden.drills.faults import FAULTS, ExpectedEnd, RefusalFault
 from streamwarden.drills.faults.base import Description
 from support.drill_specs import drill
 
@@ -29,11 +29,11 @@ def test_each_description_is_whole_sentences(kind: str) -> None:
 def test_a_fault_that_must_be_refused_says_how_that_is_judged(kind: str) -> None:
     """The engine decides by the protocol, the page by the declaration."""
     chosen = drill(kind).sequence[0].chosen
-    assert isinstance(chosen, RefusalFault) is (chosen.aftermath is Aftermath.REFUSES)
+    assert isinstance(chosen, RefusalFault) is (chosen.expected_end is ExpectedEnd.REFUSES)
 
 
 def test_every_outcome_has_words() -> None:
-    assert set(EXPECTED) == set(Aftermath)
+    assert set(EXPECTED) == set(ExpectedEnd)
 
 
 def test_the_page_has_each_fault_and_each_variant() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.faults.driver.kill_driver import KillMoment
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
@@ -88,7 +88,7 @@ def test_the_other_faults_of_a_live_stream(kind: str, sink: str) -> None:
     world, spec = live_world(sink=sink), live_drill(kind)
     run = finished(approved(world, spec), spec)
     assert run.passed, run.reason
-    assert len(world.streams.launches) == (1 if FAULTS[kind].aftermath is Aftermath.ENDS else 0)
+    assert len(world.streams.launches) == (1 if FAULTS[kind].expected_end is ExpectedEnd.ENDS else 0)
 
 
 def test_a_row_that_is_missing_after_the_drill_is_a_deviation() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -35,7 +35,7 @@ def run_in_processes(world: World, kind: str, *, pause: float = 0.0, retry_after
     return world.journals.runs[run_id]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAULTS if FAULTS[kind].aftermath is Aftermath.ENDS])
+@pytest.mark.parametrize("kind", [kind for kind in FAULTS if FAULTS[kind].expected_end is ExpectedEnd.ENDS])
 def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: str) -> None:
     """Between two steps ten minutes pass: the fork is parked, so its bounded input does not run out."""
     world = World(health_after=None)
@@ -67,10 +67,10 @@ def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: str, where: str
     result = run_in_processes(world, kind)
     assert result.passed, result.reason
     assert world.forks_made == 1
-    ends = FAULTS[kind].aftermath is Aftermath.ENDS
+    ends = FAULTS[kind].expected_end is ExpectedEnd.ENDS
     strikes = [each for each in world.signals if each.startswith(("kill", "freeze")) or each.endswith(STRIKES)]
     assert len(strikes) == (0 if kind in UNTOUCHED else 1)
-    followed = ends or FAULTS[kind].aftermath is Aftermath.REPLACED or kind == "sink_failing"
+    followed = ends or FAULTS[kind].expected_end is ExpectedEnd.REPLACED or kind == "sink_failing"
     assert len(world.drivers) == (3 if followed else 2)  # parked, struck, and the one that follows, if one does
     assert world.service.down_since is world.table.locked_at is None
     assert (world.service.commands[-1:] == ["up"]) is (kind == "service_outage")

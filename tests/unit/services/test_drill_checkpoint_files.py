@@ -10,7 +10,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence, worst
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.drills.faults.base import Aftermath
+from streamwarden.drills.faults.base import ExpectedEnd
 from streamwarden.drills.faults.checkpoint_damage import RULES, CheckpointTarget, FileDamage, choose
 from streamwarden.drills.records.types import ForkView
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
@@ -60,7 +60,7 @@ def test_the_inspector_foretells_what_is_declared(
     assert all(each.path == path or each.path.startswith(f"{path}/") for each in harmed)
     foretold = worst(tuple(FILES.predict(fork)))
     assert RULES[pair].fits(foretold), FILES.predict(fork)
-    assert foretold is Consequence.REFUSES or RULES[pair].aftermath is Aftermath.ENDS, foretold
+    assert foretold is Consequence.REFUSES or RULES[pair].expected_end is ExpectedEnd.ENDS, foretold
     assert FILES.restore(fork)
     assert content(Path(fork.checkpoint)) == before
     assert not FILES.damaged(fork)

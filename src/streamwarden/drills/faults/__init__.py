@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, LiveUse, Proof, RefusalFault, by_kind
+from streamwarden.drills.faults.base import ExpectedEnd, Fault, FaultContext, LiveUse, Proof, RefusalFault, by_kind
 from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
 from streamwarden.drills.faults.driver.clock_step import ClockStep
 from streamwarden.drills.faults.driver.controlled_restart import ControlledRestart
@@ -50,4 +50,14 @@ FAULTS: Final[dict[str, type[Fault]]] = by_kind(
 AnyFault = Annotated[Fault, ByKind(FAULTS)]
 """The type of a field that holds one of them."""
 
-__all__ = ["FAULTS", "Aftermath", "AnyFault", "Fault", "FaultContext", "KillDriver", "LiveUse", "Proof", "RefusalFault"]
+__all__ = [
+    "FAULTS",
+    "AnyFault",
+    "ExpectedEnd",
+    "Fault",
+    "FaultContext",
+    "KillDriver",
+    "LiveUse",
+    "Proof",
+    "RefusalFault",
+]

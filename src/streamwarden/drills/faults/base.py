@@ -25,7 +25,7 @@ MOST_ATTEMPTS: Final = 100
 F = TypeVar("F", bound="Fault")
 
 
-class Aftermath(StrEnum):
+class ExpectedEnd(StrEnum):
     """What becomes of the struck driver, if all is as it should be. It defines the recovery."""
 
     ENDS = "ends"  # the recovery is the start that follows
@@ -146,7 +146,7 @@ class Fault(ABC):
     here too.
 
     Args:
-        aftermath: what becomes of the struck driver.
+        expected_end: what becomes of the struck driver.
         event: the fault as a person who is not an engineer calls it, as the subject of a sentence about the stream.
         proof: what proves that it landed; recovery: what counts as the recovery from it. For the page docs/faults.md.
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
@@ -155,14 +155,14 @@ class Fault(ABC):
             spells them.
     """
 
-    aftermath: ClassVar[Aftermath]
+    expected_end: ClassVar[ExpectedEnd]
     event: ClassVar[str]
     proof: ClassVar[str]
     recovery: ClassVar[str]
     feed: ClassVar[Feed] = Feed.ORIGIN
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes or removes data that only a fork may lose")
     description: ClassVar[Description]
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {}
 
     kind: str
     """what the drill breaks, see [faults](../how-to/drills.md#faults)"""

@@ -20,8 +20,8 @@ from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
 from streamwarden.checkpoint.formats.layout import COMMITS, METADATA, OFFSETS, STATE
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -138,34 +138,38 @@ class _Rule:
         unsure: the inspector may also foretell that it is harmless, since it does not know the query.
     """
 
-    aftermath: Aftermath
+    expected_end: ExpectedEnd
     promise: str
     unsure: bool = False
 
     def fits(self, foretold: Consequence | None) -> bool:
         """Whether the inspector foretells this outcome."""
-        if self.aftermath is Aftermath.ENDS:
+        if self.expected_end is ExpectedEnd.ENDS:
             return foretold in _HEALED
         return foretold is Consequence.REFUSES or (self.unsure and foretold is Consequence.HARMLESS)
 
     @property
     def seen(self) -> str:
-        return _STARTED if self.aftermath is Aftermath.ENDS else _REFUSED
+        return _STARTED if self.expected_end is ExpectedEnd.ENDS else _REFUSED
 
     @property
     def next_step(self) -> str:
-        return "Nothing: start the stream." if self.aftermath is Aftermath.ENDS else _RESTORE
+        return "Nothing: start the stream." if self.expected_end is ExpectedEnd.ENDS else _RESTORE
 
 
-_RERUN: Final = _Rule(Aftermath.ENDS, "The batch runs again from its plan. The sink has its rows already.")
-_NO_LOG: Final = _Rule(Aftermath.REFUSES, "Spark reads the last file of each log when it starts, and fails.")
+_RERUN: Final = _Rule(ExpectedEnd.ENDS, "The batch runs again from its plan. The sink has its rows already.")
+_NO_LOG: Final = _Rule(ExpectedEnd.REFUSES, "Spark reads the last file of each log when it starts, and fails.")
 _NO_QUERY: Final = _Rule(
-    Aftermath.REFUSES, "Spark starts no query on a checkpoint with batches and without `metadata`."
+    ExpectedEnd.REFUSES, "Spark starts no query on a checkpoint with batches and without `metadata`."
 )
-_NO_STATE: Final = _Rule(Aftermath.REFUSES, "Spark starts no stateful query whose operator has no folder.", unsure=True)
-_REPAIRED: Final = _Rule(Aftermath.ENDS, "Spark loads an older snapshot, or none, and replays all changes since then.")
+_NO_STATE: Final = _Rule(
+    ExpectedEnd.REFUSES, "Spark starts no stateful query whose operator has no folder.", unsure=True
+)
+_REPAIRED: Final = _Rule(
+    ExpectedEnd.ENDS, "Spark loads an older snapshot, or none, and replays all changes since then."
+)
 _NO_CHANGES: Final = _Rule(
-    Aftermath.REFUSES, "The newest version of the state cannot be loaded: the first batch fails."
+    ExpectedEnd.REFUSES, "The newest version of the state cannot be loaded: the first batch fails."
 )
 
 _T, _D = CheckpointTarget, FileDamage
@@ -183,12 +187,12 @@ RULES: Final[Mapping[tuple[CheckpointTarget, FileDamage], _Rule]] = {
 outcome."""
 
 
-def _variants() -> Iterator[tuple[str, tuple[Aftermath, Description]]]:
+def _variants() -> Iterator[tuple[str, tuple[ExpectedEnd, Description]]]:
     for (target, damage), rule in RULES.items():
         described = Description(
             does=_DOES[damage].format(_WHAT[target]), promise=rule.promise, seen=rule.seen, next_step=rule.next_step
         )
-        yield f"target: {target}, damage: {damage}", (rule.aftermath, described)
+        yield f"target: {target}, damage: {damage}", (rule.expected_end, described)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +205,7 @@ class CheckpointDamage(Fault):
     """which part of the checkpoint is damaged"""
     damage: FileDamage
     """what happens to that part: see [faults](../faults.md#checkpoint_damage) for the pairs that there are"""
-    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
     event: ClassVar[str] = "a damage to its checkpoint"
     proof: ClassVar[str] = (
         "The driver stopped between two batches; compared with a copy, exactly that part is damaged; "
@@ -221,7 +225,7 @@ class CheckpointDamage(Fault):
         "only a query without state can continue.",
         next_step="Before a start on a checkpoint that may be damaged: `streamwarden inspect NAME`.",
     )
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = dict(_variants())
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = dict(_variants())
 
     def __post_init__(self) -> None:
         Fault.__post_init__(self)
@@ -231,7 +235,7 @@ class CheckpointDamage(Fault):
     @property
     def chosen(self) -> CheckpointDamage:
         """The damage with its declared outcome."""
-        refuses = RULES[self.target, self.damage].aftermath is Aftermath.REFUSES
+        refuses = RULES[self.target, self.damage].expected_end is ExpectedEnd.REFUSES
         return self.as_kind(RefusedDamage) if refuses else self
 
     def require(self, stream: str, declared: StreamSpec) -> None:
@@ -322,7 +326,7 @@ class CheckpointDamage(Fault):
         foretold = None if evidence["foretold"] is None else Consequence(evidence["foretold"])
         if RULES[self.target, self.damage].fits(foretold):
             return None
-        declared = "recovers" if self.aftermath is Aftermath.ENDS else "refuses"
+        declared = "recovers" if self.expected_end is ExpectedEnd.ENDS else "refuses"
         return f"`inspect` foretells {foretold or 'nothing'}, and the declared outcome is that the stream {declared}"
 
 
@@ -330,7 +334,7 @@ class CheckpointDamage(Fault):
 class RefusedDamage(CheckpointDamage):
     """A damage that no restart cures. See RefusalFault."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     cause: ClassVar[Cause] = CHECKPOINT_DAMAGED
     check: ClassVar[str] = RESTART_LOOP.name
 

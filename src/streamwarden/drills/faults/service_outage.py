@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -115,9 +115,9 @@ STALLS = 2.0
 """No batch may have been committed for this many times the median duration of a batch: less could be one long batch."""
 
 
-_VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
+_VARIANTS: Final[Mapping[str, tuple[ExpectedEnd, Description]]] = {
     "outage.service: source": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the broker of the stream's topic.",
             promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
@@ -126,7 +126,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: sink": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the database of the stream's table, or the broker of the topic that it writes.",
             promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
@@ -135,7 +135,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: store": (
-        Aftermath.LIVES,
+        ExpectedEnd.LIVES,
         Description(
             does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
             promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
@@ -145,7 +145,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: master": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the master of the stream's standalone cluster.",
             promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
@@ -156,7 +156,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: worker": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
             promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
@@ -165,7 +165,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: disk": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
             promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
@@ -190,7 +190,7 @@ class ServiceOutage(Fault):
 
     kind: str = "service_outage"
     outage: OutageSpec
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "an outage of its broker or its database"
     proof: ClassVar[str] = (
         "The service answered before, did not answer after `down`, and did not answer at the end; a batch "
@@ -207,7 +207,7 @@ class ServiceOutage(Fault):
         seen="The output was right.",
         next_step="Bring the service back. The stream continues where it was.",
     )
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = _VARIANTS
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = _VARIANTS
     goes_on: ClassVar[bool] = False
     """Whether the stream has to commit batches during the outage."""
 
@@ -328,7 +328,7 @@ class ServiceOutage(Fault):
         seen = proof.evidence
         if not seen["went_on"]:
             return replace(proof, violation=f"no batch was committed during {self.event}, which no batch needs")
-        if self.aftermath is Aftermath.LIVES:
+        if self.expected_end is ExpectedEnd.LIVES:
             return replace(proof, moment=seen["gone_at"], committed=seen["committed_before"])
         return proof
 
@@ -345,7 +345,7 @@ class ServiceOutage(Fault):
 class StoreOutage(ServiceOutage):
     """Streamwarden's own store. The drill writes nothing to its journal, which is in the store, during the outage."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.LIVES
     event: ClassVar[str] = "an outage of Streamwarden's store"
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="supervision and this drill's own journal need the store")
     goes_on: ClassVar[bool] = True

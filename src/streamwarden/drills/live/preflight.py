@@ -24,4 +24,4 @@ def preflight(context: StepContext) -> StepResult:
 def require_admission(context: StepContext) -> None:
     """Raises DrillAborted if the stream may not be hit now."""
     spec, ports = context.recorder.spec, context.ports
-    admit(spec, context.recorder.run.run_id, ports.live.standing(spec.stream), ports.clock.now())
+    admit(spec, context.recorder.run.run_id, ports.live.status(spec.stream), ports.clock.now())

@@ -78,7 +78,7 @@ class ForkView(ForkRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LiveStatus:
     """How a live stream stands now, as far as it decides whether it may be hit.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
+from streamwarden.drills.faults.base import ExpectedEnd, FaultContext, await_exit, describe_exit
 from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import DriverView, ForkView
@@ -132,7 +132,7 @@ def may_start_again(context: StepContext, view: DriverView) -> bool:
     """Whether the driver failed as the fault allows, in a way that a restart cures: supervision would start it again,
     so the drill does."""
     failed = view.exit is not None and view.exit.kind is ExitKind.FAILED and view.exit.curable
-    return failed and context.fault.aftermath is Aftermath.MAY_END
+    return failed and context.fault.expected_end is ExpectedEnd.MAY_END
 
 
 def start_failed_again(context: StepContext, fork: ForkView, view: DriverView, step: DrillStep) -> DriverRecord | None:

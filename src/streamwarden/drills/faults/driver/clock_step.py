@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -68,7 +68,7 @@ class ClockStep(Fault):
     kind: str = "clock_step"
     by: SignedSeconds | None = None
     """how far the clock steps, a minute at least, such as `1h` or, back, `-1h`; null: 1 h"""
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "a jump of its clock"
     proof: ClassVar[str] = "The time in the plan of that batch differs by the step from the time of its file."
     recovery: ClassVar[str] = "The first batch after the clock is right again."

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -28,7 +28,7 @@ class ControlledRestart(Fault):
     """
 
     kind: str = "controlled_restart"
-    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
     event: ClassVar[str] = "a planned restart"
     proof: ClassVar[str] = "The driver stopped, and no batch was cut."
     recovery: ClassVar[str] = "The start that follows."

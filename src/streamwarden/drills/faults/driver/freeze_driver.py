@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -38,7 +38,7 @@ class FreezeDriver(Fault):
     token, committed that batch meanwhile; then the driver went on. It must not have survived that."""
 
     kind: str = "freeze_driver"
-    aftermath: ClassVar[Aftermath] = Aftermath.REPLACED
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REPLACED
     event: ClassVar[str] = "a standstill of its driver until another one had taken over"
     proof: ClassVar[str] = (
         "It stood still; the other driver has a larger fencing token and committed the batch meanwhile."

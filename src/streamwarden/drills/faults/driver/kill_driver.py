@@ -16,8 +16,8 @@ from typing import ClassVar, Final, Literal
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -89,7 +89,7 @@ class MidBatchKill(Fault):
     """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not; for a moment also that the files
     of the batch are those of that moment, read after the driver's death."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
 
     @property
@@ -179,8 +179,8 @@ class KillDriver(MidBatchKill):
         seen="The output was right, at every moment of the batch.",
         next_step="Nothing: supervision starts the stream again.",
     )
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {
-        f"moment: {each}": (Aftermath.ENDS, _MOMENTS[each]) for each in KillMoment
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {
+        f"moment: {each}": (ExpectedEnd.ENDS, _MOMENTS[each]) for each in KillMoment
     }
 
     @property
@@ -245,8 +245,7 @@ def await_batch(
 
 
 def stop_at(fault: Fault, context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:
-    """Wait for the moment, and let the driver stand still (SIGSTOP) at it; the batch, or None if the driver ended or
-    time is up.
+    """Wait for the moment and pause the driver there (SIGSTOP); the batch, or None if the driver ended or time is up.
 
     A batch that an earlier driver planned does not count: files that it has already are not this driver's.
     """

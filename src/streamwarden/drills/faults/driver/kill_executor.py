@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -66,7 +66,7 @@ class KillExecutor(Fault):
     """
 
     kind: str = "kill_executor"
-    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.LIVES
     event: ClassVar[str] = "the loss of an executor in mid-batch"
     proof: ClassVar[str] = (
         "The process, by pid and start time, was alive before and not after; `commits/N` did not exist when "

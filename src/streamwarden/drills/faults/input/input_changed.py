@@ -132,7 +132,7 @@ class InputLate(InputChanged):
     recovery: ClassVar[str] = "The start that follows; the report says how many rows were late."
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, and makes the file that would be read next the last one.",
-        promise=f"{_JUDGED}A file is late if the watermark has passed its rows when it is read.",
+        promise=f"{_JUDGED}A file is late if the watermark is already past its rows.",
         seen="The output was right: the rows that were late by the watermark were missing, and no others.",
         next_step="Compare the rows that are dropped as late with the delay of the watermark. Make the delay longer if "
         "such rows have to count.",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, LiveUse, Proof, Strike
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.driver.kill_driver import MidBatchKill
 from streamwarden.drills.faults.input.own_input import INPUTS, require_files
 from streamwarden.drills.ports import Ports
@@ -27,7 +27,7 @@ class InputGone(MidBatchKill):
     """Proof: that of MidBatchKill, and a file of the batch that was cut is not in the fork's input."""
 
     kind: str = "input_gone"
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     event: ClassVar[str] = "the loss of a file that a batch was about to read"
     proof: ClassVar[str] = "That of `kill_driver`, and the file is not in the input."
     recovery: ClassVar[str] = "The stream must fail with an error that names the file; then the file is put back."

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -57,7 +57,7 @@ class SinkFailing(Fault):
     kind: str = "sink_failing"
     times: int | None = None
     """how many drivers fail one after the other; null: 1"""
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "a failure of the folder that it writes to"
     proof: ClassVar[str] = "`times` drivers failed while the folder was away."
     recovery: ClassVar[str] = "The start that follows, as by supervision."

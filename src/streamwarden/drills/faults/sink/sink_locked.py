@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -56,7 +56,7 @@ class SinkLocked(Fault):
     kind: str = "sink_locked"
     lasts: Seconds | None = None
     """how long a batch has to wait for the locked table; null: 10 s"""
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "a lock on the table that it writes to"
     proof: ClassVar[str] = (
         "A session of the driver waited for the lock (`pg_locks`), for that long, and no batch was committed meanwhile."

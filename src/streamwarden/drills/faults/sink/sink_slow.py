@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -49,7 +49,7 @@ class SinkSlow(Fault):
     """how long a batch is held up before the sink's manifest; null: 5 s"""
     times: int | None = None
     """how many batches are held up; null: 1"""
-    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.LIVES
     event: ClassVar[str] = "a slow folder for its output"
     proof: ClassVar[str] = "Each of the batches was committed, and the times of its files are that far apart."
     recovery: ClassVar[str] = "The last of these batches; the driver must survive."

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -34,7 +34,7 @@ class PartitionsAdded(Fault):
     """
 
     kind: str = "partitions_added"
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "the addition of partitions to its topic"
     proof: ClassVar[str] = (
         "The topic's partitions before and after; the new ones hold every record meant for them; the first "

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -53,7 +53,7 @@ class RetentionPassed(Fault):
     """
 
     kind: str = "retention_passed"
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     event: ClassVar[str] = "the expiry of records that it had not read"
     proof: ClassVar[str] = (
         "The driver stopped between two batches; the topic's oldest offsets are beyond the checkpoint's."

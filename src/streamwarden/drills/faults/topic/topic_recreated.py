@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -49,7 +49,7 @@ class TopicRecreated(Fault):
     """
 
     kind: str = "topic_recreated"
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     event: ClassVar[str] = "the deletion of its topic"
     proof: ClassVar[str] = "The driver stopped between two batches; each partition holds less than was read from it."
     recovery: ClassVar[str] = "The stream must fail with an error that names the cause; then a new checkpoint path."
