@@ -86,7 +86,7 @@ def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path)
     assert "1 lost" in run.reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AfterTheWrite(KillDriver):
     """Kills when the rows of the batch are there and the batch is not committed."""
 
@@ -100,16 +100,16 @@ class AfterTheWrite(KillDriver):
             before = files()
 
             def written(batch: int = batch, before: int = before) -> bool | None:
-                done = context.checkpoint.is_committed(context.fork, batch)
+                done = context.ports.checkpoint.is_committed(context.fork, batch)
                 return True if files() > before and not done else (False if done else None)
 
-            if wait_for(written, clock=context.clock, deadline=deadline, every=0.01):
+            if wait_for(written, clock=context.ports.clock, deadline=deadline, every=0.01):
                 return batch
         return None
 
 
 def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
-    run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite())
+    run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite)
     assert verdict_word(run) == "DEVIATED", run.reason
     counts = run.facts["reconciliation"]
     assert counts["duplicated"] > 0

@@ -240,7 +240,7 @@ def await_batch(
         next_observation = clock.now() + OBSERVE_EVERY
         return None if context.observe().alive else False
 
-    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL)
+    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
     return None if found is False else found
 
 

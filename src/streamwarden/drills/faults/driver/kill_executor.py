@@ -96,14 +96,13 @@ class KillExecutor(Fault):
             )
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        clock = context.ports.clock
-        while clock.now() < deadline and (batch := await_running_batch(context, deadline=deadline)) is not None:
+        while (batch := await_running_batch(context, deadline=deadline)) is not None:
             executors = context.ports[EXECUTORS].find(context.driver_id)
             if executors:
                 return self._kill(context, executors, batch)
             if not context.observe().alive:
                 break
-            clock.sleep(SEARCH_EVERY)
+            context.ports.clock.sleep(SEARCH_EVERY)
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
         if not context.ports[EXECUTORS].find(context.driver_id):
