@@ -24,6 +24,7 @@ from streamwarden.spark.audit.operators import sides
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.verification.balance import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,15 +47,15 @@ def main(folder: Path) -> None:
             batch = _frame(build(spark, spec))
         catalyst = Catalyst(spark)
         books = sides(catalyst, spec, request, given, streaming, batch)
-        result = compared(books, limit=request["named"])
+        result = Result(books=compared(books, limit=request["named"]))
     except CannotBalance as reason:
-        result = {"impossible": str(reason)}
+        result = Result(impossible=str(reason))
     except Exception as error:  # whatever the job or Spark raises is what the person needs to see
-        result = {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+        result = Result(failed=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
         traceback.print_exc()
     finally:
         tempfile.tempdir = mine
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
 
 
 def _frame(built: Any) -> DataFrame:
