@@ -11,10 +11,10 @@ from py4j.protocol import Py4JNetworkError
 
 from streamwarden.errors import JobError, LeaseHeld, StoreError
 from streamwarden.spark.driver import start_gate as module
-from streamwarden.spark.driver.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.driver.query_registry import Admission, Roster
 from streamwarden.spark.driver.sessions import StartedQuery
 from streamwarden.spark.driver.start_gate import Gate
+from streamwarden.spark.internals.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 

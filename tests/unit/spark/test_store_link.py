@@ -21,9 +21,9 @@ from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.exits.backfill import load_spill
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
 from streamwarden.spark.driver import store_link
-from streamwarden.spark.driver.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.driver.query_registry import Roster
 from streamwarden.spark.driver.sessions import StartedQuery
+from streamwarden.spark.internals.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import until
 

@@ -24,10 +24,10 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
-from streamwarden.spark.driver.graceful import Stop, stop_at_boundary, stop_now
 from streamwarden.spark.driver.query_registry import Roster
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.internals.graceful import Stop, stop_at_boundary, stop_now
 from streamwarden.stream.spec import StreamSpec
 
 TICK: Final = 0.25

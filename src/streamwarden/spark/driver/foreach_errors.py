@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamwarden.lifecycle.failures.error_chain import Chain
-from streamwarden.spark.driver.failures import chain_of, is_of_function, java_chain, run_of
+from streamwarden.spark.driver.failures import chain_of, is_of_function, run_of
+from streamwarden.spark.internals.queries import chain_of_query
 
 _KEPT = "_streamwarden_function"
 
@@ -95,7 +96,7 @@ class Raised:
         if started is None:
             return None, ()
         behind = started.function.failure if started.function else None
-        chain = _chain_of_query(started.query)
+        chain = chain_of_query(started.query)
         return behind, chain if behind is None else (*chain, *chain_of(behind))
 
     def _run(self, run_id: str) -> _Started | None:
@@ -112,11 +113,3 @@ class Raised:
             failures = [each.function.failure for each in self._started.values() if each.function]
         raised = [each for each in failures if each is not None]
         return raised[0] if len(raised) == 1 else None
-
-
-def _chain_of_query(query: Any) -> Chain:
-    try:
-        exception = query._jsq.exception()
-        return java_chain(exception.get()) if exception.isDefined() else ()
-    except Exception:  # the JVM may be gone: py4j has many ways to say so
-        return ()

@@ -35,6 +35,7 @@ from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.failures.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.sources.base import BatchInput
+from streamwarden.spark.internals.exceptions import full_text
 from streamwarden.spark.sources import metric, registered
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
@@ -213,7 +214,7 @@ class Quarantines:
             return str(error)
         except Exception as error:
             # Spark's stack names the cause where its message does not.
-            if last and _GONE.search(f"{error}\n{getattr(error, '_stackTrace', '')}"):
+            if last and _GONE.search(full_text(error)):
                 return str(error)
             raise
         return None

@@ -10,10 +10,10 @@ from typing import Final
 
 from streamwarden.errors import ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle.location import same_place
-from streamwarden.spark.driver.listener import QueryEvent, QueryStarted, QueryTerminated
 from streamwarden.spark.driver.query_registry import Roster
 from streamwarden.spark.driver.sessions import Sessions, StartedQuery
 from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.internals.listener import QueryEvent, QueryStarted, QueryTerminated
 
 STORE_PATIENCE: Final = 60.0
 """Seconds that a query waits for its checkpoint to be claimed while the store is down."""

@@ -33,8 +33,8 @@ from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.exits.backfill import fill_from_logs, keep_unreadable, load_spill, spill
 from streamwarden.spark.driver.failures import from_spark
-from streamwarden.spark.driver.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.driver.query_registry import Admission, Roster
+from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 
 RENEW_EVERY: Final = 5.0
 STOP_POLL: Final = 1.0

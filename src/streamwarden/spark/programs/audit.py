@@ -23,7 +23,8 @@ from streamwarden.spark.audit.input import AuditedInput, replayed
 from streamwarden.spark.audit.operators import sides
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.readers_writers import frame_of
+from streamwarden.spark.internals.skip_numpy import without_numpy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,9 +60,8 @@ def main(folder: Path) -> None:
 
 def _frame(built: Any) -> DataFrame:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    frame = built._df if isinstance(built, DataStreamWriter) else built
+    frame = frame_of(built)
     if not isinstance(frame, DataFrame):
         raise CannotBalance(f"build() returned {type(built).__name__}, not a DataFrame")
     return frame

@@ -13,7 +13,7 @@ if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow the standard library's.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
-from streamwarden.spark.driver.listener import ProgressListener
+from streamwarden.spark.internals.listener import ProgressListener
 
 
 def main(folder: Path) -> None:

@@ -25,7 +25,8 @@ from streamwarden.services.crash_matrix.crash_layout import Record
 from streamwarden.services.crash_matrix.executing import Execution
 from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
+from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.stream.spec import StreamSpec
@@ -68,21 +69,20 @@ def require_alive(spark: Any) -> None:
 
     If the JVM is gone, py4j raises a ConnectionRefusedError or a Py4JError.
     """
-    if spark.sparkContext._jsc.sc().isStopped():
+    if is_stopped(spark):
         raise RuntimeError("Spark has stopped before each state was verified")
 
 
 def _start(spark: Any, spec: StreamSpec) -> Callable[[], None]:
     """Build the job; returns what executes its one planned batch, or plans one."""
     built = load_build(Path(spec.job))(spark, spec)
-    state_store = spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore
 
     def run() -> None:
         try:
             _run(built, spec, {"once": True}, within=_ENDS_WITHIN)
         finally:
             # Otherwise the stores of each state stay in memory, and maintenance writes into the files of the next one.
-            state_store.stop()
+            stop_state_stores(spark)
 
     return run
 

@@ -39,17 +39,18 @@ from streamwarden.spark.driver.cluster_manager import what_is_away
 from streamwarden.spark.driver.control import Control, Ending, Reason
 from streamwarden.spark.driver.custom_state_store import require_provider
 from streamwarden.spark.driver.foreach_errors import Raised
-from streamwarden.spark.driver.heartbeat import Heartbeat, jvm_clock
+from streamwarden.spark.driver.heartbeat import Heartbeat
 from streamwarden.spark.driver.jobs import load_build, run_script
-from streamwarden.spark.driver.listener import QueryEvent, QueryStarted
 from streamwarden.spark.driver.quarantine import Quarantines
 from streamwarden.spark.driver.query_registry import Roster
 from streamwarden.spark.driver.sessions import Sessions
-from streamwarden.spark.driver.skip_numpy import without_numpy
 from streamwarden.spark.driver.start_gate import Gate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.master_watch import MasterWatch
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.internals.jvm import jvm_clock
+from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
+from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts

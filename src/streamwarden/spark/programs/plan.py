@@ -17,7 +17,9 @@ if __name__ == "__main__":
 
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.plans import analyzed
+from streamwarden.spark.internals.readers_writers import frame_of
+from streamwarden.spark.internals.skip_numpy import without_numpy
 
 
 def main(folder: Path) -> None:
@@ -39,12 +41,11 @@ def main(folder: Path) -> None:
 def analyzed_plan(built: Any) -> str:
     """The analyzed logical plan of what `build` returned, as Spark prints it. Raises TypeError if that is no query."""
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    frame = built._df if isinstance(built, DataStreamWriter) else built
+    frame = frame_of(built)
     if not isinstance(frame, DataFrame):
         raise TypeError(f"build() returned {type(built).__name__}")
-    return str(frame._jdf.queryExecution().analyzed().toString())
+    return str(analyzed(frame).toString())
 
 
 if __name__ == "__main__":

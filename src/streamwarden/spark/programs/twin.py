@@ -28,7 +28,7 @@ from streamwarden.services.twins.plan_replay import Laying
 from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, TASK
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.programs.plan import analyzed_plan
 from streamwarden.spark.programs.script_twin import ScriptTwin
 from streamwarden.spark.scripts.fork_fence import fence_fork

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
-from streamwarden.spark.scripts.query_starts import options_of, private_field
+from streamwarden.spark.internals.plans import statement_kinds
+from streamwarden.spark.internals.readers_writers import format_of, options_of
 from streamwarden.stream.spec import StreamSpec
 
 _TO_A_PATH: Final = ("save", "json", "parquet", "text", "csv", "xml", "orc")
@@ -105,10 +106,10 @@ class BatchWrites:
                 return method(writer, *args, **options)
             call = inspect.signature(method).bind(writer, *args, **options)
             given = call.arguments
-            format = str(given.get("format") or private_field(writer._jwrite, "source")) if name == "save" else name
+            format = str(given.get("format") or format_of(writer)) if name == "save" else name
             if format == "noop":
                 return method(writer, *args, **options)
-            path = given.get("path") or options_of(writer._jwrite).get("path")
+            path = given.get("path") or options_of(writer).get("path")
             folder = getattr(self._here, "folder", None)
             if folder is None or path is None or format.lower() not in _FILES:
                 raise self._refusal(f"writes {format}" + (f" to {path}" if path else ""))
@@ -142,10 +143,10 @@ class BatchWrites:
         from pyspark.errors import ParseException
 
         try:
-            plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+            kinds = statement_kinds(session, text)
         except ParseException:
             return  # running it raises the same
-        if any(map(changes_storage, _names(plan))):
+        if any(map(changes_storage, kinds)):
             raise self._refusal(f"runs the SQL statement {' '.join(text.split())[:80]!r}")
 
     def _refusal(self, what: str) -> JobError:
@@ -157,14 +158,6 @@ class BatchWrites:
             next_step="write this in a separate script, which runs before the stream; or drill with "
             "`fork.foreach_batch: capture`, which does not call the function",
         )
-
-
-def _names(plan: Any) -> Iterator[str]:
-    """The names of a plan and of what is below it: an INSERT may be below a WITH."""
-    yield str(plan.getClass().getSimpleName()).rstrip("$")
-    children = plan.children().iterator()
-    while children.hasNext():
-        yield from _names(children.next())
 
 
 def changes_storage(plan: str) -> bool:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamwarden.lifecycle.forks.scripts import FILE_FORMATS, TOPIC_FORMAT
-from streamwarden.spark.scripts.query_starts import options_of, private_field
-from streamwarden.spark.scripts.topic_size import kept_records
+from streamwarden.spark.internals.readers_writers import format_of, options_of, session_of
+from streamwarden.spark.internals.topic_size import kept_records
 
 _BY_FORMAT: Final = ("json", "orc", "parquet", "text", "csv", "xml")
 
@@ -49,12 +49,12 @@ def _wrap(owner: Any, name: str, batches: int | None) -> None:
     @functools.wraps(method)
     def load(reader: Any, *args: Any, **options: Any) -> Any:
         given = inspect.signature(method).bind(reader, *args, **options).arguments
-        format = str(given.get("format") or private_field(reader._jreader, "source")) if name == "load" else name
+        format = str(given.get("format") or format_of(reader)) if name == "load" else name
         named = {key.lower(): str(value) for key, value in options.items() if value is not None}
-        seen = {**options_of(reader._jreader), **named}
+        seen = {**options_of(reader), **named}
         path = given.get("path") or seen.get("path")
         changes = changed(format.lower(), seen)
-        if batches is not None and (cut := _cut(reader._spark, format.lower(), path, seen, batches)) is not None:
+        if batches is not None and (cut := _cut(session_of(reader), format.lower(), path, seen, batches)) is not None:
             changes[cut[0]] = str(cut[1])
         for key, value in changes.items():
             reader.option(key, value)
