@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import streamwarden
+from streamwarden.checkpoint.spark_version import SPARK
 from streamwarden.spark import internals
 
 _SRC = Path(streamwarden.__file__).parent
@@ -63,3 +64,7 @@ def test_the_scan_sees_a_private_call(source: str) -> None:
 
 def test_internals_are_proven_on_the_installed_spark() -> None:
     assert version("pyspark") in internals.PROVEN_ON
+
+
+def test_internals_are_proven_on_the_spark_whose_formats_are_known() -> None:
+    assert all(proven.startswith(f"{SPARK}.") for proven in internals.PROVEN_ON)
