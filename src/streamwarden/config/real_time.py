@@ -6,17 +6,14 @@ Source: Spark's guide of the mode and `RealTimeModeAllowlist`, its list of opera
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from streamwarden.checkpoint.spark_version import REAL_TIME_REFUSES, SHORTEST_REAL_TIME_BATCH
+from streamwarden.clusters.local import threads
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.stream.spec import Backend, OutputMode, StreamSpec
 from streamwarden.units import format_duration
-
-_LOCAL: Final = re.compile(r"local(?:\[(\d+)(?:,\s*\d+)?\])?")
 
 
 def real_time_problems(spec: StreamSpec) -> list[Problem]:
@@ -80,14 +77,14 @@ def _slots(spec: StreamSpec) -> Iterator[Problem]:
     Another task reads the rows for the quarantine at the same time. Without an additional slot it would take one of
     theirs, and Spark ends a query that does not get all its slots when a batch begins.
     """
-    local = _LOCAL.fullmatch(spec.spark.master)
+    tasks = threads(spec.spark.master)
     state, aside = spec.state.shuffle_partitions, spec.quarantine is not None
     least = 1 + state + aside
-    if local is not None and int(local[1] or 1) < least:
+    if tasks is not None and tasks < least:
         beside = ", and one for the quarantine" if aside else ""
         yield Problem(
             key=("spark", "master"),
-            observed=f"{show(spec.spark.master)}: {local[1] or 1} tasks at a time",
+            observed=f"{show(spec.spark.master)}: {tasks} tasks at a time",
             allowed=f"at least local[{least}]: {state} tasks for the state, one for each partition of the topic"
             f"{beside}, all at once",
             next_step="raise it (tasks mostly wait, so it may exceed the number of cores), or lower "

@@ -7,12 +7,12 @@ Such a driver ends itself; the next one registers with the new master.
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from streamwarden.clusters.standalone import MASTERS
 from streamwarden.spark.internals.jvm import executor_count
 from streamwarden.spark.internals.standalone_master import forgot
 
@@ -21,8 +21,6 @@ EVERY: Final = 5.0
 
 TIMES: Final = 2
 """Looks in a row that have to find the same: a worker may be registering just now."""
-
-_MASTER: Final = re.compile(r"spark://(.+)")
 
 
 class MasterWatch:
@@ -47,7 +45,7 @@ class MasterWatch:
         except Exception as error:  # whatever it is, the job must get its session
             _say(f"the master is not watched: {type(error).__name__}: {error}")
             return
-        found = _MASTER.fullmatch(master)
+        found = MASTERS.address.fullmatch(master)
         if found is None:
             return
         self._started = True

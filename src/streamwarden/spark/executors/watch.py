@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
+from streamwarden.clusters import manager_of
 from streamwarden.errors import ProcessError
 from streamwarden.health.signals.executors import ACTIVE, BYTES, CORES, FAILED_TASKS, LIMIT, LOST
 from streamwarden.health.window import Measurement
@@ -55,7 +56,7 @@ class ExecutorWatch:
             url, application = context.uiWebUrl, context.applicationId
             if url is not None:
                 self._sink.event(UI_SERVED, url=url)
-            if context.master.startswith("local"):
+            if not manager_of(context.master).has_executors:
                 return
             limit = executor_limit(dict(context.getConf().getAll()))
         except Exception as error:  # whatever it is, the job must get its session
