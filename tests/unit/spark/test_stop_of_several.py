@@ -83,7 +83,7 @@ def control_of(pair: tuple[Query, ...], folder: Path, link: Link | None = None, 
     others: Any = link
     sessions: Any = Queries(*pair)
     jvm = ProcessIdentity("h", 1, 1)
-    return Control(spec, folder, link=others, sessions=sessions, roster=others, jvm=jvm, finish=lambda: None)
+    return Control(spec, folder, link=others, sessions=sessions, registry=others, jvm=jvm, finish=lambda: None)
 
 
 def test_a_query_with_a_long_batch_holds_up_no_other_and_spark_waits_for_it(

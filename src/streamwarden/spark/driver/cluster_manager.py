@@ -21,7 +21,7 @@ ANSWERS_WITHIN: Final = 3.0
 
 
 def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None:
-    """What cannot be reached of the cluster that `master` names; None: it answers, or `master` is not an address.
+    """The cause if the cluster that `master` names does not answer; None: it does, or `master` is not an address.
 
     Of several masters (`spark://one:7077,two:7077`) one is enough.
     """

@@ -24,7 +24,7 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
-from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.internals.graceful import Stop, stop_at_boundary, stop_now
@@ -81,7 +81,7 @@ class Control:
         *,
         link: StoreLink,
         sessions: Sessions,
-        roster: Roster,
+        registry: QueryRegistry,
         jvm: ProcessIdentity,
         finish: Callable[[], None],
         clock: Callable[[], float] = time.time,
@@ -90,7 +90,7 @@ class Control:
         self._folder = folder
         self._link = link
         self._sessions = sessions
-        self._roster = roster
+        self._registry = registry
         self._jvm = jvm
         self._finish = finish
         self._clock = clock
@@ -272,7 +272,7 @@ class Control:
 
     def _state_bytes(self) -> Iterator[tuple[str, str, int]]:
         """Bytes that each query keeps under `state/`."""
-        for record in self._roster.records():
+        for record in self._registry.records():
             state = Path(record.checkpoint) / "state"
             if state.is_dir():
                 yield record.identity, "state_dir_bytes", folder_bytes(state)

@@ -1,4 +1,4 @@
-"""What a job or a query raised: an error class, a short message with the job's file and line, and the chain of causes.
+"""Describes what a job or a query raised: error class, a short message with the job's line, and the chain of causes.
 
 The chain is read from the exception objects, in Python and in the JVM, whatever the sink. A query whose sink is a
 function of foreachBatch ends with no more than the text of what the function raised: `behind` is that exception itself
@@ -58,8 +58,8 @@ def describe(error: BaseException, job: str, behind: BaseException | None = None
 
 
 def says_more(behind: BaseException) -> bool:
-    """Whether what a function of foreachBatch raised says more than what Spark makes of its text: an exception of
-    Streamwarden's, or of Spark's. Of a job's own exception Spark passes the traceback on, with the job's line."""
+    """Whether the exception of a function of foreachBatch says more than the text that Spark makes of it. It does if it
+    is Streamwarden's or Spark's. Of a job's own exception Spark passes on the traceback, with the job's line."""
     return isinstance(behind, StreamwardenError) or java_exception(behind) is not None
 
 

@@ -44,7 +44,7 @@ class _Started:
     function: Guarded | None
 
 
-class Raised:
+class ForeachErrors:
     """Watches PySpark start queries; see the module.
 
     Of each query the newest run is kept: a script may start its query once a minute for months.
@@ -85,7 +85,7 @@ class Raised:
             self._started[started.query_id] = started
 
     def explain(self, error: BaseException) -> tuple[BaseException | None, Chain]:
-        """What a function of foreachBatch raised, if that is what `error` comes from, and the whole chain of causes."""
+        """The exception of a function of foreachBatch that caused `error`, if one did, and the chain of causes."""
         chain = chain_of(error)
         behind = self._failure_of(run_of(error)) if is_of_function(chain) else None
         return behind, chain if behind is None else (*chain, *chain_of(behind))
@@ -101,15 +101,15 @@ class Raised:
 
     def _run(self, run_id: str) -> _Started | None:
         with self._lock:
-            return next((each for each in self._started.values() if each.run_id == run_id), None)
+            return next((started for started in self._started.values() if started.run_id == run_id), None)
 
     def _failure_of(self, run_id: str | None) -> BaseException | None:
-        """What the function of this run raised. Of a run that is not known: of the one query whose function raised, if
-        it is the only one, since a guess would blame another query."""
+        """The exception that the function of this run raised. If the run is not known: that of the one query whose
+        function raised, if there is only one, since a guess would blame another query."""
         started = self._run(run_id) if run_id is not None else None
         if started is not None:
             return started.function.failure if started.function else None
         with self._lock:
-            failures = [each.function.failure for each in self._started.values() if each.function]
-        raised = [each for each in failures if each is not None]
+            failures = [query.function.failure for query in self._started.values() if query.function]
+        raised = [failure for failure in failures if failure is not None]
         return raised[0] if len(raised) == 1 else None

@@ -33,7 +33,7 @@ from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.exits.backfill import fill_from_logs, keep_unreadable, load_spill, spill
 from streamwarden.spark.driver.failures import from_spark
-from streamwarden.spark.driver.query_registry import Admission, Roster
+from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 
 RENEW_EVERY: Final = 5.0
@@ -62,7 +62,7 @@ class StoreLink:
         url: the store's; it may hold a password.
         lease: the launcher's claim, to be bound to `process`.
         watcher: see Watcher; called on this link's thread.
-        roster: knows under which names the driver's queries are kept; None: all under the stream's.
+        registry: knows under which names the driver's queries are kept; None: all under the stream's.
         beats: whether the JVM answers; the lease is renewed only then.
     """
 
@@ -75,7 +75,7 @@ class StoreLink:
         lease: Lease,
         process: ProcessIdentity,
         watcher: Watcher = lambda progress: None,
-        roster: Roster | None = None,
+        registry: QueryRegistry | None = None,
         beats: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -87,7 +87,7 @@ class StoreLink:
         self._leasing = threading.Lock()
         self._process = process
         self._watcher = watcher
-        self._roster = roster
+        self._registry = registry
         self._beats = beats
         self._clock = clock
         self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
@@ -127,7 +127,7 @@ class StoreLink:
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
-        """What this driver has claimed."""
+        """The checkpoints that this driver has claimed."""
         return self._lease.checkpoints
 
     def claim(self, *checkpoints: str) -> Lease:
@@ -174,7 +174,7 @@ class StoreLink:
     def admitted(self, admission: Admission) -> None:
         """Store the query's batches under its name from now on; called before its first batch."""
         with contextlib.suppress(OSError):  # the file is for an outage of the store that outlasts the driver
-            write_queries(self._folder, self._roster.records() if self._roster else ())
+            write_queries(self._folder, self._registry.records() if self._registry else ())
         if admission.renamed is not None:
             old, new = admission.renamed
             self._owe(lambda: self._store.batches.move(old.identity, new.query_id, new.identity))
@@ -228,7 +228,7 @@ class StoreLink:
             _say(f"store link: {type(error).__name__}: {error}")
 
     def _take(self) -> tuple[list[QueryEvent], bool]:
-        """What is queued now; waits a moment for the first."""
+        """The queued items; waits a moment for the first."""
         events: list[QueryEvent] = []
         ended = False
         wait: float | None = 0.2
@@ -273,21 +273,21 @@ class StoreLink:
 
     def _ended(self, event: QueryTerminated) -> None:
         record = self._record(event.query_id)
-        if record is None or self._roster is None:
+        if record is None or self._registry is None:
             return
         at, why = self._clock(), None
         if event.error is not None:
-            error_class, message = from_spark(event.error, event.error_class, self._roster.job)
+            error_class, message = from_spark(event.error, event.error_class, self._registry.job)
             why = f"{error_class}: {message}"
         self._owe(lambda: self._store.queries.ended(record.stream, record.name, event.run_id, at, why))
 
     def _query_ids(self) -> tuple[str, ...]:
-        if self._roster is not None:
-            return tuple(record.query_id for record in self._roster.records())
+        if self._registry is not None:
+            return tuple(record.query_id for record in self._registry.records())
         return () if self.started is None else (self.started.query_id,)
 
     def _record(self, query_id: str) -> QueryRecord | None:
-        return None if self._roster is None else self._roster.record_of(query_id)
+        return None if self._registry is None else self._registry.record_of(query_id)
 
     def _identity(self, query_id: str) -> str:
         record = self._record(query_id)

@@ -87,7 +87,7 @@ def streaming_inputs(frame: DataFrame) -> tuple[NamedInput, ...]:
 
 
 def _input(relation: Any) -> NamedInput:
-    """What a streaming relation reads. A kind of relation that names no format is the format itself."""
+    """The input of a streaming relation. A kind of relation that names no format is the format itself."""
     match kind(relation):
         case "StreamingRelation":
             source = relation.dataSource()

@@ -1,4 +1,4 @@
-"""What was set on PySpark's readers and writers: no public method returns it.
+"""Reads what was set on PySpark's readers and writers, which no public method returns.
 
 Needs the fields `source`, `extraOptions`, `trigger`, `outputMode`, `partitioningColumns` and `clusteringColumns` of the
 JVM's `DataStreamReader`, `DataStreamWriter` and `DataFrameWriter`, and `_df` and `_spark` of PySpark's.

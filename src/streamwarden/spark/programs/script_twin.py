@@ -54,7 +54,7 @@ class ScriptTwin:
     @property
     def records(self) -> int:
         """Input records of all executed batches."""
-        return sum(each["records"] for each in self.done.values())
+        return sum(query["records"] for query in self.done.values())
 
     def text(self) -> str:
         """Of each query its records and its logical plan, as JSON."""
@@ -79,7 +79,7 @@ class ScriptTwin:
                     f"the query {query.name} ended at planned {position.planned}, committed {position.committed}: not "
                     f"{self.batch}"
                 )
-            records += sum(each.numInputRows for each in execution.recentProgress if each.batchId == self.batch)
+            records += sum(report.numInputRows for report in execution.recentProgress if report.batchId == self.batch)
         self._ended[query.name] = execution
         self.done[query.name] = {"records": records, "plan": analyzed_plan(writer)}
         return execution

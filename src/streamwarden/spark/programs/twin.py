@@ -1,4 +1,4 @@
-"""The program that spark-submit runs for a twin: executes the batches of another run, one by one.
+"""The program for a twin: executes the batches of another run, one by one.
 
 Argument: a folder with `twin.json` and the spec (see `services.twins.running`). It writes `plan.txt`, the logical plan
 of the job's query, and, when every batch is committed, `done.json`; or else `problem.json`: the batch, and what Spark
@@ -9,14 +9,9 @@ The job's `build` is called once, and its query is started once for each batch.
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
-
-if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
-    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import log_position
@@ -28,7 +23,6 @@ from streamwarden.services.twins.plan_replay import Laying
 from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, TASK
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.internals.skip_numpy import without_numpy
 from streamwarden.spark.programs.plan import analyzed_plan
 from streamwarden.spark.programs.script_twin import ScriptTwin
 from streamwarden.spark.scripts.fork_fence import fence_fork
@@ -47,7 +41,6 @@ def main(folder: Path) -> int:
     """Execute every batch; returns the exit code."""
     from pyspark.sql import SparkSession
 
-    without_numpy()
     task, document = files.read_document(folder / TASK), files.read_spec(folder)
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"
@@ -106,7 +99,3 @@ def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
         for source in report.sources
         if generated or _CLOCK not in source.description
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

@@ -59,7 +59,7 @@ class BatchWrites:
 
     @contextmanager
     def ours(self) -> Iterator[None]:
-        """What this thread writes meanwhile is Streamwarden's own."""
+        """Within it, this thread's writes are Streamwarden's own."""
         with self._set("ours", True):
             yield
 
@@ -123,7 +123,7 @@ class BatchWrites:
 
         @functools.wraps(method)
         def write(writer: Any, *args: Any, **options: Any) -> Any:
-            shown = next((f" {each}" for each in args if isinstance(each, str)), "")
+            shown = next((f" {argument}" for argument in args if isinstance(argument, str)), "")
             raise self._refusal(f"calls {name}{shown}")
 
         setattr(owner, name, write)

@@ -1,5 +1,4 @@
-"""What the fork of a script changes of the script's streaming sources: they read the stream's own input, from its
-beginning.
+"""Sets the streaming sources of a script's fork: they read the stream's own input, from its beginning.
 
 A source never removes or moves the files that it has read. If the drill asks for a number of batches, each source reads
 a part of its files or of its records in a batch.

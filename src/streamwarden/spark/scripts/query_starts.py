@@ -51,7 +51,7 @@ class QueryStart:
 
     @property
     def function(self) -> Any:
-        """What the job passed to `foreachBatch`; None if it passed nothing."""
+        """The function that the job passed to `foreachBatch`; None if it passed none."""
         return getattr(self.writer, _FUNCTION, None)
 
     def settle(self) -> None:
@@ -124,7 +124,7 @@ def watch_starts(examine: Callable[[QueryStart], Instead | None]) -> None:
 
 
 def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, str | None]:
-    """What a call of a writer's method `started` sets, with names in lower case, whether a parameter is given by its
+    """The settings of a call of a writer's method `started`, with names in lower case; a parameter may be given by its
     position or by its name. Raises TypeError for a call that the method does not accept."""
     given = inspect.signature(started).bind(None, *args, **options).arguments
     given.pop("self", None)

@@ -63,9 +63,9 @@ def in_quick_jvm(spec: StreamSpec) -> StreamSpec:
 
 
 def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> list[str]:
-    """The spark-submit command of `spark/NAME.py FOLDER`, with the settings that a driver of the stream gets.
+    """The spark-submit command of `spark/programs/NAME.py`, with the settings that a driver of the stream gets.
 
-    The folder may hold secrets then, in files of their owner alone: `lifecycle.folder.tidy` removes them.
+    The folder may hold secrets then, in files of their owner alone: `lifecycle.driver_folder.tidy` removes them.
 
     Args:
         spec: a stream on this host; see `on_this_host`.
@@ -85,7 +85,7 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
     properties = folder / files.PROPERTIES
     files.write_text(properties, properties_text(with_connector(spec, settings)))
     submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--properties-file", str(properties), str(PROGRAMS / f"{name}.py"), str(folder)]
+    return [submit, "--properties-file", str(properties), str(PROGRAMS / "run.py"), name, str(folder)]
 
 
 def run_program(
@@ -98,8 +98,8 @@ def run_program(
     within: Seconds,
     share: float | None = None,
 ) -> int:
-    """Run `spark/NAME.py FOLDER` like a driver of the stream, without a store, and return its status. Its output goes
-    to `NAME.log` in the folder, and its secrets are removed when it has ended.
+    """Run `spark/programs/NAME.py` like a driver of the stream, without a store, and return its status. Its output
+    goes to `NAME.log` in the folder, and its secrets are removed when it has ended.
 
     Args:
         spec: see `program_command`; folder: a private folder that exists.
