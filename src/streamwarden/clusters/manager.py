@@ -25,7 +25,7 @@ class Server:
     """The server of a manager. A driver that fails asks whether it is available, since Spark does not say.
 
     Args:
-        address: `spark.master`; its first group is `HOST:PORT`, or several of them with commas.
+        address: begins as `spark.master` does; its first group is `HOST:PORT`, or several of them with commas.
         port: where none is named.
         away: code of the cause of a failure if no address answers.
     """
@@ -33,6 +33,11 @@ class Server:
     address: re.Pattern[str]
     port: int
     away: str
+
+    def named_by(self, master: str) -> str:
+        """The address in a `spark.master` of this manager: `HOST:PORT`, or several of them with commas."""
+        match = self.address.match(master)
+        return "" if match is None else match[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -33,7 +34,7 @@ class Writer:
     """A writer that starts runs of the queries it is given, one after the other."""
 
     def __init__(self, raised: ForeachErrors) -> None:
-        self._start = raised._keeping(lambda writer, query: query)
+        self._start = partial(raised._start, lambda writer, query: query)
 
     def start(self, query: str, run: str, failure: BaseException | None = None) -> None:
         guard = Guarded(lambda frame, batch: None)

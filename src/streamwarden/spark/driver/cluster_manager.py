@@ -26,11 +26,10 @@ def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None
     Of several masters (`spark://one:7077,two:7077`) one is enough.
     """
     server = manager_of(master).server
-    named = None if server is None else server.address.fullmatch(master)
-    if server is None or named is None:
+    if server is None:
         return None
     cause = next(cause for cause in CAUSES if cause.code == server.away)
-    return _away(list(addresses(named[1], server.port)), cause, master, within)
+    return _away(list(addresses(server.named_by(master), server.port)), cause, master, within)
 
 
 def _away(known: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:

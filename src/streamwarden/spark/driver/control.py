@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.internals.graceful import Stop, stop_at_boundary, stop_now
+from streamwarden.spark.log import say
 from streamwarden.stream.spec import StreamSpec
 
 TICK: Final = 0.25
@@ -136,7 +136,7 @@ class Control:
                 self._turn()
             except Exception as error:
                 # A defect in here must neither end the query nor go unseen.
-                print(f"streamwarden: control loop: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                say(f"control loop: {type(error).__name__}: {error}")
 
     def _turn(self) -> None:
         if self._terminate.is_set():

@@ -15,6 +15,7 @@ from typing import Any
 
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.spark.driver.failures import chain_of, is_of_function, run_of
+from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.queries import chain_of_query
 
 _KEPT = "_streamwarden_function"
@@ -58,26 +59,19 @@ class ForeachErrors:
         """From now on, wrap each function of foreachBatch and keep each query that is started."""
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-        hand_over = DataStreamWriter.foreachBatch
+        around(DataStreamWriter, "foreachBatch", self._guard)
+        around(DataStreamWriter, "start", self._start)
+        around(DataStreamWriter, "toTable", self._start)
 
-        @functools.wraps(hand_over)
-        def guarded(writer: Any, function: Any) -> Any:
-            guard = Guarded(function)
-            setattr(writer, _KEPT, guard)
-            return hand_over(writer, guard)
+    def _guard(self, hand_over: Callable[..., Any], writer: Any, func: Any) -> Any:
+        guard = Guarded(func)
+        setattr(writer, _KEPT, guard)
+        return hand_over(writer, guard)
 
-        DataStreamWriter.foreachBatch = guarded  # type: ignore[method-assign,assignment]
-        for name in ("start", "toTable"):
-            setattr(DataStreamWriter, name, self._keeping(getattr(DataStreamWriter, name)))
-
-    def _keeping(self, start: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(start)
-        def keeping(writer: Any, *args: Any, **kwargs: Any) -> Any:
-            query = start(writer, *args, **kwargs)
-            self._keep(_Started(str(query.id), str(query.runId), query, getattr(writer, _KEPT, None)))
-            return query
-
-        return keeping
+    def _start(self, start: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        query = start(writer, *args, **options)
+        self._keep(_Started(str(query.id), str(query.runId), query, getattr(writer, _KEPT, None)))
+        return query
 
     def _keep(self, started: _Started) -> None:
         with self._lock:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from streamwarden.lifecycle.supervision.heartbeat import (
     killed_unresponsive,
     pulse,
 )
+from streamwarden.spark.log import say
 
 ASK_EVERY: Final = 2.0
 LOOK_EVERY: Final = 0.25
@@ -118,7 +118,7 @@ class Heartbeat:
             try:
                 self._ask()
             except Exception as error:  # any error of the connection means that there is no answer
-                print(f"streamwarden: no answer from the JVM: {error}", file=sys.stderr, flush=True)
+                say(f"no answer from the JVM: {error}")
             else:
                 self._answered.set()
             self._closed.wait(ASK_EVERY)
@@ -129,4 +129,4 @@ class Heartbeat:
                 self.probe()
             except Exception as error:
                 # A defect in here must not end the watch.
-                print(f"streamwarden: heartbeat: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                say(f"heartbeat: {type(error).__name__}: {error}")

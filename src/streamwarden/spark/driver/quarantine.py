@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import queue
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +35,7 @@ from streamwarden.lifecycle.failures.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.sources.base import BatchInput
 from streamwarden.spark.internals.exceptions import full_text
+from streamwarden.spark.log import say
 from streamwarden.spark.sources import metric, registered
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
@@ -156,7 +156,7 @@ class Quarantines:
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
             except (StreamwardenError, OSError) as error:
                 if not logged:
-                    _say(shortened(str(error)))
+                    say(f"quarantine: {shortened(str(error))}")
                 logged = True
                 if self._closing.wait(_RETRY_EVERY):
                     return None
@@ -196,7 +196,7 @@ class Quarantines:
                 self._gap(query_id, batch, batch, gone)
             self._settled(query_id, batch)
         except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
-            _say(f"batch {batch}: {shortened(str(error))}")
+            say(f"quarantine: batch {batch}: {shortened(str(error))}")
             return False
         return True
 
@@ -226,7 +226,7 @@ class Quarantines:
         self._gaps.add((first, last))
         reason = shortened(reason)
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
-        _say(f"the malformed rows of {which} cannot be kept: {reason}")
+        say(f"quarantine: the malformed rows of {which} cannot be kept: {reason}")
         self._report({"query_id": query_id, "first": str(first), "last": str(last), "reason": reason})
 
     # The mark: every batch up to it is finished. No other process writes it while this driver has the lease.
@@ -257,7 +257,3 @@ class Quarantines:
         if "://" in quarantine and not OBJECT_STORE.match(quarantine):
             return None
         return open_path(join(quarantine, f"_done-{query_id}"))
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: quarantine: {text}", file=sys.stderr, flush=True)

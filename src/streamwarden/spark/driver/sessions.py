@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.jvm import is_same_session, jvm_errors
 from streamwarden.spark.internals.listener import ProgressListener, QueryEvent
 from streamwarden.spark.internals.queries import Execution
@@ -58,24 +58,18 @@ class Sessions:
         """From now on, attach to each session as it is opened."""
         from pyspark.sql import SparkSession
 
-        opened = SparkSession.__init__
+        around(SparkSession, "__init__", self._open)
+        around(SparkSession, "stop", self._stop)
 
-        @functools.wraps(opened)
-        def attach(session: Any, *args: Any, **kwargs: Any) -> None:
-            opened(session, *args, **kwargs)
-            # foreachBatch wraps its batch's own session on a thread of the JVM's: no query is started on that one.
-            if threading.current_thread() is threading.main_thread():
-                self.attach(session)
+    def _open(self, open_session: Callable[..., None], session: Any, *args: Any, **options: Any) -> None:
+        open_session(session, *args, **options)
+        # foreachBatch wraps its batch's own session on a thread of the JVM's: no query is started on that one.
+        if threading.current_thread() is threading.main_thread():
+            self.attach(session)
 
-        stop = SparkSession.stop
-
-        @functools.wraps(stop)
-        def stop_later(session: Any) -> None:
-            self._before_stop()
-            stop(session)
-
-        SparkSession.__init__ = attach  # type: ignore[method-assign,assignment]
-        SparkSession.stop = stop_later  # type: ignore[method-assign,assignment]
+    def _stop(self, stop: Callable[[Any], None], session: Any) -> None:
+        self._before_stop()
+        stop(session)
 
     def attach(self, session: Any) -> None:
         with self._lock:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import sys
 import threading
 import time
 from collections import deque
@@ -35,6 +34,7 @@ from streamwarden.services.fleet.exits.backfill import fill_from_logs, keep_unre
 from streamwarden.spark.driver.failures import from_spark
 from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
+from streamwarden.spark.log import say
 
 RENEW_EVERY: Final = 5.0
 STOP_POLL: Final = 1.0
@@ -121,7 +121,7 @@ class StoreLink:
             except StoreError as error:
                 if time.monotonic() > end:
                     raise
-                _say(f"waiting for the store: {error}")
+                say(f"waiting for the store: {error}")
                 time.sleep(1.0)
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
 
@@ -168,7 +168,7 @@ class StoreLink:
         try:
             return self._store.queries.of(self._stream)
         except StoreError as error:
-            _say(f"the names of the queries are not known: {error}")
+            say(f"the names of the queries are not known: {error}")
             return ()
 
     def admitted(self, admission: Admission) -> None:
@@ -225,7 +225,7 @@ class StoreLink:
         try:
             step()
         except Exception as error:
-            _say(f"store link: {type(error).__name__}: {error}")
+            say(f"store link: {type(error).__name__}: {error}")
 
     def _take(self) -> tuple[list[QueryEvent], bool]:
         """The queued items; waits a moment for the first."""
@@ -262,7 +262,7 @@ class StoreLink:
             except ProgressError as error:
                 self._unreadable += 1
                 if self._unreadable % SAID_EACH == 1:
-                    _say(f"progress reports that could not be read: {self._unreadable}; the last: {error}")
+                    say(f"progress reports that could not be read: {self._unreadable}; the last: {error}")
                 keep_unreadable(self._folder, event.text, error)
                 return
             self._keep(progress)
@@ -309,7 +309,7 @@ class StoreLink:
             spill(self._folder, progress)
             self._spilled = True
         except OSError as error:
-            _say(f"a progress report was lost, neither the store nor the disk took it: {error}")
+            say(f"a progress report was lost, neither the store nor the disk took it: {error}")
 
     def _logged(self, progress: Progress) -> tuple[float | None, float | None]:
         batch = progress.batch_id
@@ -339,7 +339,7 @@ class StoreLink:
             if self._spilled:
                 count = load_spill(self._folder, self._identity, self._store)
                 self._spilled = False
-                _say(f"the store is back: {count} progress reports loaded")
+                say(f"the store is back: {count} progress reports loaded")
                 for query_id in self._query_ids():
                     self._fill_from_logs(query_id)
             self._pay()
@@ -362,7 +362,7 @@ class StoreLink:
                 if attempts < MOST_ATTEMPTS:
                     self._owed[0] = call, attempts + 1
                     raise
-                _say(f"given up: {error}")
+                say(f"given up: {error}")
             self._owed.popleft()
 
     def _store_measurements(self) -> None:
@@ -383,9 +383,5 @@ class StoreLink:
 
     def _went_down(self, error: StoreError) -> None:
         if self._down_until == 0.0 or time.monotonic() - self._down_until > 60:
-            _say(f"the store does not answer, progress is spilled: {error}")
+            say(f"the store does not answer, progress is spilled: {error}")
         self._down_until = time.monotonic() + RETRY_EVERY
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

@@ -7,7 +7,6 @@ Such a driver ends itself; the next one registers with the new master.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 from streamwarden.clusters.standalone import MASTERS
 from streamwarden.spark.internals.jvm import executor_count
 from streamwarden.spark.internals.standalone_master import forgot
+from streamwarden.spark.log import say
 
 EVERY: Final = 5.0
 """Seconds between two checks. A lost executor is usually replaced within this time."""
@@ -43,7 +43,7 @@ class MasterWatch:
         try:
             master = session.sparkContext.master
         except Exception as error:  # whatever it is, the job must get its session
-            _say(f"the master is not watched: {type(error).__name__}: {error}")
+            say(f"the master is not watched: {type(error).__name__}: {error}")
             return
         found = MASTERS.address.fullmatch(master)
         if found is None:
@@ -66,7 +66,7 @@ class MasterWatch:
                     f"the master {forgetful} does not know the application {application} any more, and no executor is "
                     "left: it was restarted"
                 )
-                _say(self.forgotten)
+                say(self.forgotten)
                 self._end()
                 return
 
@@ -89,7 +89,3 @@ def _forgot(session: Any, url: str, application: str) -> bool:
         return forgot(session, url, application)
     except Exception:  # the master is unavailable, and the driver waits for it; or the JVM is going down
         return False
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

@@ -5,7 +5,6 @@ Nothing waits for it, and a read that fails costs one sample: no batch, no progr
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +16,7 @@ from streamwarden.health.signals.executors import ACTIVE, BYTES, CORES, FAILED_T
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.spark.executors.metrics import SparkExecutor, addresses, executor_limit, read_executors
+from streamwarden.spark.log import say
 
 EVERY: Final = 10.0
 UNTIL_THE_FIRST: Final = 2.0
@@ -60,10 +60,10 @@ class ExecutorWatch:
                 return
             limit = executor_limit(dict(context.getConf().getAll()))
         except Exception as error:  # whatever it is, the job must get its session
-            _say(f"the executors are not watched: {type(error).__name__}: {error}")
+            say(f"the executors are not watched: {type(error).__name__}: {error}")
             return
         if url is None:
-            _say("the executors are not watched: spark.ui.enabled is false")
+            say("the executors are not watched: spark.ui.enabled is false")
             return
         self._started = True
         arguments = (addresses(url), application, limit)
@@ -80,7 +80,7 @@ class ExecutorWatch:
                 found = read_executors(bases, application)
             except ProcessError as error:
                 if not failing and not self._ended.is_set():
-                    _say(str(error))
+                    say(str(error))
                 failing, pause = True, EVERY
                 continue
             failing = False
@@ -92,7 +92,7 @@ class ExecutorWatch:
         for executor in found:
             if executor.lost and executor.id not in self._lost:
                 self._lost.add(executor.id)
-                _say(f"executor {executor.id} at {executor.host} was lost: {executor.reason}")
+                say(f"executor {executor.id} at {executor.host} was lost: {executor.reason}")
                 self._sink.event(EXECUTOR_LOST, executor=executor.id, host=executor.host, reason=executor.reason)
 
 
@@ -114,7 +114,3 @@ def measurements(found: Iterable[SparkExecutor], *, stream: str, limit: int, at:
         source = f"executor {executor.id} at {executor.host}, {kind}"
         for name, value in ((BYTES, executor.peak_bytes), (LIMIT, limit)):
             yield Measurement(stream=stream, name=name, at=at, value=float(value), unit="bytes", source=source)
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

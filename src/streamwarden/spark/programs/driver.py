@@ -51,6 +51,7 @@ from streamwarden.spark.executors.watch import ExecutorWatch
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
+from streamwarden.spark.log import say
 from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
@@ -228,11 +229,11 @@ class Runner:
         with self._writing:
             if self._outcome is None:
                 self._outcome = self._judge(error)
-                print(f"streamwarden: {self._outcome.kind}: {self._outcome.message}", file=sys.stderr, flush=True)
+                say(f"{self._outcome.kind}: {self._outcome.message}")
                 try:
                     files.write_outcome(self._folder, self._outcome)
                 except OSError as full:
-                    print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
+                    say(f"outcome.json could not be written: {full}")
             self._control.finished.set()
             self._heartbeat.close()
             self._executors.close()
@@ -356,7 +357,7 @@ def main(argv: list[str]) -> int:
     try:
         runner = Runner(folder)
     except StreamwardenError as error:
-        print(f"streamwarden: {error}", file=sys.stderr, flush=True)
+        say(str(error))
         with contextlib.suppress(OSError):
             files.write_outcome(
                 folder,

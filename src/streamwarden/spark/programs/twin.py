@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
@@ -24,13 +23,10 @@ from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, TASK
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.programs.plan import analyzed_plan
-from streamwarden.spark.programs.script_twin import ScriptTwin
+from streamwarden.spark.programs.script_twin import ONE_BATCH, ScriptTwin, await_batch
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.stream.spec import StreamSpec
-
-ONE_BATCH: Final = {"once": True}
-"""The one trigger that executes the planned batch and plans no other."""
 
 _CLOCK: Final = "RateStream"
 """In the description of Spark's rate source. What it makes is input only of a stream that declares it as its source:
@@ -85,12 +81,7 @@ def _execute_script(folder: Path, twin: ScriptTwin) -> int:
 def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
     """Execute the batch whose plan was laid; returns its input records."""
     query = start_query(built, spec, batch_writer(spec, token=1), trigger=ONE_BATCH)
-    query.awaitTermination()
-    position = log_position(open_path(spec.checkpoint))
-    if (position.planned, position.committed) != (batch, batch):
-        raise RuntimeError(
-            f"the query ended at planned {position.planned}, committed {position.committed}: not {batch}"
-        )
+    await_batch("the query", query, spec.checkpoint, batch)
     generated = isinstance(spec.source, GeneratedSource)
     return sum(
         source.numInputRows

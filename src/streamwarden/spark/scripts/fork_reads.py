@@ -6,13 +6,13 @@ a part of its files or of its records in a batch.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streamwarden.lifecycle.forks.scripts import FILE_FORMATS, TOPIC_FORMAT
+from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.readers_writers import format_of, options_of, session_of
 from streamwarden.spark.internals.topic_size import kept_records
 
@@ -38,16 +38,9 @@ def watch_reads(batches: int | None) -> None:
     """
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-    for name in ("load", *_BY_FORMAT):
-        _wrap(DataStreamReader, name, batches)
-
-
-def _wrap(owner: Any, name: str, batches: int | None) -> None:
-    method = getattr(owner, name)
-
-    @functools.wraps(method)
-    def load(reader: Any, *args: Any, **options: Any) -> Any:
+    def load(method: Callable[..., Any], reader: Any, *args: Any, **options: Any) -> Any:
         given = inspect.signature(method).bind(reader, *args, **options).arguments
+        name = method.__name__
         format = str(given.get("format") or format_of(reader)) if name == "load" else name
         named = {key.lower(): str(value) for key, value in options.items() if value is not None}
         seen = {**options_of(reader), **named}
@@ -60,7 +53,8 @@ def _wrap(owner: Any, name: str, batches: int | None) -> None:
         own = {*_CLEANING, *(key.lower() for key in changes)}
         return method(reader, *args, **{key: value for key, value in options.items() if key.lower() not in own})
 
-    setattr(owner, name, load)
+    for name in ("load", *_BY_FORMAT):
+        around(DataStreamReader, name, load)
 
 
 def changed(format: str, options: Mapping[str, str | None]) -> dict[str, str]:

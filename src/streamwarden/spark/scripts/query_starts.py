@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamwarden.lifecycle.script_queries import NamedInput
+from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.plans import streaming_inputs
 from streamwarden.spark.internals.readers_writers import (
     format_of,
@@ -88,39 +88,29 @@ def watch_starts(examine: Callable[[QueryStart], Instead | None]) -> None:
 
     start_of_spark = DataStreamWriter.start
 
-    def examined(name: str) -> None:
-        started = getattr(DataStreamWriter, name)
+    def start(started: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        given = {FORMAT: format_of(writer), **arguments(started, args, options)}
+        trigger = set_trigger_of(writer) if getattr(writer, _TRIGGER_NAMED, False) else None
+        call = inspect.signature(started).bind(None, *args, **options).arguments
+        instead = examine(QueryStart(writer, {**options_of(writer), **given}, trigger, call))
+        if instead is not None:
+            return instead(lambda: start_of_spark(writer))
+        return started(writer, *args, **options)
 
-        @functools.wraps(started)
-        def start(writer: Any, *args: Any, **options: Any) -> Any:
-            given = {FORMAT: format_of(writer), **arguments(started, args, options)}
-            trigger = set_trigger_of(writer) if getattr(writer, _TRIGGER_NAMED, False) else None
-            call = inspect.signature(started).bind(None, *args, **options).arguments
-            instead = examine(QueryStart(writer, {**options_of(writer), **given}, trigger, call))
-            if instead is not None:
-                return instead(lambda: start_of_spark(writer))
-            return started(writer, *args, **options)
+    around(DataStreamWriter, "trigger", _set_trigger)
+    around(DataStreamWriter, "foreachBatch", _set_function)
+    around(DataStreamWriter, "start", start)
+    around(DataStreamWriter, "toTable", start)
 
-        setattr(DataStreamWriter, name, start)
 
-    set_trigger = DataStreamWriter.trigger
+def _set_trigger(method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+    setattr(writer, _TRIGGER_NAMED, True)
+    return method(writer, *args, **options)
 
-    @functools.wraps(set_trigger)
-    def trigger(writer: Any, *args: Any, **options: Any) -> Any:
-        setattr(writer, _TRIGGER_NAMED, True)
-        return set_trigger(writer, *args, **options)
 
-    set_function = DataStreamWriter.foreachBatch
-
-    @functools.wraps(set_function)
-    def foreach_batch(writer: Any, func: Any) -> Any:
-        setattr(writer, _FUNCTION, func)
-        return set_function(writer, func)
-
-    DataStreamWriter.trigger = trigger  # type: ignore[method-assign,assignment]
-    DataStreamWriter.foreachBatch = foreach_batch  # type: ignore[method-assign,assignment]
-    examined("start")
-    examined("toTable")
+def _set_function(method: Callable[..., Any], writer: Any, func: Any) -> Any:
+    setattr(writer, _FUNCTION, func)
+    return method(writer, func)
 
 
 def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, str | None]:

@@ -39,11 +39,10 @@ def listening_environment(spark: SparkSpec, environ: Mapping[str, str]) -> dict[
 def address_towards(master: str) -> str | None:
     """This host's address on the way to the master; None if that is not known, and Spark has to choose one itself."""
     server = manager_of(master).server
-    named = None if server is None else server.address.fullmatch(master)
-    if server is None or named is None:
+    if server is None:
         return None
     try:
-        host, port = next(addresses(named[1], server.port))
+        host, port = next(addresses(server.named_by(master), server.port))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))  # sends nothing
             address = str(probe.getsockname()[0])
