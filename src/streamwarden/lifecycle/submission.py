@@ -143,9 +143,9 @@ def cluster_environment(
     Raises:
         ConfigError: a secret that no setting of the stream's conf gives (`spark.kubernetes.driver.secretKeyRef`).
     """
-    given = manager_of(spec.spark.master).in_cluster
-    assert given is not None, "only such a cluster runs drivers"
-    found = {}
+    given, found = manager_of(spec.spark.master).in_cluster, dict[str, str]()
+    if given is None:  # it runs no drivers
+        return found
     for name, value in variables.items():
         from_secret = None if given.reference is None else f"{given.reference}{name}"
         if from_secret in spec.spark.conf:
