@@ -140,34 +140,25 @@ class CheckpointReport:
         return worst(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON: numbers, text, lists and objects only."""
-        position = asdict(self.position)
+        """What JSON can hold: numbers, text, lists and objects."""
+        found = asdict(self)
+        replays = [
+            {
+                "last_snapshot": each.replay.snapshot,
+                "newest_version": each.replay.newest,
+                "versions_since": each.replay.versions,
+                "changelog_bytes_since": each.replay.changelog_bytes,
+            }
+            for each in self.stores
+        ]
         return {
-            "path": self.path,
-            "output": self.output,
-            **position,
+            **found.pop("position"),
             "gap": self.position.gap,
-            "retained_batches": list(self.retained) if self.retained else None,
-            "watermark_ms": self.watermark_ms,
-            "provider": self.provider,
-            "shuffle_partitions": self.shuffle_partitions,
-            "batches": [asdict(batch) | {"sources": list(batch.sources)} for batch in self.batches],
+            "retained_batches": found.pop("retained"),
             "state_bytes": self.state_bytes,
-            "operators": [
-                asdict(each)
-                | {
-                    "stores": list(each.stores),
-                    "schemas": [_schema_dict(schema) for schema in each.schemas],
-                    "bytes_by_partition": {str(key): size for key, size in each.bytes_by_partition.items()},
-                }
-                for each in self.operators
-            ],
-            "stores": [_store_dict(each) for each in self.stores],
-            "formats": dict(self.formats),
-            "sink_newest": self.sink_newest,
-            "conf": dict(self.conf),
-            "worst": self.worst.value if self.worst else None,
-            "findings": [asdict(each) | {"consequence": each.consequence.value} for each in self.findings],
+            "worst": self.worst,
+            **found,
+            "stores": [store | {"replay": replay} for store, replay in zip(found["stores"], replays, strict=True)],
         }
 
 
@@ -371,21 +362,6 @@ def _stores(stores: Sequence[StateStore]) -> tuple[StoreReport, ...]:
         )
         for store, debt in zip(stores, replay_debts(stores), strict=True)
     )
-
-
-def _schema_dict(schema: StateSchema) -> dict[str, Any]:
-    families = [{**asdict(each), "key": list(each.key), "value": list(each.value)} for each in schema.families]
-    return asdict(schema) | {"families": families}
-
-
-def _store_dict(each: StoreReport) -> dict[str, Any]:
-    replay = {
-        "last_snapshot": each.replay.snapshot,
-        "newest_version": each.replay.newest,
-        "versions_since": each.replay.versions,
-        "changelog_bytes_since": each.replay.changelog_bytes,
-    }
-    return asdict(each) | {"snapshots": list(each.snapshots), "changelogs": list(each.changelogs), "replay": replay}
 
 
 def _formats(logs: Logs, operators: Mapping[int, OperatorMetadata], manifest: SinkManifest | None) -> dict[str, str]:

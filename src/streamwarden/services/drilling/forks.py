@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.uris import file_name
@@ -27,9 +27,9 @@ from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
-from streamwarden.services.drilling.checkpoint_files import COPY
 from streamwarden.services.drilling.drillable import require_fork, require_verdict
-from streamwarden.services.drilling.inputs import TAKEN_OUT
+from streamwarden.services.drilling.ports.checkpoint_files import COPY
+from streamwarden.services.drilling.ports.inputs import TAKEN_OUT
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.scripts import is_script, without_places
@@ -184,9 +184,7 @@ def _as_abortion() -> Iterator[None]:
     try:
         yield
     except (CheckpointError, ConfigError, SourceError, VerificationError) as error:
-        raise DrillAborted(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise DrillAborted.of(error) from error
 
 
 def _require_copy(fork: ForkView | None) -> None:
@@ -205,7 +203,7 @@ def _require_every_batch(made: Fork) -> None:
     and which rows were late, so that no oracle could judge a run of the fork."""
     if made.batch is None:
         return
-    checkpoint = open_path(made.spec.checkpoint, made.spec.storage.connection)
+    checkpoint = checkpoint_of(made.spec)
     kept = batch_ids(list_or_empty(checkpoint / OFFSETS))
     missing = sorted(set(range(made.batch + 1)) - set(kept))
     if missing:

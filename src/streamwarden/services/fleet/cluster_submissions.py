@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.clusters import MANAGERS
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
@@ -26,8 +27,11 @@ SUBMIT_TTL: Final = 600.0
 the late one finds that its claim was taken, and ends."""
 
 
+_LOGS: Final = ", ".join(f"`{known.in_cluster.log}`" for known in MANAGERS if known.in_cluster is not None)
+
+
 class ClusterSubmissions:
-    """Claims and records the drivers of a cluster; see `Fleet.submit` and `Fleet.conclude`."""
+    """Claims and records the drivers of a cluster."""
 
     def __init__(
         self, store: Store, data: Path, finder: Finder, exits: ExitRecorder, clock: Callable[[], float]
@@ -41,7 +45,19 @@ class ClusterSubmissions:
     def submit(
         self, spec: StreamSpec, *, launched_by: str, through: Callable[[Path], str], env: Mapping[str, str]
     ) -> tuple[DriverRecord, str]:
-        """See `Fleet.submit`."""
+        """Start a driver in cluster mode through a program that submits and follows it; returns its application too.
+
+        The driver binds the lease when the cluster has started it, which may take until `SUBMIT_TTL`; from then on it
+        is observed by its lease, as every driver of another host. Its folder has to be on storage that it shares.
+
+        Args:
+            through: submits the application with the properties and the argument of this folder; returns its id.
+            env: environment that the driver needs, beside where store, data and project are.
+
+        Raises:
+            LeaseHeld: a driver is alive, or is being launched; nothing was submitted.
+            ConfigError: a secret would be visible to everybody; StoreError; whatever `through` raises.
+        """
         if self._finder.living(spec) is not None:
             raise LeaseHeld(
                 f"a driver of {spec.name} is alive", where=spec.checkpoint, next_step="follow that driver instead"
@@ -67,7 +83,12 @@ class ClusterSubmissions:
         return record, application
 
     def conclude(self, driver_id: str, failure: str | None) -> ExitRecord | None:
-        """See `Fleet.conclude`."""
+        """Record the exit of a driver that its cluster says has ended, without waiting for its lease to expire.
+
+        Args:
+            failure: what the cluster says of it, None if it ended without an error; an outcome that the runner left
+                wins.
+        """
         record = self._store.drivers.get(driver_id)
         if record is None or record.exit is not None:
             return record.exit if record is not None else None
@@ -91,5 +112,5 @@ def _of_application(failure: str | None, now: float, stop: StopRequest | None) -
         ended_at=now,
         error_class="ApplicationFailed",
         message=failure,
-        next_step="read the application's own log: `yarn logs -applicationId …`, `kubectl logs …`",
+        next_step=f"read the application's own log: {_LOGS}",
     )

@@ -33,11 +33,6 @@ _COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
 _GRAVE = "bold red"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("inspect")(inspect)
-
-
 def inspect(
     context: typer.Context,
     target: Annotated[

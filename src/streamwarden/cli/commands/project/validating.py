@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from streamwarden.stream.spec import StreamSpec
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("validate")(validate)
-
-
 def validate(context: typer.Context, json: AsJson = False) -> int:
     """Check every stream, every drill, the thresholds and the notifications. Exit code 2 if a file cannot be used.
 
@@ -62,7 +57,6 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
-    from streamwarden.drills.faults import FAULTS
     from streamwarden.services.drilling.drillable import require_target
 
     catalog = space.catalog()
@@ -80,7 +74,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
                 for fault in drill.sequence:
-                    FAULTS[fault.kind].require(stream.name, stream, fault)
+                    fault.require(stream.name, stream)
                 require_target(stream, drill, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:
