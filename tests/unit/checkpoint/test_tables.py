@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import json
-import os
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +14,8 @@ from streamwarden.checkpoint.diagnosis.loading import UNREADABLE
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.sst import FOOTER, check_table
-from support.checkpoints import Unpack, remove, rewrite
+from support.checkpoints import Unpack
+from support.large_states import VERSIONS, large_table, put_tables
 
 NAMES = (
     "spark-3.5.6-rocksdb",
@@ -27,8 +24,6 @@ NAMES = (
     "spark-4.3.0-join",
     "spark-4.3.0-processor",
 )
-LARGE = Path(__file__).parents[2] / "data" / "tables"
-VERSIONS = ("version-5", "version-6")
 
 
 def tables(checkpoint: Path) -> list[bytes]:
@@ -63,19 +58,13 @@ def test_a_table_that_is_cut_off_is_noticed(cut: int, whole: Callable[[str], Pat
         check(content[:cut] if cut else b"")
 
 
-def large(name: str) -> bytes:
-    content = gzip.decompress((LARGE / f"{name}.sst.gz").read_bytes())
-    assert len(content) > 1 << 20
-    return content
-
-
 def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
 
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_a_flipped_bit_anywhere_in_a_large_table_is_noticed(name: str) -> None:
-    content = large(name)
+    content = large_table(name)
     check(content)
     places = (
         *range(0, len(content) - FOOTER, len(content) // 40),
@@ -87,7 +76,7 @@ def test_a_flipped_bit_anywhere_in_a_large_table_is_noticed(name: str) -> None:
 
 
 def test_any_changed_bit_of_a_footer_of_version_6_is_noticed() -> None:
-    content = large("version-6")
+    content = large_table("version-6")
     for at in range(len(content) - FOOTER, len(content)):
         with pytest.raises(Damaged):
             check(flipped(content, at))
@@ -95,32 +84,10 @@ def test_any_changed_bit_of_a_footer_of_version_6_is_noticed() -> None:
 
 def test_inspect_finds_a_flipped_bit_in_a_row_of_a_large_table(unpack: Unpack, tmp_path: Path) -> None:
     """Where there is no checksum file, as in an object store."""
-    checkpoint, content = unpack("spark-4.3.0-rocksdb", tmp_path), large("version-5")
-    table = put_into_newest_snapshot(checkpoint / "state/0/0", content)
+    checkpoint, content = unpack("spark-4.3.0-rocksdb", tmp_path), large_table("version-5")
+    _, table = put_tables(checkpoint / "state/0/0", [content, content])
     assert read_checkpoint(open_path(checkpoint)).findings == ()
     table.write_bytes(flipped(content, len(content) // 2))
     (finding,) = read_checkpoint(open_path(checkpoint)).findings
     assert (finding.consequence, finding.error_class) == (Consequence.REFUSES, UNREADABLE)
     assert f"it needs SSTs/{table.name}, but its block at byte" in finding.what
-
-
-def put_into_newest_snapshot(store: Path, content: bytes) -> Path:
-    """In the place of a table that the snapshot has."""
-    snapshot = max(store.glob("*.zip"), key=lambda path: int(path.stem))
-    modified = snapshot.stat().st_mtime
-    with zipfile.ZipFile(snapshot) as archive:
-        members = [(info, archive.read(info)) for info in archive.infolist()]
-    remove(snapshot)
-    with zipfile.ZipFile(snapshot, "w", zipfile.ZIP_DEFLATED) as archive:
-        for info, member in members:
-            if info.filename == "metadata":
-                version, manifest = member.decode().split("\n", 1)
-                files = json.loads(manifest)
-                named = files["sstFiles"][0]
-                named["sizeBytes"] = len(content)
-                member = f"{version}\n{json.dumps(files)}".encode()
-            archive.writestr(info, member)
-    os.utime(snapshot, (modified, modified))
-    table = store / "SSTs" / named["dfsSstFileName"]
-    rewrite(table, content)
-    return table
