@@ -31,7 +31,8 @@ test: setup-tests lint types layers ## everything that CI runs, on a machine tha
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
-		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t"
+		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
+			-p no:schemathesis -p no:anyio
 
 test-nightly: setup ## 10,000 generated inputs for each parser of files (20 min)
 	@$(BIN)/python -m pytest tests/unit -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600

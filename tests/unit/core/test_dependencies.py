@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from support.imports import imports
+
 ROOT = Path(__file__).parents[3]
 
 WITHOUT_IMPORT = {
@@ -23,12 +25,12 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def imports(source: str) -> Iterator[str]:
+def imported_modules(source: str) -> Iterator[str]:
     """The modules that a file imports, at its top or later."""
-    for node in ast.walk(ast.parse(source)):
+    for node in imports(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
+        elif not node.level:
             yield str(node.module)
 
 
@@ -52,7 +54,7 @@ def declared() -> set[str]:
 
 
 def test_every_import_is_declared_and_nothing_else_is() -> None:
-    modules = {module for file in ROOT.glob("src/**/*.py") for module in imports(file.read_text())}
+    modules = {module for file in ROOT.glob("src/**/*.py") for module in imported_modules(file.read_text())}
     imported = {found for module in modules if (found := distribution(module)) is not None}
     assert imported | set(WITHOUT_IMPORT) == declared()
     assert not imported & set(WITHOUT_IMPORT)
@@ -60,7 +62,7 @@ def test_every_import_is_declared_and_nothing_else_is() -> None:
 
 def test_an_import_inside_a_function_counts() -> None:
     source = "def lazy():\n    import httpx\n    from airflow.providers.common.compat import sdk\n"
-    assert [distribution(module) for module in imports(source)] == [
+    assert [distribution(module) for module in imported_modules(source)] == [
         "httpx",
         "apache-airflow-providers-common-compat",
     ]
