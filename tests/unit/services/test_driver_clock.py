@@ -16,6 +16,11 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.clock import driver_clock
 from streamwarden.services.drilling.clock.driver_clock import ForkClock
 
+pytestmark = pytest.mark.skipif(
+    "libfaketime" in os.environ.get("LD_PRELOAD", ""),
+    reason="libfaketime has stepped the clock of the tests themselves, and is not made to be loaded twice",
+)
+
 SHARED = Path("/dev/shm")
 RUN = "kill_driver-20260101T000000Z-0123456789"
 STEPPED = """

@@ -60,6 +60,8 @@ def _decoder(kind: Any) -> Callable[[Any, Readers | None], Any]:
         return lambda raw, readers: None if raw is None else decode(wanted[0], raw, readers)
     if origin in (tuple, Sequence):
         return lambda raw, readers: None if raw is None else tuple(decode(parts[0], item, readers) for item in raw)
+    if origin is Mapping and parts == (str, Any):
+        return lambda raw, readers: None if raw is None else {**raw}
     if origin is Mapping:
         return partial(_decode_mapping, *parts)
     return lambda raw, readers: raw
