@@ -125,5 +125,5 @@ def test_a_library_without_effect_is_refused(clock: ForkClock, monkeypatch: pyte
     other = tmp_path / "libfaketime.so.1"
     other.write_bytes(b"for another processor")
     monkeypatch.setattr(driver_clock, "_library", lambda: other)
-    with pytest.raises(DrillAborted, match="has no effect: its clock is 0 s ahead"):
+    with pytest.raises(DrillAborted, match=r"has no effect: its clock is (0|-\d) s ahead"):  # a start takes time
         clock.require()
