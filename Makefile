@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-full test-unit lint types layers docs pictures soak bench lock clean
+.PHONY: help setup setup-tests demo test test-full test-unit test-ahead lint types layers docs pictures soak bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,7 +35,13 @@ test-full: setup-tests lint types layers ## every combination, and 10,000 genera
 
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
-		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t"
+		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
+			-p no:schemathesis -p no:anyio
+
+test-ahead: setup ## the unit tests with the clock 40 days ahead: what they prove may not depend on today's date
+	@LD_PRELOAD=$$(ls $(CURDIR)/.venv/lib/python3*/site-packages/libfaketime/vendor/libfaketime/src/libfaketime.so.1) \
+		FAKETIME=+40d FAKETIME_DONT_FAKE_MONOTONIC=1 \
+		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick -p no:schemathesis -p no:anyio
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check

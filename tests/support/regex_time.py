@@ -7,6 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
@@ -19,6 +20,7 @@ SOURCE = Path(streamwarden.__file__).parent
 METHODS = {"match", "fullmatch", "search", "sub", "split", "findall", "finditer"}
 ENDS = ("", "!", "\n", "\0", " x")
 """What follows the repetitions; each makes other patterns fail at the last moment."""
+_USED = re.compile(rf"\b(re|[A-Z_][A-Z_0-9]*)\.({'|'.join(sorted(METHODS))})\(")
 _MANY = 100
 _SAMPLES = {
     codes.CATEGORY_DIGIT: "7",
@@ -68,21 +70,53 @@ def attacks(pattern: re.Pattern[Any], length: int) -> Iterator[str]:
 
 def _of_file(path: Path) -> Iterator[Use]:
     text = path.read_text()
-    if "re." not in text:
+    if not _USED.search(text):
         return
-    module = ".".join(("streamwarden", *path.relative_to(SOURCE).with_suffix("").parts))
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in METHODS:
             continue
         owner, where = node.func.value, f"{path.relative_to(SOURCE)}:{node.lineno}"
-        if isinstance(owner, ast.Name) and owner.id == "re":
+        if not isinstance(owner, ast.Name):
+            continue
+        if owner.id == "re":
             if node.args and isinstance(node.args[0], ast.Constant):
                 flags = re.MULTILINE if "MULTILINE" in ast.unparse(node) else re.NOFLAG
                 yield Use(where, re.compile(node.args[0].value, flags), node.func.attr)
-        elif isinstance(owner, ast.Name) and owner.id.isupper() | owner.id.startswith("_"):
-            known = getattr(importlib.import_module(module), owner.id, None)
-            if isinstance(known, re.Pattern):
-                yield Use(where, known, node.func.attr)
+        elif _is_constant(owner.id) and isinstance(known := _constants(path).get(owner.id), re.Pattern):
+            yield Use(where, known, node.func.attr)
+
+
+@cache
+def _constants(path: Path) -> dict[str, Any]:
+    """The values of the module's constants, those that it imports from another of our modules among them. A module
+    whose patterns are written out is not imported: importing every module of the package takes seconds."""
+    names: dict[str, Any] = {"re": re}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamwarden."):
+            names |= _imported(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            try:
+                names[ast.unparse(target)] = eval(compile(ast.Expression(node.value), path, "eval"), names)
+            except Exception:
+                if "re.compile(" in ast.unparse(node.value):
+                    return vars(importlib.import_module(_module(path)))
+    return names
+
+
+def _imported(node: ast.ImportFrom) -> dict[str, Any]:
+    file = SOURCE.joinpath(*str(node.module).split(".")[1:]).with_suffix(".py")
+    wanted = {alias.asname or alias.name: alias.name for alias in node.names if _is_constant(alias.name)}
+    found = _constants(file) if wanted and file.exists() else {}
+    return {name: found[source] for name, source in wanted.items() if source in found}
+
+
+def _is_constant(name: str) -> bool:
+    return name.isupper() or name.startswith("_")
+
+
+def _module(path: Path) -> str:
+    return ".".join(("streamwarden", *path.relative_to(SOURCE).with_suffix("").parts))
 
 
 def _repeats(tree: Any, before: str) -> Iterator[tuple[str, str]]:

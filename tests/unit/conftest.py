@@ -1,5 +1,6 @@
 """What unit tests of several folders share: checkpoints that real Sparks wrote, and a fresh project."""
 
+import gc
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,18 @@ import pytest
 
 from support.checkpoints import Archives, Unpack
 from support.projects import Project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def little_garbage() -> Iterator[None]:
+    """The collector passes over the six thousand collected tests and over every imported module, and starts seldom: a
+    test leaves little garbage."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from streamwarden.extras import PACKAGES as PACKAGES_OF_EXTRAS
+from support.imports import imports
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,12 +28,12 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def imports(source: str) -> Iterator[str]:
+def imported_modules(source: str) -> Iterator[str]:
     """The modules that a file imports, at its top or later."""
-    for node in ast.walk(ast.parse(source)):
+    for node in imports(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
+        elif not node.level:
             yield str(node.module)
 
 
@@ -61,7 +62,7 @@ OF_PYSPARK = {"pyspark", "py4j", "pyspark-client"}
 
 
 def test_every_import_is_declared_and_nothing_else_is() -> None:
-    modules = {module for file in ROOT.glob("src/**/*.py") for module in imports(file.read_text())}
+    modules = {module for file in ROOT.glob("src/**/*.py") for module in imported_modules(file.read_text())}
     imported = {found for module in modules if (found := distribution(module)) is not None}
     optional = set.union(*EXTRAS.values()) - {"streamwarden", "libfaketime"}
     assert imported | set(WITHOUT_IMPORT) == names(PROJECT["dependencies"]) | optional
@@ -89,7 +90,7 @@ def test_every_package_of_an_extra_is_known_by_its_import() -> None:
 
 def test_an_import_inside_a_function_counts() -> None:
     source = "def lazy():\n    import httpx\n    from airflow.providers.common.compat import sdk\n"
-    assert [distribution(module) for module in imports(source)] == [
+    assert [distribution(module) for module in imported_modules(source)] == [
         "httpx",
         "apache-airflow-providers-common-compat",
     ]

@@ -255,9 +255,8 @@ def view(origin: StreamSpec, tmp_path: Path) -> ForkView:
     return DrillForks(DrillArchive(tmp_path / "data"), lambda name: origin).make(RUN, "minutes", SPEC, Feed.ORIGIN)
 
 
-def test_a_drill_reads_where_the_fork_stands(view: ForkView, lake: Bucket, tmp_path: Path) -> None:
-    facts = ForkCheckpoint(Store(f"sqlite:///{tmp_path}/store.db"))
-    facts._store.migrate()
+def test_a_drill_reads_where_the_fork_stands(view: ForkView, lake: Bucket, store_url: str) -> None:
+    facts = ForkCheckpoint(Store(store_url))
     assert (facts.position(view).planned, facts.position(view).gap) == (LAST - 2, 0)
     assert (facts.is_planned(view, 11), facts.is_committed(view, 11)) == (True, True)
     lake.pipe_file(f"{view.checkpoint}/offsets/12", lake.cat_file(f"{view.checkpoint}/offsets/11"))

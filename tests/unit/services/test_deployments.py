@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,10 +56,8 @@ class Launches:
 
 
 @pytest.fixture
-def launches(tmp_path: Path) -> Iterator[Launches]:
-    with Store(f"sqlite:///{tmp_path / 'store.db'}") as store:
-        store.migrate()
-        yield Launches(tmp_path, store)
+def launches(tmp_path: Path, store: Store) -> Launches:
+    return Launches(tmp_path, store)
 
 
 def test_an_unchanged_restart_is_not_a_deployment(launches: Launches) -> None:

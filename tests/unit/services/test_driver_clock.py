@@ -16,6 +16,11 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.ports import driver_clock
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
 
+pytestmark = pytest.mark.skipif(
+    "libfaketime" in os.environ.get("LD_PRELOAD", ""),
+    reason="libfaketime has stepped the clock of the tests themselves, and is not made to be loaded twice",
+)
+
 SHARED = Path("/dev/shm")
 RUN = "kill_driver-20260101T000000Z-0123456789"
 STEPPED = """
@@ -120,5 +125,5 @@ def test_a_library_without_effect_is_refused(clock: ForkClock, monkeypatch: pyte
     other = tmp_path / "libfaketime.so.1"
     other.write_bytes(b"for another processor")
     monkeypatch.setattr(driver_clock, "_library", lambda: other)
-    with pytest.raises(DrillAborted, match="has no effect: its clock is 0 s ahead"):
+    with pytest.raises(DrillAborted, match=r"has no effect: its clock is (0|-\d) s ahead"):  # a start takes time
         clock.require()

@@ -22,6 +22,8 @@ from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 from support.reconciling import reconcile
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 NAMES = ("key", "place", "total", "name")
 BOUND = Tolerance(relative=1e-6, absolute=1e-9)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,16 +30,23 @@ SPEC = StreamSpec(
 )
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(f"sqlite:///{tmp_path / 'store.db'}") as store:
-        store.migrate()
+@pytest.fixture(scope="module")
+def history(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store with a thousand batches and half an hour of measurements; only to be copied."""
+    path = shutil.copy(migrated, tmp_path_factory.mktemp("history") / "store.db")
+    with Store(f"sqlite:///{path}") as store:
         store.batches.upsert_many("s", [report(number, rows=100) for number in range(1000)])
         store.measurements.add(
             Measurement(stream="s", name=name, at=START + 60 * n, value=n, unit=unit, source="check")
             for n in range(30)
             for name, unit in ((BACKLOG_SECONDS, "seconds"), (MEMORY_BYTES, "bytes"), (STATE_BYTES, "bytes"))
         )
+    return path
+
+
+@pytest.fixture
+def store(history: Path, tmp_path: Path) -> Iterator[Store]:
+    with Store(f"sqlite:///{shutil.copy(history, tmp_path / 'store.db')}") as store:
         yield store
 
 
@@ -179,12 +187,11 @@ def test_hours_of_an_earlier_version_leave_a_gap_and_no_wrong_number(store: Stor
     assert [line.name for line in found["batch_time"].lines if any(line.values)] == ["state commit"]
 
 
-def test_the_tasks_of_a_stage_share_the_cores_in_a_roll_up_as_in_a_report(tmp_path: Path) -> None:
+def test_the_tasks_of_a_stage_share_the_cores_in_a_roll_up_as_in_a_report(store_url: str) -> None:
     """Two operators of four partitions on two cores: a second of task time is half a second."""
     spec = StreamSpec(name="s", job="/j.py", checkpoint="/c", spark=SparkSpec(master="local[2]"))
     state = [operator(allRemovalsTimeMs=1000, commitTimeMs=0, numShufflePartitions=4) for _ in range(2)]
-    with Store(f"sqlite:///{tmp_path / 'store.db'}") as store:
-        store.migrate()
+    with Store(store_url) as store:
         long = {"triggerExecution": 5000, "addBatch": 4000}
         store.batches.upsert_many("s", [report(n, stateOperators=state, durationMs=long) for n in range(5)])
         pruned(store, START + KEEP + 2 * HOUR)

@@ -18,6 +18,8 @@ from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 PLANS = Path(__file__).parents[2] / "data" / "plans"
 COLUMNS = ("id", "origin", "total")
 RIGHT = [(1, "EWR", 10), (2, "JFK", 20), (3, "LGA", 30)]

@@ -18,6 +18,8 @@ from streamwarden.services.verifying.matching import distinct_keys
 from streamwarden.sinks.output import Output, Part
 from streamwarden.verification.reconciliation import Reconciliation
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 ROWS = 100_000
 BATCH = 12_500
 BY_KEY = RowKey(("origin", "number"), "the sink's key")

@@ -24,6 +24,8 @@ from streamwarden.sources.files.reading_back import input_files
 from streamwarden.sources.kafka.reading_back import unread
 from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 REPOSITORY = Path(__file__).parents[3]
 HOUR = 3_600_000
 DAY = 1_357_041_600_000  # 2013-01-01T12:00:00Z

@@ -13,6 +13,7 @@ from streamwarden import sinks
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.files.sink import FileSink
 from streamwarden.stream.spec import SinkSpec
+from support.imports import imports
 
 SOURCE = Path(streamwarden.__file__).parent
 NEUTRAL = ("base", "columns", "fork_output", "output")
@@ -25,11 +26,11 @@ DECLARED = {name: kind for name, kind in sinks.KINDS.items() if kind is not Sink
 
 
 def _imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield from (f"{node.module}.{each.name}" for each in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+    for node in imports(file.read_text(encoding="utf-8")):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif node.module is not None:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _inside(file: Path) -> list[str]:

@@ -21,6 +21,7 @@ from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, StoredSource
 from streamwarden.stream.spec import SourceSpec, StreamSpec
+from support.imports import imports
 
 SRC = Path(sources.__file__).parents[1]
 DECLARED = [kind for kind in sources.KINDS.values() if issubclass(kind, Source)]
@@ -124,7 +125,7 @@ def test_the_kinds_are_imported_without_spark_and_clients() -> None:
 
 def named_kinds(file: Path) -> Iterator[str]:
     """The modules of kinds that the file imports, at its top or in a function."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in imports(file.read_text(encoding="utf-8")):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module == "streamwarden.sources":

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum, EnumType
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -46,24 +46,7 @@ def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
     """
     if readers and kind in readers:
         return readers[kind](raw)
-    if is_dataclass(kind):
-        return _decode_fields(kind, raw, readers)
-    if isinstance(kind, EnumType):
-        return kind(raw)
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        by_kind = next((extra for extra in parts if isinstance(extra, ByKind)), None)
-        return decode(parts[0] if by_kind is None else by_kind.kinds[raw["kind"]], raw, readers)
-    if raw is None or origin is None:
-        return raw
-    if origin in (Union, UnionType):
-        wanted = [part for part in parts if part is not NoneType]
-        return decode(wanted[0], raw, readers) if len(wanted) == 1 else raw
-    if origin in (tuple, Sequence):
-        return tuple(decode(parts[0], each, readers) for each in raw)
-    if origin is Mapping:
-        return {decode(parts[0], key): decode(parts[1], each, readers) for key, each in raw.items()}
-    return raw
+    return _decoder(kind)(raw, readers)
 
 
 def encode(value: Any, writers: Writers | None = None) -> Any:
@@ -71,20 +54,55 @@ def encode(value: Any, writers: Writers | None = None) -> Any:
     return json.loads(json.dumps(_plain(value, writers or {}), default=str))
 
 
+@cache
+def _decoder(kind: Any) -> Callable[[Any, Readers | None], Any]:
+    """Reads a value of the type. It is looked up once for each type: that takes longer than to read a value."""
+    if is_dataclass(kind):
+        return partial(_decode_fields, kind)
+    if isinstance(kind, EnumType):
+        return lambda raw, readers: kind(raw)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        by_kind = next((extra for extra in parts if isinstance(extra, ByKind)), None)
+        if by_kind is None:
+            return lambda raw, readers: decode(parts[0], raw, readers)
+        return lambda raw, readers: decode(by_kind.kinds[raw["kind"]], raw, readers)
+    wanted = [part for part in parts if part is not NoneType]
+    if origin in (Union, UnionType) and len(wanted) == 1:
+        return lambda raw, readers: None if raw is None else decode(wanted[0], raw, readers)
+    if origin in (tuple, Sequence):
+        return lambda raw, readers: None if raw is None else tuple(decode(parts[0], item, readers) for item in raw)
+    if origin is Mapping and parts == (str, Any):
+        return lambda raw, readers: None if raw is None else {**raw}
+    if origin is Mapping:
+        return partial(_decode_mapping, *parts)
+    return lambda raw, readers: raw
+
+
+def _decode_mapping(key_kind: Any, value_kind: Any, raw: Any, readers: Readers | None) -> Any:
+    if raw is None:
+        return None
+    return {decode(key_kind, key): decode(value_kind, value, readers) for key, value in raw.items()}
+
+
 def _decode_fields(kind: Any, raw: Any, readers: Readers | None) -> Any:
-    hints, values = _hints(kind), {}
-    for each in fields(kind):
-        key = key_of(each)
+    values = {}
+    for name, key, hint, is_required in _stored_fields(kind):
         if key in raw:
-            values[each.name] = decode(hints[each.name], raw[key], readers)
-        elif each.default is MISSING and each.default_factory is MISSING:
+            values[name] = decode(hint, raw[key], readers)
+        elif is_required:
             raise KeyError(f"{kind.__name__} without {key}")
     return kind(**values)
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+def _stored_fields(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
+    """Name, key, type hint of each field, and whether it has no default."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(
+        (item.name, key_of(item), hints[item.name], item.default is MISSING and item.default_factory is MISSING)
+        for item in fields(kind)
+    )
 
 
 def _plain(value: Any, writers: Writers) -> Any:
