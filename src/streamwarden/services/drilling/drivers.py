@@ -32,11 +32,9 @@ class ForkDrivers:
         return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env).record
 
     def latest(self, fork: ForkView) -> DriverRecord | None:
-        """The fork's newest driver, running or not."""
         return self._store.drivers.latest(fork.stream)
 
     def observe(self, driver_id: str) -> DriverView:
-        """The driver now."""
         observed = self._fleet.observe(driver_id)
         return DriverView(alive=observed.alive, record=observed.record, exit=observed.exit)
 
@@ -52,19 +50,15 @@ class ForkDrivers:
             )
 
     def kill(self, driver_id: str) -> bool:
-        """Send SIGKILL to the driver's process group; False if it no longer existed."""
         return self._fleet.kill(driver_id)
 
     def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
-        """Stop the driver's process group with SIGSTOP; False if it does not stand still."""
         return self._fleet.freeze(driver_id, supervised=supervised)
 
     def is_running(self, driver_id: str) -> bool:
-        """Whether the driver's process exists, whatever the store says of it."""
         return self._fleet.is_running(driver_id)
 
     def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
-        """Start a driver as another host does, as soon as the lease of this one has expired."""
         with self._fleet.elsewhere(driver_id) as fleet:
             while time.time() < deadline:
                 env = self._clock.environment(run_id)
@@ -75,5 +69,4 @@ class ForkDrivers:
         return None
 
     def thaw(self, driver_id: str) -> bool:
-        """Let a frozen driver go on; False if it was not frozen."""
         return self._fleet.thaw(driver_id)
