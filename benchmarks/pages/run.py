@@ -38,7 +38,6 @@ import sqlalchemy as sa
 
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.signals.series import BACKLOG_SECONDS, STATE_BYTES
@@ -47,6 +46,7 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import parse_progress
 from streamwarden.services.overview.rolled import NAMES
 from streamwarden.services.workspace import STORE_VARIABLE, Workspace
+from streamwarden.units import HOUR
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = REPOSITORY / "tests/data/health/spark-4.3.0-rocksdb.jsonl"

@@ -12,6 +12,9 @@ from streamwarden.errors import InvalidValue
 
 __all__ = ["parse_duration"]
 
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+"""Seconds."""
 KB: Final = 10**3
 MB: Final = 10**6
 GB: Final = 10**9

@@ -1,14 +1,11 @@
-"""What programs read of one stream: drivers, checkpoint, advice, declaration, incidents with their log, journals.
-
-The models are compared with what they are made of, so that a field that is added there is missed here.
-"""
+"""What programs read of one stream: drivers, checkpoint, advice, declaration, incidents with their log, journals."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +19,7 @@ from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import UI_SERVED
-from streamwarden.lint.finding import Finding
 from streamwarden.services.workspace import Workspace
-from streamwarden.tuning.recommendation import Number, Recommendation
 from support.airflow_project import add_stream, living_driver
 from support.checkpoints import Archives
 from support.stored_journals import facts_with
@@ -138,18 +133,6 @@ def test_a_driver_that_was_launched_months_ago_and_lives_is_shown(tmp_path: Path
         assert "counted-1" in page
 
 
-def test_a_driver_has_every_fact_that_is_recorded(server: TestClient) -> None:
-    from streamwarden.airflow.web.stream_api import Driver, DriverExit
-
-    own = {"host", "pid", "ui"}
-    assert set(Driver.model_fields) - own == {each.name for each in fields(DriverRecord)} - {
-        "stream",
-        "token",
-        "process",
-    }
-    assert set(DriverExit.model_fields) - {"sentence"} == {each.name for each in fields(ExitRecord)}
-
-
 def test_the_anatomy_of_a_checkpoint_is_whole(server: TestClient) -> None:
     """Every field of `inspect --json`, with the numbers of a checkpoint that Spark wrote."""
     from streamwarden.airflow.web.shared_workspace import catalogs, opened
@@ -158,7 +141,7 @@ def test_the_anatomy_of_a_checkpoint_is_whole(server: TestClient) -> None:
     found = get(server, "/streams/counted/checkpoint")
     assert found["problem"] == ""
     report = anatomy(catalogs().spec(opened(), "counted", None)).to_dict()
-    assert found["checkpoint"] == report
+    assert found["checkpoint"] == json.loads(json.dumps(report))
 
 
 def test_a_checkpoint_that_cannot_be_read_says_why(server: TestClient) -> None:
@@ -175,13 +158,6 @@ def test_findings_and_recommendations_are_those_of_the_page(server: TestClient) 
         assert f"<td>{each['rule']}</td><td>{each['severity']}</td>" in page
     for each in found["recommendations"]:
         assert f"<td>{each['topic']}</td><td>{each['status']}</td>" in page
-
-
-def test_advice_has_every_field_of_findings_and_recommendations() -> None:
-    from streamwarden.airflow.web.stream_api import AdviceNumber, LintFinding, TuningAdvice
-
-    for model, made_of in ((LintFinding, Finding), (TuningAdvice, Recommendation), (AdviceNumber, Number)):
-        assert set(model.model_fields) == {each.name for each in fields(made_of)}
 
 
 def test_the_declaration_is_the_file_without_its_secrets(server: TestClient) -> None:

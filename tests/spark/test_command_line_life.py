@@ -93,7 +93,7 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     restarted = only_stream(world)
     assert restarted["driver_id"] != running["driver_id"]
     world.publish(1)
-    until("one more batch", lambda: int(str(only_stream(world)["last_batch"])) >= 3)
+    until("one more batch", lambda: int(str(only_stream(world)["batch_id"])) >= 3)
 
     drained = run(world, "drain", "--reason", "an update")
     assert drained.code == Exit.OK, drained

@@ -32,35 +32,13 @@ def judged(check: str, value: float | None, status: Status = Status.OK) -> Metri
 
 def stream_row(name: str, *metrics: Metric, **fields: Any) -> StreamRow:
     """A stream that runs and is well; nothing is measured but `metrics`."""
-    owner = name.partition("/")[0]
     values: dict[str, Any] = {
         "stream": name,
-        "dag_id": f"stream_{owner}",
+        "dag_id": f"stream_{name.partition('/')[0]}",
         "owner": "ann",
-        "tags": (),
-        "description": "",
         "state": "running",
-        "since": None,
-        "sentence": "",
-        "after_exit": None,
         "health": Status.OK,
-        "health_reason": "",
-        "health_checks": (),
-        "judged_at": None,
-        "stale": False,
-        "rows_in_per_second": None,
-        "rows_processed_per_second": None,
-        "backlog_seconds": None,
-        "batch_id": None,
-        "batch_at": None,
-        "batch_seconds": None,
-        "trigger_seconds": None,
         "forecast": Forecast(sentence="", seconds=None),
-        "last_drill": None,
-        "open_incidents": 0,
-        "restarts": 0,
-        "in_trouble": False,
-        "trouble": 0,
     }
     return StreamRow(**{**values, **fields}, metrics={each.check: each for each in metrics})
 

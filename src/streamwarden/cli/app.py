@@ -80,32 +80,40 @@ def _options(
     context.call_on_close(context.obj.close)
 
 
-for _part in (
-    creating,
-    validating,
-    linting,
-    status,
-    history,
-    streams,
-    draining,
-    inspecting,
-    checking,
-    incidents,
-    muting,
-    auditing,
-    watching,
-    advising,
-    resilience,
-    crash_matrix,
+for _each in (
+    creating.new,
+    validating.validate,
+    linting.lint,
+    status.status,
+    history.history,
+    streams.start,
+    streams.stop,
+    streams.restart,
+    streams.logs,
+    draining.drain,
+    inspecting.inspect,
+    checking.check,
+    incidents.incidents,
+    muting.mute,
+    muting.unmute,
+    muting.mutes,
+    auditing.audit,
+    watching.watch,
+    advising.advise,
+    resilience.resilience,
+    crash_matrix.crash_matrix,
+    replaying.replay,
+    preparing.prepare,
+    local.up,
+    housekeeping.sweep,
 ):
-    _part.register(app)
+    app.command()(_each)
+app.add_typer(incidents.app, name="incident")
+app.add_typer(muting.app, name="maintenance")
 app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")
-replaying.register(app)
-preparing.register(app)
-developing.register(app)
-local.register(app)
-housekeeping.register(app)
+app.add_typer(developing.app, name="dev")
+app.add_typer(housekeeping.app, name="store")
 
 
 def run(arguments: Sequence[str]) -> int:

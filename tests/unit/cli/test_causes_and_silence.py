@@ -74,7 +74,7 @@ def test_json_names_the_cause_of_each_incident(dead: CommandLine) -> None:
 
 def test_status_counts_the_cause_alone(dead: CommandLine) -> None:
     answer = dead("status", "--json")
-    assert answer.json["streams"][0]["incidents"] == 1
+    assert answer.json["streams"][0]["open_incidents"] == 1
     assert answer.code == Exit.BAD
 
 
@@ -82,7 +82,12 @@ def test_status_of_a_stopped_stream_is_silent_before_any_evaluation(dead: Comman
     stop(dead)
     answer = dead("status", "--json")
     (stream,) = answer.json["streams"]
-    assert (stream["state"], stream["incidents"], stream["worst"], answer.code) == ("stopped", 0, "UNKNOWN", Exit.OK)
+    assert (stream["state"], stream["open_incidents"], stream["health"], answer.code) == (
+        "stopped",
+        0,
+        "UNKNOWN",
+        Exit.OK,
+    )
 
 
 def test_a_check_of_a_stopped_stream_resolves_its_incidents(dead: CommandLine) -> None:

@@ -22,7 +22,7 @@ def test_open_incidents_are_shown_with_their_advice(cli: CommandLine, status: St
     assert answer.code == code
     assert "too big" in answer.out
     assert "tighten the watermark" in answer.out
-    assert cli("status", "--json").json["streams"][0]["incidents"] == 1
+    assert cli("status", "--json").json["streams"][0]["open_incidents"] == 1
 
 
 def test_resolved_incidents_are_history(cli: CommandLine) -> None:

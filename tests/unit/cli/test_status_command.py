@@ -32,7 +32,7 @@ def test_a_stream_that_never_ran_is_new_and_no_trouble(cli: CommandLine) -> None
     answer = cli("status", "--json")
     assert answer.code == Exit.OK
     stream = answer.json["streams"][0]
-    assert (stream["stream"], stream["state"], stream["worst"]) == ("a", "new", "UNKNOWN")
+    assert (stream["stream"], stream["state"], stream["health"]) == ("a", "new", "UNKNOWN")
 
 
 def test_malformed_rows_are_reported_beside_the_rows(cli: CommandLine) -> None:
@@ -179,7 +179,7 @@ def test_a_crash_that_a_restart_cured_and_the_rate_of_rows_are_shown(cli: Comman
     stream = cli("status", "--json").json["streams"][0]
     assert (stream["restarts"], stream["cured"]["exit"]["kind"]) == (1, "killed")
     assert stream["cured"]["restarted_at"] == running.launched_at
-    assert stream["rows_per_second"] == pytest.approx(3.0, rel=0.2)
+    assert stream["rows_in_per_second"] == pytest.approx(3.0, rel=0.2)
     assert "last exit: killed" in cli("status").out
 
 
@@ -233,7 +233,7 @@ def test_a_good_verdict_is_not_shown_for_ever(
     answer = cli("status")
     assert answer.code == Exit.OK
     assert shown in " ".join(answer.out.split())
-    assert cli("status", "--json").json["streams"][0]["worst"] == shown.partition(" ")[0]
+    assert cli("status", "--json").json["streams"][0]["health"] == shown.partition(" ")[0]
 
 
 def test_an_old_alarm_is_still_one(cli: CommandLine, living: ProcessIdentity) -> None:
@@ -252,4 +252,4 @@ def test_a_verdict_of_a_check_that_is_gone_is_not_shown(cli: CommandLine, living
     with cli.store() as store:
         gone = Verdict(stream="a", check="retired", status=Status.CRITICAL, at=time.time() - 9_000)
         store.verdicts.save([gone, Verdict(stream="a", check="memory_usage", status=Status.OK, at=time.time())])
-    assert cli("status", "--json").json["streams"][0]["worst"] == "OK"
+    assert cli("status", "--json").json["streams"][0]["health"] == "OK"

@@ -26,25 +26,28 @@ NOW = time.mktime((2026, 11, 23, 22, 30, 0, 0, 0, -1))
 KILLED = ExitRecord(kind=ExitKind.KILLED, ended_at=NOW - 26 * 60, signal=9, message="no memory")
 
 
-def stream(name: str, state: Any = "running", worst: Status = Status.OK, **fields: Any) -> StreamStatus:
-    running: dict[str, Any] = {"rows_per_second": 1234.5, "backlog_seconds": 3.0, "since": NOW - 7200, "batches": 99}
-    judged = {"worst": worst, "judged_at": NOW - 25}
+def stream(name: str, state: Any = "running", health: Status = Status.OK, **fields: Any) -> StreamStatus:
+    running: dict[str, Any] = {"rows_in_per_second": 1234.5, "backlog_seconds": 3.0, "since": NOW - 7200, "batches": 99}
+    judged = {"health": health, "judged_at": NOW - 25}
     return StreamStatus(stream=name, state=state, **{**(running if state == "running" else {}), **judged, **fields})
 
 
 CURED = CuredCrash(exit=KILLED, restarted_at=NOW - 26 * 60 + 14)
 THIRTEEN = [
     stream("aircraft_rotations"),
-    stream("device_heartbeats", worst=Status.WARNING, worst_checks=("backlog",), worst_reason="12m of work behind"),
+    stream("device_heartbeats", health=Status.WARNING, health_checks=("backlog",), health_reason="12m of work behind"),
     stream("device_heartbeats_event", "new"),
     stream("event_dedup", cured=CURED, restarts=1),
     stream("event_windows", "down", last_exit=KILLED, problem="killed by signal 9 (no memory)", restarts=5),
     stream("flight_dedup"),
     stream("flight_dedup_unbounded", "new"),
     stream(
-        "flight_departures", worst=Status.CRITICAL, worst_checks=("state_size", "memory_usage"), worst_reason="6.0 GB"
+        "flight_departures",
+        health=Status.CRITICAL,
+        health_checks=("state_size", "memory_usage"),
+        health_reason="6.0 GB",
     ),
-    stream("flight_weather", "stopped", last_exit=replace(KILLED, kind=ExitKind.STOPPED), worst=Status.CRITICAL),
+    stream("flight_weather", "stopped", last_exit=replace(KILLED, kind=ExitKind.STOPPED), health=Status.CRITICAL),
     stream("state_evolution", "broken", problem="config/streams/state_evolution.yaml: no key `colour`"),
     stream("user_action_counts"),
     stream("user_sessions", "new"),
@@ -115,7 +118,7 @@ def test_a_stream_that_was_stopped_on_purpose_is_not_in_trouble_whatever_its_las
 
 
 def test_a_wider_terminal_shows_as_many_columns_as_fit_and_wide_all() -> None:
-    found = [replace(each, state_bytes=2e9, last_batch=7, last_batch_at=NOW - 3, pid=4711) for each in THIRTEEN]
+    found = [replace(each, state_bytes=2e9, batch_id=7, batch_at=NOW - 3, pid=4711) for each in THIRTEEN]
     headings = {width: shown(found, width=width)[0] for width in (80, 100, 120, 200)}
     assert "state size" not in headings[80]
     assert "state size" in headings[100]
@@ -136,7 +139,7 @@ def test_the_last_line_says_when_the_streams_were_judged_last() -> None:
 
 
 def test_a_name_that_is_too_long_is_shortened_and_the_columns_stay() -> None:
-    lines = shown([stream("n" * 60, worst=Status.CRITICAL, worst_checks=("backlog",), worst_reason="late")])
+    lines = shown([stream("n" * 60, health=Status.CRITICAL, health_checks=("backlog",), health_reason="late")])
     assert max(map(len, lines)) <= 80
     assert "CRITICAL 25s" in lines[1]
 

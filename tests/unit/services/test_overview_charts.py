@@ -9,16 +9,16 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.retention import KEEP
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.adapters.store.tables import batches
+from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.window import Measurement
 from streamwarden.services.overview.charts import CHARTS, POINTS, ChartData, chart_data, chart_for
-from streamwarden.services.overview.rows import DOCUMENTED
 from streamwarden.stream.spec import HealthSpec, SparkSpec, StreamSpec
+from streamwarden.units import HOUR
 from support.reports import START, operator, report
 
 SPEC = StreamSpec(
@@ -145,7 +145,7 @@ def test_an_older_range_ends_in_points_of_single_batches(store: Store) -> None:
     recent = [now - 300 + 2 * n for n in range(100)]
     store.batches.upsert_many("s", [report(5000 + n, at=at) for n, at in enumerate(recent)])
     pruned(store, now)
-    for name in DOCUMENTED[:-1]:
+    for name in DOCUMENTED_CHECKS[:-1]:
         (line,) = charts(store, now - 90 * 86400, now)[name].lines
         assert line.at[0] < START + 2 * HOUR, name
         assert line.at[-1] == recent[-1], name

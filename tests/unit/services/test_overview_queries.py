@@ -29,5 +29,5 @@ def test_forty_streams_whose_drivers_live_here_take_as_many_queries_as_one(tmp_p
         before = statements.count
         seen = statuses(space, read_facts(space.store, catalog, some, NOW))
         found[len(some)] = statements.count - before
-        assert [(each.stream, each.state, each.last_batch) for each in seen] == [(n, "running", 7) for n in some]
+        assert [(each.stream, each.state, each.batch_id) for each in seen] == [(n, "running", 7) for n in some]
     assert found[40] == found[1] > 0

@@ -67,11 +67,6 @@ def allowed_of(
     return frozenset(each for each in dag_ids if may(each))
 
 
-def dag_of(incident: Incident) -> str:
-    """The DAG whose rights hold for an incident; of one that concerns all streams that which judges them."""
-    return dag_of_stream(incident.stream)
-
-
 def dag_of_stream(name: str) -> str:
     """The DAG of a stream or of one of its queries; of `EVERYWHERE` the one that judges all streams."""
     return HEALTH if name == EVERYWHERE else f"{PREFIX}{owner(name)}"
@@ -137,7 +132,7 @@ def _incident_for(incident_id: str, user: Any, space: Workspace, method: Method)
         incident = find(space.store, incident_id)
     except ConfigError:
         raise HTTPException(404, f"there is no such incident, or you may not {_DOES[method]} it") from None
-    require(dag_of(incident), user, method)
+    require(dag_of_stream(incident.stream), user, method)
     return incident
 
 

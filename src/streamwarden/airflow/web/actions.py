@@ -27,14 +27,14 @@ from streamwarden.airflow.web.api import answer
 from streamwarden.airflow.web.origins import from_here
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.errors import ConfigError
-from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
+from streamwarden.health.incidents.incident_actions import IncidentAction
 from streamwarden.health.incidents.mutes import Mute
-from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import identity
 from streamwarden.services.incidents.handling import acknowledge, add_comment, withdraw
 from streamwarden.services.incidents.muting import current_mutes, mute, plan_maintenance, unmute
-from streamwarden.services.overview.rows import Model
+from streamwarden.services.overview.models import Model, derived
 from streamwarden.services.workspace import Workspace
+from streamwarden.units import HOUR
 
 router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
@@ -68,8 +68,8 @@ class MuteTime(Model):
 
     def over_at(self, now: float) -> float:
         """When the mute ends. Raises HTTPException if that is too far away."""
-        end = now + 3600 * (self.hours or 0.0) if self.until is None else _utc(self.until)
-        if end - now > 3600 * LONGEST:
+        end = now + HOUR * (self.hours or 0.0) if self.until is None else _utc(self.until)
+        if end - now > HOUR * LONGEST:
             raise HTTPException(422, f"the mute would last longer than {LONGEST // 24} days; give an earlier end")
         return end
 
@@ -99,36 +99,17 @@ class MaintenanceRequest(MaintenanceTime):
     tag: Annotated[str, Field(max_length=200)] = ""
 
 
+@derived(IncidentAction)
 class Action(Model):
     """What a person did about an incident."""
 
-    incident_id: str
-    kind: ActionKind
-    who: str
-    at: float
-    status: Status
-    """of the incident at that time"""
-    text: str
 
-
+@derived(Mute, without={"ended_at"})
 class Muted(Model):
     """A mute or a maintenance window."""
 
-    mute_id: str
     scope: str
-    starts_at: float
-    until: float
-    who: str
-    reason: str
-    planned: bool
-    """whether it is a maintenance window"""
-    streams: tuple[str, ...]
-    """streams and queries; empty: the whole fleet"""
-    checks: tuple[str, ...]
-    """empty: every check"""
-    tag: str
-    """by which the streams were chosen; empty: they were named"""
-    created_at: float
+    until: float = Field(validation_alias="over_at")
     ended_by: str
     """who ended it before its time; empty if no person did"""
     ended_reason: str
@@ -143,21 +124,21 @@ def who(user: Any) -> str:
 def acknowledging(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Take care of an incident: its status is not sent again, unless it gets worse."""
     done = _act(acknowledge, space, incident.incident_id, who=who(user), now=time.time(), comment=said.reason)
-    return _action(done)
+    return answer(Action.model_validate(done))
 
 
 @router.post("/incidents/{incident_id}/withdraw", response_model=Action)
 def withdrawing(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Withdraw the acknowledgement: the incident is sent again like any other."""
     done = _act(withdraw, space, incident.incident_id, who=who(user), now=time.time(), comment=said.reason)
-    return _action(done)
+    return answer(Action.model_validate(done))
 
 
 @router.post("/incidents/{incident_id}/comment", response_model=Action)
 def commenting(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Say something about an incident; it changes nothing that is sent."""
     done = _act(add_comment, space, incident.incident_id, who=who(user), now=time.time(), text=said.reason)
-    return _action(done)
+    return answer(Action.model_validate(done))
 
 
 @router.post("/streams/{stream}/mute", response_model=Muted)
@@ -185,7 +166,7 @@ def _mute(space: Workspace, user: Any, name: str, wanted: MuteTime, checks: Sequ
         now=now,
         checks=checks,
     )
-    return _muted(made)
+    return answer(Muted.model_validate(made))
 
 
 @router.post("/streams/{stream}/maintenance", response_model=Muted)
@@ -214,7 +195,7 @@ def _plan(
         space,
         space.catalog(),
         starts_at=starts,
-        until=starts + wanted.hours * 3600,
+        until=starts + wanted.hours * HOUR,
         who=who(user),
         reason=wanted.reason,
         now=time.time(),
@@ -222,7 +203,7 @@ def _plan(
         tag=tag,
         fleet=not streams and not tag,
     )
-    return _muted(made)
+    return answer(Muted.model_validate(made))
 
 
 @router.post("/mutes/{mute_id}/end", response_model=Muted)
@@ -233,7 +214,8 @@ def ending(mute_id: MuteId, said: Said, user: GetUserDep, space: SpaceDep) -> JS
         raise HTTPException(404, "there is no such mute in force, or you may not end it")
     for dag_id in dags_of(found):
         require(dag_id, user, "PUT")
-    return _muted(_act(unmute, space, mute_id, who=who(user), reason=said.reason, now=time.time()))
+    ended = _act(unmute, space, mute_id, who=who(user), reason=said.reason, now=time.time())
+    return answer(Muted.model_validate(ended))
 
 
 def _utc(at: datetime) -> float:
@@ -247,34 +229,3 @@ def _act(act: Any, space: Workspace, *given: Any, **named: Any) -> Any:
         return act(space.store, *given, **named)
     except ConfigError as error:
         raise HTTPException(422, str(error)) from error
-
-
-def _action(done: IncidentAction) -> JSONResponse:
-    return answer(
-        Action(
-            incident_id=done.incident_id, kind=done.kind, who=done.who, at=done.at, status=done.status, text=done.text
-        )
-    )
-
-
-def _muted(made: Mute) -> JSONResponse:
-    return answer(muted_model(made))
-
-
-def muted_model(made: Mute) -> Muted:
-    """The mute as the API shows it."""
-    return Muted(
-        mute_id=made.mute_id,
-        scope=made.scope,
-        starts_at=made.starts_at,
-        until=made.over_at,
-        who=made.who,
-        reason=made.reason,
-        planned=made.planned,
-        streams=made.streams,
-        checks=made.checks,
-        tag=made.tag,
-        created_at=made.created_at,
-        ended_by=made.ended_by,
-        ended_reason=made.ended_reason,
-    )

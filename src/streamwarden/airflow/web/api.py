@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, BeforeValidator, TypeAdapter
+from pydantic import AliasPath, BaseModel, Field
 
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.airflow.web import readable_drills, readable_fleet
 from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
-from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
-from streamwarden.drills.reporting.report import document
+from streamwarden.drills.reporting.report import document, verdict_word
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
-from streamwarden.lifecycle.events import EventKind
+from streamwarden.lifecycle.events import StreamEvent
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
 from streamwarden.services.incidents.handling import handling
 from streamwarden.services.overview.charts import ChartData, chart_data
-from streamwarden.services.overview.resilience import ResilienceRow, resilience_row
-from streamwarden.services.overview.rows import DrillResult, Model, StreamRow, Text, drill_result
-from streamwarden.services.overview.selection import PAGE, Selection, Sort, Totals
-from streamwarden.services.overview.status import State
+from streamwarden.services.overview.models import Model, Text, attributes, derived
+from streamwarden.services.overview.resilience import ResilienceRow
+from streamwarden.services.overview.rows import DrillResult, StreamRow
+from streamwarden.services.overview.selection import PAGE, Selection, Totals
+from streamwarden.units import DAY, HOUR
 
 
 class Refusal(BaseModel):
@@ -55,8 +54,6 @@ REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
-ANY = BeforeValidator(lambda value: value or None)
-"""A form sends an empty value for "any"."""
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
 DagRunId = Annotated[
     str | None, Query(max_length=250, description="id of a run of a drill's DAG in Airflow: only the drill that it is")
@@ -69,12 +66,12 @@ class StreamList(Model):
 
     at: float
     """when the rows were read"""
-    last_evaluation: Text
+    last_evaluation: Text = Field(validation_alias=AliasPath("last", "text"))
     """when the streams were judged last, and by what; empty if the user may not read the DAG `health`"""
     totals: Totals
     found: int
     """rows that fit, on all pages"""
-    streams: tuple[StreamRow, ...]
+    streams: tuple[StreamRow, ...] = Field(validation_alias="rows")
 
 
 class StreamDetail(Model):
@@ -92,17 +89,9 @@ class Charts(Model):
     charts: tuple[ChartData, ...]
 
 
+@derived(StreamEvent, without={"stream"})
 class Event(Model):
     """Something that happened to a stream."""
-
-    at: float
-    kind: EventKind
-    driver_id: str
-    who: str
-    why: str
-    next_step: str
-    after: float | None
-    """seconds since the crash, for the restart that followed it"""
 
 
 class Drill(DrillResult):
@@ -112,52 +101,34 @@ class Drill(DrillResult):
     reason: str
 
 
+@derived(JournalEntry)
 class JournalLine(Model):
     """One entry of a journal."""
 
-    step: DrillStep
-    at: float
-    kind: str
-    message: str
-    data: dict[str, Any]
 
-
+@derived(DrillRun)
 class Journal(Model):
     """Everything that a run of a drill saw, enough to reach the same verdict."""
 
     format: int
     """of `facts`"""
-    run_id: str
-    drill: str
-    stream: str
     verdict: str
     """PASSED, DEVIATED, ABORTED, FAILED or RUNNING"""
     status: DrillStatus
     """whether the drill completed"""
     deviated: bool | None
     """whether the system deviated; None: not known"""
-    reason: str
-    started_at: float
-    ended_at: float | None
     facts: dict[str, Any]
     """by step: the drill, the fork, the fault with its proof, the batches, the reconciliation"""
     entries: tuple[JournalLine, ...]
 
 
+@derived(Incident, without={"good", "notified_at", "notified_status"})
 class IncidentModel(Model):
     """An incident, open or resolved."""
 
-    incident_id: str
-    stream: str
-    check: str
-    status: Status
     peak: Status
     """the worst status that it ever had"""
-    opened_at: float
-    updated_at: float
-    resolved_at: float | None
-    reason: str
-    advice: str
     consequence_of: str | None
     """id of the incident that caused it; None: it alarms"""
     acknowledged_by: str | None
@@ -174,62 +145,25 @@ class ResilienceMatrix(Model):
     rows: tuple[ResilienceRow, ...]
 
 
-def selection(
-    q: Annotated[str, SHORT] = "",
-    state: Annotated[State | None, ANY, Query()] = None,
-    health: Annotated[Status | None, ANY, Query()] = None,
-    tag: Annotated[str, SHORT] = "",
-    trouble: bool = False,
-    sort: Sort = Sort.TROUBLE,
-    descending: bool = False,
-    offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
-) -> Selection:
-    """The selection that the query parameters describe."""
-    return Selection(
-        text=q,
-        state=state,
-        health=health,
-        tag=tag,
-        trouble=trouble,
-        sort=sort,
-        descending=descending,
-        offset=offset,
-        limit=limit,
-    )
-
-
-T = TypeVar("T", bound=Model)
-
-
-def answer(content: T) -> JSONResponse:
+def answer(content: Model) -> JSONResponse:
     """The model as JSON, without secrets: an earlier version may have stored some."""
     return JSONResponse(redacted(content.model_dump(mode="json")), headers=HEADERS)
 
 
-def clean(content: T) -> Response:
+def clean(content: Model) -> Response:
     """The model as JSON: its texts were redacted when it was made (`Text`)."""
     return Response(content.model_dump_json(), media_type="application/json", headers=HEADERS)
 
 
-def answers(found: Sequence[T]) -> JSONResponse:
+def answers(found: Iterable[Model]) -> JSONResponse:
     """Several models as a JSON list."""
     return JSONResponse(redacted([each.model_dump(mode="json") for each in found]), headers=HEADERS)
 
 
 @router.get("/streams", response_model=StreamList)
-def streams(user: GetUserDep, chosen: Annotated[Selection, Depends(selection)]) -> Response:
+def streams(user: GetUserDep, chosen: Annotated[Selection, Query()]) -> Response:
     """Every stream and query that the user may read."""
-    found = readable_fleet.fleet(user, chosen)
-    return clean(
-        StreamList(
-            at=found.at,
-            last_evaluation=found.last.text,
-            totals=found.totals,
-            found=found.found,
-            streams=tuple(found.rows),
-        )
-    )
+    return clean(StreamList.model_validate(readable_fleet.fleet(user, chosen)))
 
 
 @router.get("/streams/{stream}", response_model=StreamDetail)
@@ -259,8 +193,8 @@ def charts(
 @router.get("/streams/{stream}/events", response_model=list[Event])
 def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
     """What happened to a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
-    begin = time.time() - 7 * 24 * HOUR if since is None else since
-    return answers([TypeAdapter(Event).validate_python(asdict(each)) for each in history(space.store, stream, begin)])
+    begin = time.time() - 7 * DAY if since is None else since
+    return answers(map(Event.model_validate, history(space.store, stream, begin)))
 
 
 @router.get("/drills", response_model=list[Drill])
@@ -280,8 +214,8 @@ def drills(
         found = readable_drills.of_dag_run(space, mine, dag_run)
     else:
         chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
-        found = readable_drills.runs_of(space, chosen).runs
-    return answers([Drill(**drill_result(run).model_dump(), stream=run.stream, reason=run.reason) for run in found])
+        found, _ = space.store.journals.listed(chosen)
+    return answers(Drill(**attributes(run), verdict=verdict_word(run)) for run in found)
 
 
 @router.get("/drills/{run_id}", response_model=Journal)
@@ -309,7 +243,7 @@ def incident_model(incident: Incident, handled: Handling, now: float) -> Inciden
     """The incident as the API shows it at `now`."""
     acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
     return IncidentModel(
-        **{name: getattr(incident, name) for name in IncidentModel.model_fields if hasattr(incident, name)},
+        **attributes(incident),
         acknowledged_by=acknowledgement.who if acknowledgement else None,
         muted_until=mute.over_at if mute else None,
     )
@@ -319,7 +253,7 @@ def incident_model(incident: Incident, handled: Handling, now: float) -> Inciden
 def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
     """The resilience matrix: a row for each stream, fault and variant of it, of the drills that the user may read."""
     at, rows = readable_drills.resilience_for(user, stream)
-    return answer(ResilienceMatrix(at=at, rows=tuple(resilience_row(row) for row in rows)))
+    return answer(ResilienceMatrix(at=at, rows=tuple(map(ResilienceRow.model_validate, rows))))
 
 
 @router.get("/openapi.json")

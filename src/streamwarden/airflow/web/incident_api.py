@@ -11,34 +11,22 @@ from fastapi.responses import JSONResponse
 
 from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.access import IncidentDep
-from streamwarden.airflow.web.actions import Muted, muted_model
+from streamwarden.airflow.web.actions import Muted
 from streamwarden.airflow.web.api import SHORT, IncidentModel, answer, answers, incident_model
 from streamwarden.airflow.web.shared_workspace import SpaceDep
-from streamwarden.health.verdict import Status
+from streamwarden.health.incidents.incident_log import LogEntry
 from streamwarden.services.incidents.handling import handling, log_of
 from streamwarden.services.incidents.muting import current_mutes
 from streamwarden.services.overview.charts import chart_for
-from streamwarden.services.overview.rows import Model
+from streamwarden.services.overview.models import Model, derived
 from streamwarden.services.overview.selection import PAGE
 
 router = APIRouter(prefix="/api/v1")
 
 
+@derived(LogEntry)
 class LogLine(Model):
     """What a person did about an incident, or muted of it."""
-
-    at: float
-    who: str
-    what: str
-    said: str
-    status: Status | None
-    """of the incident with its consequences at that time; None: a mute does not depend on it"""
-    since: float | None
-    """when a mute begins"""
-    until: float | None
-    """when a mute ends"""
-    scope: str
-    """what a mute covers"""
 
 
 class IncidentDetail(IncidentModel):
@@ -57,16 +45,12 @@ def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
     now = time.time()
     shown = incident_model(incident, handling(space.store, now, since=0.0), now)
     caused = space.store.incidents.consequences(incident.incident_id)
-    lines = [
-        LogLine(**{name: getattr(each, name) for name in LogLine.model_fields})
-        for each in log_of(space.store, incident, now)
-    ]
     return answer(
         IncidentDetail(
             **shown.model_dump(),
             chart=chart_for(incident.check),
             consequences=tuple(each.incident_id for each in caused),
-            log=tuple(lines),
+            log=tuple(map(LogLine.model_validate, log_of(space.store, incident, now))),
         )
     )
 
@@ -83,4 +67,4 @@ def mutes(
     are over too. Those that begin last come first."""
     store = space.store
     found = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
-    return answers([muted_model(each) for each in found[::-1][:limit]])
+    return answers(map(Muted.model_validate, found[::-1][:limit]))

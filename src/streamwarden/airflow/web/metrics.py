@@ -16,6 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials
 
 from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.rendering import HEADERS
+from streamwarden.airflow.web.row_cache import board
 from streamwarden.errors import ConfigError, StreamwardenError
 from streamwarden.services.exporting.openmetrics import Scrape, exposition
 
@@ -71,7 +72,7 @@ def metrics(request: Request, who: Annotated[Any, Depends(scraper)]) -> Response
 
 def _scrape(who: Any, now: float) -> Scrape:
     try:
-        snapshot = readable_fleet.everything() if who is EVERYONE else readable_fleet.snapshot_for(who)
+        snapshot = board().snapshot() if who is EVERYONE else readable_fleet.snapshot_for(who)
     except StreamwardenError:
         return Scrape(now=now)
     return Scrape(now=now, rows=snapshot.rows, read_at=snapshot.at, judged_at=snapshot.last.at)

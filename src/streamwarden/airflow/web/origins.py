@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -28,23 +28,19 @@ def from_here(request: Request) -> None:
         raise HTTPException(403, "this request comes from another site")
 
 
-def own_hosts(request: Request) -> list[str]:
+def own_hosts(request: Request) -> Iterator[str]:
     """The hosts, each with its port if it is not the default one, under which a browser may know this Airflow.
 
     A proxy may send its own name in `Host` and that of the browser's request in `X-Forwarded-Host`, which uvicorn's
     `--proxy-headers` does not read. Another site cannot forge either: a browser sends no header that a page made up to
     another site, unless that site allowed it before.
     """
-    return list(_hosts(request))
-
-
-def _hosts(request: Request) -> Iterator[str]:
     yield request.headers.get("host", "")
     yield from (each.strip() for each in request.headers.get("x-forwarded-host", "").split(","))
     yield urlsplit(conf.get("api", "base_url", fallback="") or "").netloc
 
 
-def is_own(origin: str, hosts: list[str]) -> bool:
+def is_own(origin: str, hosts: Iterable[str]) -> bool:
     """Whether `origin` (`https://ops.example:8443`) is one of `hosts`. `null`, the origin of a sandbox, is none.
 
     The scheme is not compared: a proxy that ends TLS may not say which one the browser used.

@@ -14,7 +14,6 @@ from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.row_cache import paused_dags
 from streamwarden.airflow.web.shared_workspace import catalogs, opened
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.reporting.listing import RunFilter
 from streamwarden.drills.reporting.resilience import Resilience
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
@@ -26,14 +25,6 @@ from streamwarden.services.workspace import Workspace
 
 AGAIN: Final = 15.0
 """Seconds for which the matrix is shown without reading it again: it takes the trials of thousands of runs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenRuns:
-    """A page of runs, newest first and without their facts. `found`: how many fit on all pages."""
-
-    runs: Sequence[DrillRun]
-    found: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +69,6 @@ def drilled(space: Workspace, user: Any) -> list[tuple[str, str]]:
     pairs = space.store.journals.drilled()
     mine = readable_drills({drill for drill, _ in pairs}, user)
     return [pair for pair in pairs if pair[0] in mine]
-
-
-def runs_of(space: Workspace, chosen: RunFilter) -> SeenRuns:
-    """The runs of the drills in `chosen`, which the user may read. Raises StoreError."""
-    runs, found = space.store.journals.listed(chosen)
-    return SeenRuns(runs=runs, found=found)
 
 
 def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> Sequence[DrillRun]:

@@ -49,11 +49,6 @@ def fleet(user: Any, chosen: Selection) -> SeenFleet:
     )
 
 
-def everything() -> Snapshot:
-    """All rows, for a caller who needs no user. Raises StreamwardenError."""
-    return board().snapshot()
-
-
 def snapshot_for(user: Any) -> Snapshot:
     """The snapshot as `user` may read it. Raises StreamwardenError."""
     snapshot = board().snapshot()

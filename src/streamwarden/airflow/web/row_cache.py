@@ -36,6 +36,7 @@ from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.overview.facts import read_facts
 from streamwarden.services.overview.rows import MadeMetrics, StreamRow, Trend, stream_rows
 from streamwarden.services.overview.status import statuses
+from streamwarden.units import DAY, HOUR
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -59,8 +60,6 @@ OLDEST: Final = 15.0
 SLOW_AGAIN: Final = 60.0
 """Seconds after which verdicts and trends are read again without an evaluation: `streamwarden check STREAM` judges one
 stream."""
-DAY: Final = 86400.0
-HOUR: Final = 3600.0
 TREND_POINTS: Final = 24
 FEW_POINTS: Final = 4
 """Fewer points of a day, one an hour, are no line."""

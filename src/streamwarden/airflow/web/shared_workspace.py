@@ -13,15 +13,10 @@ from streamwarden.services.workspace import Workspace
 
 @lru_cache(maxsize=1)
 def opened() -> Workspace:
-    """Opened once in each process."""
+    """The workspace of this server, opened once in each process. Raises StreamwardenError if there is none."""
     from streamwarden.airflow.projects import plugin_project
 
     return Workspace.open(project=plugin_project())
-
-
-def space() -> Workspace:
-    """The workspace of this server. Raises StreamwardenError if there is none."""
-    return opened()
 
 
 @lru_cache(maxsize=1)
@@ -30,4 +25,4 @@ def catalogs() -> CatalogCache:
     return CatalogCache()
 
 
-SpaceDep = Annotated[Workspace, Depends(space)]
+SpaceDep = Annotated[Workspace, Depends(opened)]

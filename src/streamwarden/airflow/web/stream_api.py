@@ -8,111 +8,74 @@ from typing import Final
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse
 
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.airflow.web import stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep
 from streamwarden.airflow.web.api import Since, answer, answers
-from streamwarden.airflow.web.checkpoint_models import Checkpoint, CheckpointAnswer
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.config.loading import STREAMS
-from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
 from streamwarden.lifecycle.supervision.restart import describe
-from streamwarden.lint.finding import FactOrigin, Finding, Severity
-from streamwarden.services.overview.rows import Model
-from streamwarden.tuning.recommendation import Decision, Recommendation
+from streamwarden.lint.finding import Finding
+from streamwarden.services.overview.checkpoint import Checkpoint
+from streamwarden.services.overview.models import Model, Text, attributes, derived
+from streamwarden.tuning.recommendation import Number, Recommendation
+from streamwarden.units import DAY
 
 router = APIRouter(prefix="/api/v1")
 
-WEEK: Final = 7 * 24 * HOUR
+WEEK: Final = 7 * DAY
 
 
+@derived(ExitRecord)
 class DriverExit(Model):
     """Why a driver ended."""
 
-    kind: ExitKind
-    ended_at: float
     sentence: str
-    exit_code: int | None
-    signal: int | None
-    error_class: str | None
-    message: str
-    curable: bool
-    """whether a restart may help"""
-    cut_batch: bool | None
-    """whether it left a planned batch uncommitted; None: not known"""
-    committed: bool | None
-    """whether it committed a batch in its life; None: not known"""
-    next_step: str
-    cause: str | None
-    """code of the row of the table of causes that fitted"""
-    on_request: bool
-    """a stop had been requested when it was killed"""
 
 
+@derived(DriverRecord, without={"stream", "token", "process"})
 class Driver(Model):
     """One run of a stream's driver."""
 
-    driver_id: str
-    launched_at: float
-    launched_by: str
     started_at: float | None
     """when its query ran"""
     host: str | None
     pid: int | None
     folder: str
     """its log and its files, on its host"""
-    checkpoint: str
-    query_id: str | None
-    run_id: str | None
     ui: str | None
     """address of Spark's UI, while the driver lives and serves one"""
     exit: DriverExit | None
     """None: no exit is recorded"""
 
 
+@derived(stream_details.SeenLog)
 class DriverLog(Model):
     """The end of a driver's log, as it is now."""
 
-    folder: str
-    """where the whole log is, on the driver's host"""
-    lines: tuple[str, ...]
-    problem: str
-    """why it cannot be read"""
+
+class CheckpointAnswer(Model):
+    """The checkpoint of a stream or a query; None if it cannot be read, and why."""
+
+    checkpoint: Checkpoint | None
+    problem: Text
 
 
+@derived(Finding)
 class LintFinding(Model):
     """What one rule of the linter reports."""
 
-    rule: str
-    title: str
-    severity: Severity
-    stream: str
-    observed: str
-    origin: FactOrigin
-    where: str
-    reason: str
-    remedy: str
 
-
+@derived(Number)
 class AdviceNumber(Model):
     """A number that a recommendation rests on."""
 
-    name: str
-    value: float
-    unit: str
-    source: str
-    """where it was measured, or how"""
 
-
+@derived(Recommendation)
 class TuningAdvice(Model):
     """A recommendation on one topic."""
 
-    topic: str
-    status: Decision
-    says: str
     numbers: tuple[AdviceNumber, ...]
-    settings: dict[str, str]
-    """setting -> value to set"""
 
 
 class Advice(Model):
@@ -142,67 +105,27 @@ def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResp
 @router.get("/streams/{stream}/drivers/{driver_id}/log", response_model=DriverLog)
 def log(stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> JSONResponse:
     """The end of a driver's log, without secrets. Needs the right to read the task logs of the stream's DAG too."""
-    found = stream_details.end_of(space, stream, driver_id)
-    return answer(DriverLog(folder=found.folder, lines=tuple(found.lines), problem=found.problem))
+    return answer(DriverLog.model_validate(stream_details.end_of(space, stream, driver_id)))
 
 
 def _driver(record: DriverRecord, ui: str | None) -> Driver:
-    return Driver(
-        driver_id=record.driver_id,
-        launched_at=record.launched_at,
-        launched_by=record.launched_by,
-        started_at=record.started_at,
-        host=record.process.host if record.process else None,
-        pid=record.process.pid if record.process else None,
-        folder=record.folder,
-        checkpoint=record.checkpoint,
-        query_id=record.query_id,
-        run_id=record.run_id,
-        ui=ui,
-        exit=_exit(record.exit) if record.exit else None,
-    )
-
-
-def _exit(record: ExitRecord) -> DriverExit:
-    own = {name: getattr(record, name) for name in DriverExit.model_fields if name != "sentence"}
-    return DriverExit(sentence=describe(record), **own)
+    ended = record.exit and DriverExit(**attributes(record.exit), sentence=describe(record.exit))
+    host, pid = (record.process.host, record.process.pid) if record.process else (None, None)
+    return Driver(**attributes(record) | {"exit": ended}, host=host, pid=pid, ui=ui)
 
 
 @router.get("/streams/{stream}/checkpoint", response_model=CheckpointAnswer)
 def checkpoint(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The anatomy of the checkpoint of a stream, or of one of its queries. It is read from the storage now."""
     report, problem = stream_details.checkpoint(space, stream, query)
-    found = None if report is None else Checkpoint.model_validate(report.to_dict())
+    found = None if report is None else Checkpoint.model_validate(report)
     return answer(CheckpointAnswer(checkpoint=found, problem=problem))
 
 
 @router.get("/streams/{stream}/advice", response_model=Advice)
 def advice(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The findings of the linter about a stream, and tuning advice from its history."""
-    found = stream_details.advice(space, stream, query)
-    return answer(
-        Advice(
-            findings=tuple(map(_finding, found.findings)),
-            recommendations=tuple(map(_recommendation, found.recommendations)),
-            problems=found.problems,
-        )
-    )
-
-
-def _finding(each: Finding) -> LintFinding:
-    return LintFinding(**{name: getattr(each, name) for name in LintFinding.model_fields})
-
-
-def _recommendation(each: Recommendation) -> TuningAdvice:
-    return TuningAdvice(
-        topic=each.topic,
-        status=each.status,
-        says=each.says,
-        numbers=tuple(
-            AdviceNumber(name=one.name, value=one.value, unit=one.unit, source=one.source) for one in each.numbers
-        ),
-        settings=dict(each.settings),
-    )
+    return answer(Advice.model_validate(stream_details.advice(space, stream, query)))
 
 
 @router.get("/streams/{stream}/declaration", response_model=Declaration)

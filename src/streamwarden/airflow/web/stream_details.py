@@ -46,7 +46,12 @@ class SeenAdvice:
 
 @dataclass(frozen=True, slots=True)
 class SeenLog:
-    """The folder of a driver and the end of its log, or why that cannot be read."""
+    """The end of a driver's log, as it is now.
+
+    Args:
+        folder: where the whole log is, on the driver's host.
+        problem: why it cannot be read.
+    """
 
     folder: str
     lines: Sequence[str]

@@ -37,8 +37,7 @@ from streamwarden.checkpoint.formats.operators import OperatorMetadata
 from streamwarden.checkpoint.formats.schemas import StateSchema
 from streamwarden.checkpoint.formats.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
 from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, log_offset
-from streamwarden.checkpoint.formats.sst import MOST
-from streamwarden.checkpoint.formats.state import SSTS, ReplayDebt, StateStore, replay_debts, state_stores
+from streamwarden.checkpoint.formats.state import ReplayDebt, StateStore, replay_debts, state_stores
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
@@ -114,7 +113,6 @@ class CheckpointReport:
         formats: log or file -> format version; `checkpoint`: 2 if state files carry unique ids.
         sink_newest: newest batch in the sink's manifest; None if no output was given or it has no manifest.
         findings: what is missing or damaged, gravest first.
-        unread_tables: large RocksDB tables without a checksum file, of which only the footer is checked.
     """
 
     path: str
@@ -131,7 +129,6 @@ class CheckpointReport:
     formats: Mapping[str, str] = field(default_factory=dict)
     sink_newest: int | None = None
     findings: tuple[Damage, ...] = ()
-    unread_tables: int = 0
 
     @property
     def state_bytes(self) -> int:
@@ -143,35 +140,25 @@ class CheckpointReport:
         return worst(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON: numbers, text, lists and objects only."""
-        position = asdict(self.position)
+        """What JSON can hold: numbers, text, lists and objects."""
+        found = asdict(self)
+        replays = [
+            {
+                "last_snapshot": each.replay.snapshot,
+                "newest_version": each.replay.newest,
+                "versions_since": each.replay.versions,
+                "changelog_bytes_since": each.replay.changelog_bytes,
+            }
+            for each in self.stores
+        ]
         return {
-            "path": self.path,
-            "output": self.output,
-            **position,
+            **found.pop("position"),
             "gap": self.position.gap,
-            "retained_batches": list(self.retained) if self.retained else None,
-            "watermark_ms": self.watermark_ms,
-            "provider": self.provider,
-            "shuffle_partitions": self.shuffle_partitions,
-            "batches": [asdict(batch) | {"sources": list(batch.sources)} for batch in self.batches],
+            "retained_batches": found.pop("retained"),
             "state_bytes": self.state_bytes,
-            "operators": [
-                asdict(each)
-                | {
-                    "stores": list(each.stores),
-                    "schemas": [_schema_dict(schema) for schema in each.schemas],
-                    "bytes_by_partition": {str(key): size for key, size in each.bytes_by_partition.items()},
-                }
-                for each in self.operators
-            ],
-            "stores": [_store_dict(each) for each in self.stores],
-            "formats": dict(self.formats),
-            "sink_newest": self.sink_newest,
-            "conf": dict(self.conf),
-            "unread_tables": self.unread_tables,
-            "worst": self.worst.value if self.worst else None,
-            "findings": [asdict(each) | {"consequence": each.consequence.value} for each in self.findings],
+            "worst": self.worst,
+            **found,
+            "stores": [store | {"replay": replay} for store, replay in zip(found["stores"], replays, strict=True)],
         }
 
 
@@ -246,16 +233,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
         findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
-        unread_tables=sum(_unread_tables(checkpoint, store) for store in stores),
     )
-
-
-def _unread_tables(checkpoint: Location, store: StateStore) -> int:
-    """Tables that are too large to be read without a checksum file."""
-    large = (name for name, size in store.other.items() if name.startswith(f"{SSTS}/") and size > MOST)
-    tables = [name.removeprefix(f"{SSTS}/") for name in large]
-    summed = set(list_or_empty(checkpoint / store.folder / SSTS)) if tables and checkpoint.fs.checksums else set()
-    return sum(f".{name}.crc" not in summed for name in tables)
 
 
 def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:
@@ -384,21 +362,6 @@ def _stores(stores: Sequence[StateStore]) -> tuple[StoreReport, ...]:
         )
         for store, debt in zip(stores, replay_debts(stores), strict=True)
     )
-
-
-def _schema_dict(schema: StateSchema) -> dict[str, Any]:
-    families = [{**asdict(each), "key": list(each.key), "value": list(each.value)} for each in schema.families]
-    return asdict(schema) | {"families": families}
-
-
-def _store_dict(each: StoreReport) -> dict[str, Any]:
-    replay = {
-        "last_snapshot": each.replay.snapshot,
-        "newest_version": each.replay.newest,
-        "versions_since": each.replay.versions,
-        "changelog_bytes_since": each.replay.changelog_bytes,
-    }
-    return asdict(each) | {"snapshots": list(each.snapshots), "changelogs": list(each.changelogs), "replay": replay}
 
 
 def _formats(logs: Logs, operators: Mapping[int, OperatorMetadata], manifest: SinkManifest | None) -> dict[str, str]:

@@ -8,11 +8,10 @@ from typing import Final
 from streamwarden.lint.facts import DrillFacts, Facts
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
-from streamwarden.units import format_duration
+from streamwarden.units import DAY, HOUR, format_duration
 
-_DAY: Final = 86400.0
-_PRESETS: Final = {"@hourly": 3600.0, "@daily": _DAY, "@weekly": 7 * _DAY, "@monthly": 31 * _DAY, "@yearly": 366 * _DAY}
-LONGEST: Final = 31 * _DAY
+_PRESETS: Final = {"@hourly": HOUR, "@daily": DAY, "@weekly": 7 * DAY, "@monthly": 31 * DAY, "@yearly": 366 * DAY}
+LONGEST: Final = 31 * DAY
 """Seconds between two drills where the schedule is a cron expression, or there is none."""
 
 LATE: Final = 2.0

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.changes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.logs import read_query_id
-from streamwarden.checkpoint.formats.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore, state_stores
 from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.drills.spec import DrillSpec
@@ -22,6 +22,7 @@ from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.tuning.history import History, StateFiles
+from streamwarden.units import DAY
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 LOOK_BACK: Final = 300
 """Batches of the history that are read."""
 
-_DAY: Final = 86400.0
-_DRIVERS: Final = 30 * _DAY
+_DRIVERS: Final = 30 * DAY
 _SAMPLE: Final = 8
 """Versions whose changelogs are sampled, evenly spread: compression and row sizes come from these."""
 _ROWS: Final = 250
@@ -50,7 +50,7 @@ def gather(
     files: StateFiles | None = None
     problems: tuple[str, ...] = ()
     try:
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        checkpoint = checkpoint_of(spec)
         query = read_query_id(checkpoint) or query
         files = state_files(checkpoint)
         if not files.instances:
@@ -73,7 +73,7 @@ def gather(
         drivers=drivers,
         first_reports=store.batches.first_of_runs(spec.name, runs),
         thresholds=thresholds,
-        measurements=store.measurements.recent(spec.name, now - _DAY),
+        measurements=store.measurements.recent(spec.name, now - DAY),
         files=files,
         problems=problems,
         **accepted,

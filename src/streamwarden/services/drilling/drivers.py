@@ -25,6 +25,7 @@ class ForkDrivers:
         self._fleet = fleet
         self._store = store
         self._clock = clock
+        self.kill, self.freeze, self.thaw, self.is_running = fleet.kill, fleet.freeze, fleet.thaw, fleet.is_running
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
         """Start the fork's driver. Raises what Fleet.start raises."""
@@ -49,15 +50,6 @@ class ForkDrivers:
                 next_step="run the drill again; only the drill may start drivers of its fork",
             )
 
-    def kill(self, driver_id: str) -> bool:
-        return self._fleet.kill(driver_id)
-
-    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
-        return self._fleet.freeze(driver_id, supervised=supervised)
-
-    def is_running(self, driver_id: str) -> bool:
-        return self._fleet.is_running(driver_id)
-
     def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
         with self._fleet.elsewhere(driver_id) as fleet:
             while time.time() < deadline:
@@ -67,6 +59,3 @@ class ForkDrivers:
                     return started.record
                 time.sleep(_ASK_AGAIN)
         return None
-
-    def thaw(self, driver_id: str) -> bool:
-        return self._fleet.thaw(driver_id)

@@ -22,7 +22,7 @@ from streamwarden.health.signals.series import (
 )
 from streamwarden.progress import Progress
 from streamwarden.services.overview import rolled
-from streamwarden.services.overview.rows import Model
+from streamwarden.services.overview.models import Model, attributes
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -333,13 +333,5 @@ def _recent(
 
 def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly_until: float | None) -> ChartData:
     own = limits.of(chart.check) if chart.check else {}
-    return ChartData(
-        name=chart.name,
-        title=chart.title,
-        unit=chart.unit,
-        stacked=chart.stacked,
-        lines=tuple(lines),
-        warning=own.get("warning"),
-        critical=own.get("critical"),
-        hourly_until=hourly_until,
-    )
+    shown = attributes(chart) | {"lines": tuple(lines)}
+    return ChartData(**shown, warning=own.get("warning"), critical=own.get("critical"), hourly_until=hourly_until)

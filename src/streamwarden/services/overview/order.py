@@ -25,7 +25,7 @@ def by_trouble(found: Sequence[StreamStatus]) -> list[StreamStatus]:
 _ORDER: Final[tuple[Callable[[StreamStatus], bool], ...]] = (
     lambda each: each.lacks_driver,
     lambda each: each.in_trouble,
-    lambda each: each.state not in QUIET and each.worst is Status.WARNING,
+    lambda each: each.state not in QUIET and each.health is Status.WARNING,
     lambda each: each.state == "starting",
     lambda each: each.cured is not None,
     lambda each: each.state == "running",

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.store.history.rollup import Rolled
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.health.signals.series import STATE_BYTES, tasks_at_once
+from streamwarden.units import HOUR
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store.history.measurements import RolledUp

@@ -6,10 +6,12 @@ The models are the API's: a field that is renamed or removed needs a new version
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from dataclasses import field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, computed_field
+from pydantic.dataclasses import dataclass as validated
 
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.health.check import ValueUnit
@@ -17,12 +19,12 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
-from streamwarden.lifecycle.supervision.after_exit import FollowUp, Next, follow_up
+from streamwarden.lifecycle.supervision.after_exit import FollowUp, follow_up
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
-from streamwarden.redaction import redacted_text
+from streamwarden.services.overview.models import Model, Text, attributes, derived
 from streamwarden.services.overview.order import rank
-from streamwarden.services.overview.status import State, StreamStatus
+from streamwarden.services.overview.status import StreamStatus
 from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -33,24 +35,12 @@ if TYPE_CHECKING:
     from streamwarden.services.overview.facts import FleetFacts
     from streamwarden.stream.spec import StreamSpec
 
-DOCUMENTED: Final = ("state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage")
-"""The checks with the five documented thresholds."""
-
-Text = Annotated[str, AfterValidator(redacted_text)]
-"""What a person or a foreign system wrote: it is redacted when the model is made, once for all who ask."""
-
 _CHECKS: Final = {check.name: check for check in CHECKS}
 _UNITS: Final = frozenset(ValueUnit)
 Trend = tuple[tuple[float, float], ...]
 
 _GROWING: Final = "growth_span_s"
 """Only the evidence of clear growth has it."""
-
-
-class Model(BaseModel):
-    """A part of the API."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
 class Metric(Model):
@@ -96,66 +86,57 @@ class DrillResult(Model):
     ended_at: float | None
 
 
+@derived(FollowUp)
 class AfterExit(Model):
     """What becomes of a stream that is down."""
 
-    next: Next
     reason: Text
+    """why"""
     next_step: Text
-    at: float | None
-    """when its driver is launched again"""
-    attempt: int
+    """what a person should do, empty if nothing"""
 
 
-class StreamRow(Model):
+_SHOWN: Final = ConfigDict(use_attribute_docstrings=True, json_schema_serialization_defaults_required=True)
+
+
+@validated(frozen=True, kw_only=True, config=_SHOWN)
+class StreamRow(StreamStatus):
     """One stream, or one query of several (`STREAM/QUERY`)."""
 
-    stream: str
     dag_id: str
-    owner: Text
-    tags: tuple[Text, ...]
-    description: Text
-    state: State
-    since: float | None
-    """when its query, or else its driver, started"""
-    sentence: Text
+    owner: Text = ""
+    tags: tuple[Text, ...] = ()
+    description: Text = ""
+    sentence: Text = ""
     """the state in words: who stopped it, why it ended"""
-    after_exit: AfterExit | None
+    after_exit: AfterExit | None = None
     """None unless it is down"""
-    health: Status
-    health_reason: Text
-    health_checks: tuple[str, ...]
-    """the checks with that status, at most three"""
-    judged_at: float | None
-    stale: bool
-    """the last evaluation is too old to describe the stream"""
-    rows_in_per_second: float | None
-    """input rows, over the last five minutes"""
-    rows_processed_per_second: float | None
+    rows_processed_per_second: float | None = None
     """input rows divided by the time that their batches took: what the stream could process"""
-    backlog_seconds: float | None
-    batch_id: int | None
-    batch_at: float | None
-    """when the newest batch was committed"""
-    batch_seconds: float | None
-    trigger_seconds: float | None
+    batch_seconds: float | None = None
+    trigger_seconds: float | None = None
     """None: each batch starts when the one before is done"""
-    metrics: Mapping[str, Metric] = Field(default_factory=dict)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
     """check -> its newest verdict"""
     forecast: Forecast
-    last_drill: DrillResult | None
-    open_incidents: int
-    restarts: int
-    """launches after a crash in the last 24 hours"""
+    last_drill: DrillResult | None = None
     last_crash: Text = ""
     """how the driver ended whose crash a restart cured last, in those 24 hours"""
     restarted_at: float | None = None
     """when its driver was launched again"""
-    in_trouble: bool
-    trouble: int
-    """place in the order of trouble; 0 is the worst"""
-    state_trend: tuple[tuple[float, float], ...] = ()
+    state_trend: Trend = ()
     """(time, bytes of state), evenly over the last 24 hours; of a stream that is hours old over the last hour"""
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorator above a property
+    @cached_property
+    def in_trouble(self) -> bool:
+        return super().in_trouble
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorator above a property
+    @cached_property
+    def trouble(self) -> int:
+        """Place in the order of trouble; 0 is the worst."""
+        return rank(self)
 
     @property
     def is_query(self) -> bool:
@@ -222,36 +203,21 @@ def _row(
     run = drills.get(stream)
     dag_id = f"stream_{stream}"
     return StreamRow(
-        stream=name,
+        **attributes(status),
         dag_id=dag_id,
         owner=spec.owner if spec else "",
         tags=spec.tags if spec else (),
         description=spec.description if spec else "",
-        state=status.state,
-        since=status.since,
         sentence=_sentence(status, facts),
         after_exit=_after_exit(status, facts, spec, paused.get(dag_id)) if status.state == "down" else None,
-        health=status.worst,
-        health_reason=status.worst_reason,
-        health_checks=status.worst_checks,
-        judged_at=status.judged_at,
-        stale=status.unjudged,
-        rows_in_per_second=status.rows_per_second,
         rows_processed_per_second=flow.rows / flow.busy if flow and flow.busy else None,
-        backlog_seconds=status.backlog_seconds,
-        batch_id=status.last_batch,
-        batch_at=status.last_batch_at,
         batch_seconds=newest.seconds if newest else None,
         trigger_seconds=spec.trigger.interval if spec else None,
         metrics=metrics,
         forecast=forecast(health.verdicts, limits),
-        last_drill=None if run is None else drill_result(run),
-        open_incidents=status.incidents,
-        restarts=status.restarts,
+        last_drill=DrillResult(**attributes(run), verdict=verdict_word(run)) if run else None,
         last_crash=describe(status.cured.exit) if status.cured else "",
         restarted_at=status.cured.restarted_at if status.cured else None,
-        in_trouble=status.in_trouble,
-        trouble=rank(status),
         state_trend=trends.get(name, ()),
     )
 
@@ -280,13 +246,7 @@ def _after_exit(
         paused=paused,
         now=facts.now,
     )
-    return None if found is None else _model(found)
-
-
-def _model(found: FollowUp) -> AfterExit:
-    return AfterExit(
-        next=found.next, reason=found.reason, next_step=found.next_step, at=found.at, attempt=found.attempt
-    )
+    return None if found is None else AfterExit.model_validate(found)
 
 
 def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metric:
@@ -326,14 +286,3 @@ def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
     if verdict.value is None or _GROWING not in verdict.evidence:
         return Forecast(sentence="does not grow", seconds=None)
     return Forecast(sentence=f"reaches {limit} in {format_duration(verdict.value)}", seconds=verdict.value)
-
-
-def drill_result(run: DrillRun) -> DrillResult:
-    """The result of a run."""
-    return DrillResult(
-        run_id=run.run_id,
-        drill=run.drill,
-        verdict=verdict_word(run),
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from streamwarden.health.verdict import Status
-from streamwarden.services.overview.rows import Model, StreamRow
+from streamwarden.services.overview.models import Model
+from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.status import State
 
 PAGE: Final = 100
@@ -53,22 +55,26 @@ _KEYS: Final[Mapping[Sort, Callable[[StreamRow], Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Args:
-    text: part of the name, the owner, a tag or the description, in any case.
-    descending: largest first; rows without a value come last either way.
-    """
+ANY: Final = BeforeValidator(lambda value: value or None)
+"""A form sends an empty value for "any"."""
 
-    text: str = ""
-    state: State | None = None
-    health: Status | None = None
-    tag: str = ""
+
+class Selection(Model):
+    """The rows that are asked for: the query parameters of the fleet page and of the API."""
+
+    model_config = ConfigDict(validate_by_name=True)
+
+    text: str = Field("", alias="q", max_length=200)
+    """part of the name, the owner, a tag or the description, in any case"""
+    state: Annotated[State | None, ANY] = None
+    health: Annotated[Status | None, ANY] = None
+    tag: str = Field("", max_length=200)
     trouble: bool = False
     sort: Sort = Sort.TROUBLE
     descending: bool = False
-    offset: int = 0
-    limit: int = PAGE
+    """largest first; rows without a value come last either way"""
+    offset: int = Field(0, ge=0, le=10**6)
+    limit: int = Field(PAGE, ge=1, le=1000)
 
 
 class Totals(Model):

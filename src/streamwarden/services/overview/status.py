@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import Field
 
 from streamwarden.health.incidents.mutes import Mute, mute_of
 from streamwarden.health.shown_verdicts import current_health
@@ -18,6 +20,8 @@ from streamwarden.lifecycle.supervision.heartbeat import silent_since
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
+from streamwarden.services.overview.models import Text
+from streamwarden.units import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +38,11 @@ stopped on request; completed: its query ended by itself; ended: this query of s
 driver continues; down: its driver ended although the stream should run; new: it never had a driver; broken: its YAML
 file cannot be used and no driver is alive."""
 
-CRASHES_SINCE: Final = 86400.0
+T = TypeVar("T")
+Hidden = Annotated[T, Field(exclude=True)]
+"""A field that the API does not show."""
+
+CRASHES_SINCE: Final = DAY
 """Seconds for which a crash that a restart cured is still shown."""
 
 _UNSEEN: Final = (
@@ -53,19 +61,17 @@ class CuredCrash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStatus:
-    """One line of `status`. Times are Unix seconds, sizes bytes.
+    """The state of one stream, or of one query of several (`STREAM/QUERY`): a line of `status`. `rows.StreamRow` adds
+    what pages, API and metrics show, and leaves out what is `Hidden`. Times are Unix seconds, sizes bytes.
 
     Args:
-        since: when the query of the living driver started, or the driver was launched.
         executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
         malformed: input rows that could not be used.
         not_kept: those of them that the quarantine will never have, because their input was removed too early.
-        rows_per_second: input rows of the last five minutes, per second; None: the stream does not run.
+        rows_in_per_second: None: the stream does not run.
         backlog_seconds: value of the check `backlog`, as long as it is current.
-        worst: the worst verdict of the last evaluation, UNKNOWN in place of OK if that is too long ago; worst_checks:
-            whose it is, unless it is OK; worst_reason: why the first of them says so.
-        judged_at: when the last evaluation was; unjudged: it is too long ago to say that all is well.
-        restarts: launches that followed a crash, in the last 24 hours.
+        health: the worst verdict of the last evaluation, UNKNOWN in place of OK if that is too long ago;
+            health_checks: whose it is, unless it is OK; health_reason: why the first of them says so.
         cured: the newest crash of the last 24 hours, if a restart followed it.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
         mute: what keeps everything of the stream from being sent; a mute of single checks is shown with the incidents.
@@ -73,33 +79,33 @@ class StreamStatus:
 
     stream: str
     state: State
-    driver_id: str | None = None
-    pid: int | None = None
-    since: float | None = None
-    executors: int | None = None
-    executors_lost: int | None = None
-    first_batch_at: float | None = None
-    last_batch: int | None = None
-    last_batch_at: float | None = None
-    batches: int = 0
-    rows: int = 0
-    rows_per_second: float | None = None
-    malformed: int = 0
-    not_kept: int = 0
-    state_bytes: float | None = None
+    driver_id: Hidden[str | None] = None
+    pid: Hidden[int | None] = None
+    since: Annotated[float | None, Field(description="when its query, or else its driver, started")] = None
+    executors: Hidden[int | None] = None
+    executors_lost: Hidden[int | None] = None
+    first_batch_at: Hidden[float | None] = None
+    batch_id: int | None = None
+    batch_at: Annotated[float | None, Field(description="when the newest batch was committed")] = None
+    batches: Hidden[int] = 0
+    rows: Hidden[int] = 0
+    rows_in_per_second: Annotated[float | None, Field(description="input rows, over the last five minutes")] = None
+    malformed: Hidden[int] = 0
+    not_kept: Hidden[int] = 0
+    state_bytes: Hidden[float | None] = None
     backlog_seconds: float | None = None
-    worst: Status = Status.UNKNOWN
-    worst_checks: tuple[str, ...] = ()
-    worst_reason: str = ""
+    health: Status = Status.UNKNOWN
+    health_checks: Annotated[tuple[str, ...], Field(description="the checks with that status, at most three")] = ()
+    health_reason: Text = ""
     judged_at: float | None = None
-    unjudged: bool = False
-    incidents: int = 0
-    restarts: int = 0
-    last_exit: ExitRecord | None = None
-    cured: CuredCrash | None = None
-    problem: str = ""
-    log: str | None = None
-    mute: Mute | None = None
+    stale: Annotated[bool, Field(description="the last evaluation is too old to describe the stream")] = False
+    open_incidents: int = 0
+    restarts: Annotated[int, Field(description="launches after a crash in the last 24 hours")] = 0
+    last_exit: Hidden[ExitRecord | None] = None
+    cured: Hidden[CuredCrash | None] = None
+    problem: Hidden[str] = ""
+    log: Hidden[str | None] = None
+    mute: Hidden[Mute | None] = None
 
     @property
     def lacks_driver(self) -> bool:
@@ -109,7 +115,7 @@ class StreamStatus:
     @property
     def in_trouble(self) -> bool:
         """A stream that was stopped on purpose, or never started, is not in trouble, whatever its last verdict was."""
-        return self.lacks_driver or (self.worst is Status.CRITICAL and self.state not in ("stopped", "new"))
+        return self.lacks_driver or (self.health is Status.CRITICAL and self.state not in ("stopped", "new"))
 
 
 def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
@@ -194,7 +200,7 @@ def _with_rates(found: list[StreamStatus], facts: FleetFacts) -> list[StreamStat
     def rate(of: str) -> float:
         return sum(each for name, each in rates.items() if of in (name, owner(name)))
 
-    return [replace(each, rows_per_second=rate(each.stream)) if each.state == "running" else each for each in found]
+    return [replace(each, rows_in_per_second=rate(each.stream)) if each.state == "running" else each for each in found]
 
 
 def _rate(each: StreamStatus, facts: FleetFacts) -> float:
@@ -241,9 +247,9 @@ def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str
     last = facts.newest.get(name)
     return {
         "first_batch_at": last.first_at if last else None,
-        "last_batch": last.batch_id if last else None,
-        "last_batch_at": last.at if last else None,
-        "incidents": len(facts.incidents.get(name, ())),
+        "batch_id": last.batch_id if last else None,
+        "batch_at": last.at if last else None,
+        "open_incidents": len(facts.incidents.get(name, ())),
         **_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped),
     }
 
@@ -257,11 +263,11 @@ def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[s
     return {
         "state_bytes": values.get("state_size"),
         "backlog_seconds": None if last.stale else values.get("backlog"),
-        "worst": level,
-        "worst_checks": tuple(each.check for each in bad)[:3],
-        "worst_reason": bad[0].reason if bad else "",
+        "health": level,
+        "health_checks": tuple(each.check for each in bad)[:3],
+        "health_reason": bad[0].reason if bad else "",
         "judged_at": last.judged_at,
-        "unjudged": last.stale,
+        "stale": last.stale,
     }
 
 

@@ -14,9 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
-from streamwarden.adapters.store.history.rollup_hours import HOUR, horizon, hour_of, mark_unrolled
+from streamwarden.adapters.store.history.rollup_hours import horizon, hour_of, mark_unrolled
 from streamwarden.adapters.store.tables import hourly, measurements
 from streamwarden.health.window import Measurement
+from streamwarden.units import HOUR
 
 _PER_POINT: Final = 4
 """Hours that are read at least for a point of a chart, if the stream has as many."""

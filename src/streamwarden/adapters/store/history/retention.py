@@ -21,8 +21,8 @@ from streamwarden.adapters.store.tables import (
     state_operators,
     verdict_changes,
 )
+from streamwarden.units import DAY
 
-DAY: Final = 86400.0
 KEEP: Final = 7 * DAY
 KEEP_HOURLY: Final = 400 * DAY
 

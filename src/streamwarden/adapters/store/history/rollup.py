@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from streamwarden.adapters.store.database import Database
-from streamwarden.adapters.store.history.rollup_hours import HOUR
 from streamwarden.adapters.store.tables import batches, hourly, measurements, state_operators, unrolled_hours
+from streamwarden.units import HOUR
 
 _CHUNK: Final = 10
 """Hours in one transaction: an hour has up to 3,600 raw rows, and no writer should wait long for the lock."""

@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 
 from streamwarden.adapters.store.database import upsert
 from streamwarden.adapters.store.tables import retention, unrolled_hours
+from streamwarden.units import HOUR
 
-HOUR: Final = 3600
 RAW: Final = "raw"
 """The row of `retention` for raw batches and measurements."""
 

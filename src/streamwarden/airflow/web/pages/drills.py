@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -46,11 +47,13 @@ def drills(
     pairs = readable_drills.drilled(space, user)
     mine = {name for name, _ in pairs if drill in (None, name)}
     chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset)
+    runs, found = space.store.journals.listed(chosen)
     history: dict[str, Any] = {
         "now": now,
         "chosen": chosen,
         "drill": drill,
-        "seen": readable_drills.runs_of(space, chosen),
+        "runs": runs,
+        "found": found,
         "turn": lambda pages: _query(stream, drill, verdict, max(0, offset + pages * PAGE)),
         "ever": bool(pairs),
     }
@@ -102,7 +105,7 @@ def side_by_side(
     """Two runs side by side, or a choice of runs."""
     first, second = (None if each is None else run_for(each, user, space) for each in (a, b))
     mine = {name for name, _ in readable_drills.drilled(space, user)}
-    choice = list(readable_drills.runs_of(space, RunFilter(drills=mine, limit=CHOICE)).runs)
+    choice, _ = space.store.journals.listed(RunFilter(drills=mine, limit=CHOICE))
     return page(
         request,
         "drills_compare.html",
@@ -113,10 +116,10 @@ def side_by_side(
     )
 
 
-def _with(choice: list[DrillRun], *chosen: DrillRun | None) -> list[DrillRun]:
+def _with(choice: Sequence[DrillRun], *chosen: DrillRun | None) -> list[DrillRun]:
     """The runs that can be picked, with those that were picked, also if they are older."""
     known = {run.run_id for run in choice}
-    return choice + [run for run in chosen if run is not None and run.run_id not in known]
+    return [*choice, *(run for run in chosen if run is not None and run.run_id not in known)]
 
 
 def _compared(first: DrillRun | None, second: DrillRun | None) -> dict[str, Any]:

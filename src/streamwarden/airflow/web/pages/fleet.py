@@ -6,11 +6,10 @@ from typing import Annotated, Any, get_args
 from urllib.parse import urlencode
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from streamwarden.airflow.web import readable_fleet
-from streamwarden.airflow.web.api import selection
 from streamwarden.airflow.web.rendering import page
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.selection import PAGE, Selection, Sort
@@ -23,14 +22,12 @@ _LARGEST_FIRST = frozenset(set(Sort) - {Sort.TROUBLE, Sort.STREAM, Sort.STATE, S
 
 
 @router.get("/")
-def fleet(
-    request: Request, user: GetUserDep, chosen: Annotated[Selection, Depends(selection)], part: str = ""
-) -> Response:
+def fleet(request: Request, user: GetUserDep, chosen: Annotated[Selection, Query()]) -> Response:
     """The page, or the table alone to refresh it."""
     found = readable_fleet.fleet(user, chosen)
     return page(
         request,
-        "fleet_table.html" if part == "fleet" else "fleet.html",
+        "fleet_table.html" if request.query_params.get("part") == "fleet" else "fleet.html",
         chosen=chosen,
         states=get_args(State),
         healths=[each.value for each in Status],

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from streamwarden.airflow.web import readable_fleet
-from streamwarden.airflow.web.access import HEALTH, IncidentDep, allowed, allowed_of, dag_of
+from streamwarden.airflow.web.access import HEALTH, IncidentDep, allowed, allowed_of, dag_of_stream
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.health.check_relations import EVERYWHERE
@@ -82,8 +82,8 @@ def incident(found: IncidentDep, request: Request, user: GetUserDep, space: Spac
 
 def _changeable(incidents: Sequence[Incident], user: Any) -> frozenset[str]:
     """The ids of those that the user may act on."""
-    ids = allowed_of({dag_of(each) for each in incidents}, user, "PUT")
-    return frozenset(each.incident_id for each in incidents if dag_of(each) in ids)
+    ids = allowed_of({dag_of_stream(each.stream) for each in incidents}, user, "PUT")
+    return frozenset(each.incident_id for each in incidents if dag_of_stream(each.stream) in ids)
 
 
 def _order(groups: Sequence[IncidentGroup]) -> list[IncidentGroup]:

@@ -16,12 +16,13 @@ from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName
 from streamwarden.airflow.web.readable_drills import readable_drills
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
+from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.check_relations import DRILL
 from streamwarden.health.incidents.consequences import grouped
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.services.analysis.history import history
 from streamwarden.services.overview.anatomy import facts
-from streamwarden.services.overview.rows import DOCUMENTED, StreamRow
+from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.workspace import Workspace
 
 router = APIRouter()
@@ -64,7 +65,7 @@ def stream(
         query=query,
         range=range,
         ranges=RANGES,
-        documented=DOCUMENTED,
+        documented=DOCUMENTED_CHECKS,
         may=allowed_of(VERBS, user, "POST"),
         drills=_drills(space, stream, user),
         audits=_audits(space, stream, user),

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 _COLOURS = {Decision.KEEP: "green", Decision.CHANGE: "yellow", Decision.UNKNOWN: "dim"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("advise")(advise)
-
-
 def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> int:
     """Advise on state size, checkpoint interval, partitions, memory, trigger and capacity, from a stream's history.
 

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from streamwarden.config.notifications import Notifications
     from streamwarden.errors import ConfigError
     from streamwarden.services.monitoring.health_monitor import Evaluation
+    from streamwarden.services.notifying.sending import SendReport
     from streamwarden.services.workspace import Workspace
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("check")(check)
 
 
 def check(
@@ -106,5 +102,10 @@ def _notify(space: Workspace, settings: Notifications, broken: ConfigError | Non
         raise no_channel()
     done = notify(space, channels, settings, time.time(), broken=broken, only=only)
     say(f"notifications: {len(done.sent)} sent, {done.taken} sent by others, {len(done.refused)} refused")
-    for each in done.refused:
+    say_refused(done)
+
+
+def say_refused(report: SendReport) -> None:
+    """Print each message that a channel did not accept, with the reason."""
+    for each in report.refused:
         say(f"  [red]not sent[/] through {text(each.channel)}: {text(each.title)}: {text(each.reason)}")

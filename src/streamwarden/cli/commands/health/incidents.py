@@ -25,19 +25,13 @@ if TYPE_CHECKING:
 SHORT_ID: Final = 8
 """Characters of an id in a table; a command takes as many as identify one."""
 
-_group = typer.Typer(no_args_is_help=True, help="One incident: what people did about it, and what you do.")
+app = typer.Typer(no_args_is_help=True, help="One incident: what people did about it, and what you do.")
 
 IncidentId = Annotated[
     str,
     typer.Argument(metavar="INCIDENT", help="Its id, as `incidents` and messages show it, or its first characters."),
 ]
 Comment = Annotated[str, typer.Option(metavar="TEXT", help="What the others should know; it is recorded.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("incidents")(incidents)
-    app.add_typer(_group, name="incident")
 
 
 def incidents(
@@ -112,7 +106,7 @@ def _as_data(each: Incident, handled: Handling, now: float) -> dict[str, object]
     return {**plain(each), "acknowledged": plain(handled.acknowledged(each)), "muted": plain(mute)}
 
 
-@_group.command("show")
+@app.command("show")
 def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> int:
     """Show one incident, with everything that people did about it: who, when and why."""
     from streamwarden.health.incidents.handling import Handling
@@ -159,7 +153,7 @@ def _did(entry: LogEntry) -> str:
     return f"{entry.what}{end}" + (f" ({entry.scope})" if entry.scope else "")
 
 
-@_group.command("ack")
+@app.command("ack")
 def acknowledge(context: typer.Context, incident: IncidentId, comment: Comment = "") -> int:
     """Acknowledge an open incident: you take care of it, and its status is not sent again.
 
@@ -172,7 +166,7 @@ def acknowledge(context: typer.Context, incident: IncidentId, comment: Comment =
     return Exit.OK
 
 
-@_group.command("withdraw")
+@app.command("withdraw")
 def withdraw(context: typer.Context, incident: IncidentId, comment: Comment = "") -> int:
     """Withdraw the acknowledgement of an open incident, whoever gave it: the incident is sent again like any other."""
     from streamwarden.services.incidents.handling import withdraw as record
@@ -182,7 +176,7 @@ def withdraw(context: typer.Context, incident: IncidentId, comment: Comment = ""
     return Exit.OK
 
 
-@_group.command("comment")
+@app.command("comment")
 def comment(
     context: typer.Context,
     incident: IncidentId,

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.UNKNOWN: "dim"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("lint")(lint)
-
-
 def lint(
     context: typer.Context,
     stream: MaybeStream = None,

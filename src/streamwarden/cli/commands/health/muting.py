@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamwarden.health.incidents.mutes import Mute
     from streamwarden.services.workspace import Workspace
 
-_maintenance = typer.Typer(no_args_is_help=True, help="Maintenance windows: mutes that are planned.")
+app = typer.Typer(no_args_is_help=True, help="Maintenance windows: mutes that are planned.")
 
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded and shown.")]
 For = Annotated[str | None, typer.Option("--for", metavar="DURATION", help="How long, such as `2h`.")]
@@ -28,14 +28,6 @@ Until = Annotated[
     typer.Option(metavar="TIME", help="Until when instead, such as `2026-11-24 08:00`, in this host's time zone."),
 ]
 Over = Annotated[bool, typer.Option("--all", help="Show those that are over too.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("mute")(mute)
-    app.command("unmute")(unmute)
-    app.command("mutes")(mutes)
-    app.add_typer(_maintenance, name="maintenance")
 
 
 def mute(
@@ -88,7 +80,7 @@ def mutes(context: typer.Context, everything: Over = False, json: AsJson = False
     return _list(_known(workspace(context), everything), json)
 
 
-@_maintenance.command("plan")
+@app.command("plan")
 def plan(
     context: typer.Context,
     reason: Why,
@@ -129,7 +121,7 @@ def plan(
     return _report(new, now, json)
 
 
-@_maintenance.command("end")
+@app.command("end")
 def end(
     context: typer.Context,
     window: Annotated[str, typer.Argument(metavar="WINDOW", help="Its id, as `mutes` shows it, or how it begins.")],
@@ -140,7 +132,7 @@ def end(
     return Exit.OK
 
 
-@_maintenance.command("list")
+@app.command("list")
 def list_windows(context: typer.Context, everything: Over = False, json: AsJson = False) -> int:
     """Show the maintenance windows that are in force or planned."""
     return _list([each for each in _known(workspace(context), everything) if each.planned], json)

@@ -12,22 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamwarden.cli.commands.health.checking import say_refused
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import say, text
-from streamwarden.cli.session import workspace
+from streamwarden.cli.session import duration, workspace
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.verdict import Status
-from streamwarden.units import format_duration, parse_duration
+from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
     from streamwarden.services.monitoring.rounds import Round
     from streamwarden.services.notifying.sending import SendReport
     from streamwarden.services.workspace import Workspace
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("watch")(watch)
 
 
 def watch(
@@ -68,10 +64,7 @@ def _warn_without_channels() -> None:
 
 
 def _seconds(interval: str) -> float:
-    try:
-        seconds = parse_duration(interval)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--interval") from None
+    seconds = duration(interval, "--interval")
     if seconds < 1:
         raise typer.BadParameter(f"{interval} is less than one second", param_hint="--interval")
     return seconds
@@ -97,8 +90,7 @@ def _round(space: Workspace) -> SendReport:
     done = run_round(space, Evaluator.WATCH, surroundings(settings))
     report = notify(space, apprise_channels(), settings, time.time(), broken=broken)
     say(f"{_now()} {_summary(done, report)}")
-    for each in report.refused:
-        say(f"  [red]not sent[/] through {text(each.channel)}: {text(each.title)}: {text(each.reason)}")
+    say_refused(report)
     return report
 
 

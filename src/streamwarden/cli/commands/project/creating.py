@@ -12,11 +12,6 @@ from streamwarden.cli.output import say, text
 from streamwarden.cli.session import CliSession, session
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("new")(new)
-
-
 def new(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new stream: lower case, digits and `_`.")],

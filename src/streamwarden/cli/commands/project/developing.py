@@ -15,15 +15,10 @@ from streamwarden.cli.session import workspace
 
 PARTITIONS: Final = 3
 
-_dev = typer.Typer(no_args_is_help=True, help="Servers for trying things out on one machine.")
+app = typer.Typer(no_args_is_help=True, help="Servers for trying things out on one machine.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.add_typer(_dev, name="dev")
-
-
-@_dev.command("kafka")
+@app.command("kafka")
 def kafka(
     context: typer.Context,
     port: Annotated[

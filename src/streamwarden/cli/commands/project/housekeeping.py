@@ -9,18 +9,12 @@ import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
-from streamwarden.cli.session import AsJson, workspace
+from streamwarden.cli.session import AsJson, duration, workspace
 
-_store = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("sweep")(sweep)
-    app.add_typer(_store, name="store")
+app = typer.Typer(no_args_is_help=True, help="Housekeeping of the progress store.")
 
 
-@_store.command("migrate")
+@app.command("migrate")
 def migrate(context: typer.Context) -> int:
     """Migrate the store to this version's tables. Every other command does the same if it is necessary."""
     store = workspace(context).store
@@ -28,14 +22,14 @@ def migrate(context: typer.Context) -> int:
     return Exit.OK
 
 
-@_store.command("prune")
+@app.command("prune")
 def prune(
     context: typer.Context,
     keep: Annotated[str, typer.Option(metavar="DURATION", help="Age up to which single batches are kept.")] = "7 days",
     json: AsJson = False,
 ) -> int:
     """Roll old batches up into hourly numbers and remove them. Checkpoints and drivers are never touched."""
-    gone = workspace(context).store.prune(time.time(), keep=_seconds(keep))
+    gone = workspace(context).store.prune(time.time(), keep=duration(keep, "--keep"))
     if json:
         as_json(gone)
     else:
@@ -58,7 +52,7 @@ def sweep(
     """
     from streamwarden.services.housekeeping import sweep as sweep_folders
 
-    seconds = _seconds(keep)
+    seconds = duration(keep, "--keep")
     place = workspace(context)
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
     say(
@@ -66,12 +60,3 @@ def sweep(
         "killed audits"
     )
     return Exit.OK
-
-
-def _seconds(keep: str) -> float:
-    from streamwarden.units import parse_duration
-
-    try:
-        return parse_duration(keep)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--keep") from None

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from streamwarden.services.fleet.exits.exit_recorder import Observation
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("up")(up)
-
-
 def up(
     context: typer.Context,
     port: Annotated[

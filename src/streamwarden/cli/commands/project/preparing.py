@@ -11,11 +11,6 @@ from streamwarden.cli.formatting import size
 from streamwarden.cli.output import say
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("prepare")(prepare)
-
-
 def prepare(
     again: Annotated[bool, typer.Option("--again", help="Recreate the archive if it exists.")] = False,
     kafka: Annotated[

@@ -15,11 +15,6 @@ from streamwarden.cli.session import AsJson, session
 _TOPIC: Final = re.compile(r"kafka:([A-Za-z][A-Za-z0-9_]*)/([A-Za-z0-9._-]{1,249})")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("replay")(replay)
-
-
 def replay(
     context: typer.Context,
     into: Annotated[

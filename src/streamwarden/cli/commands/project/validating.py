@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from streamwarden.stream.spec import StreamSpec
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("validate")(validate)
-
-
 def validate(context: typer.Context, json: AsJson = False) -> int:
     """Check every stream, every drill, the thresholds and the notifications. Exit code 2 if a file cannot be used.
 

@@ -23,11 +23,6 @@ _SIDES = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("audit")(audit)
-
-
 def audit(
     context: typer.Context,
     stream: StreamName,

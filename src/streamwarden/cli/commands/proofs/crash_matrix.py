@@ -24,11 +24,6 @@ _AROUND = ",".join(map(str, AROUND))
 _COLOURS = {"right": "green", "refused": "yellow", "different": "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("crash-matrix")(crash_matrix)
-
-
 def crash_matrix(
     context: typer.Context,
     stream: StreamName,

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from streamwarden.drills.reporting.resilience import Cell, ErrorOfFormula, Resilience
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("resilience")(resilience)
-
-
 def resilience(
     context: typer.Context,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="One stream, in detail.")] = None,

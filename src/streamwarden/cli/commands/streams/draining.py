@@ -11,11 +11,6 @@ from streamwarden.cli.output import say, text
 from streamwarden.cli.session import who, workspace
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("drain")(drain)
-
-
 def drain(context: typer.Context, reason: Reason = "no reason given") -> int:
     """Stop all drivers of this host at a batch boundary, before an update or a reboot.
 

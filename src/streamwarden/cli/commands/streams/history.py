@@ -25,11 +25,6 @@ _COLOURS: Final = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("history")(history)
-
-
 def history(
     context: typer.Context,
     stream: StreamName,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from streamwarden.cli.commands.streams.status_columns import COLUMNS, Column, exit_at
+from streamwarden.cli.commands.streams.status_columns import COLUMNS, exit_at
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, held_back, number, short
 from streamwarden.cli.output import as_json, console, text
@@ -24,7 +24,8 @@ from streamwarden.services.overview.order import QUIET, by_trouble
 from streamwarden.services.overview.status import StreamStatus, gather
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
 
     from streamwarden.services.workspace import Workspace
 
@@ -34,11 +35,6 @@ REASON_LINES: Final = 2
 """Lines of a reason on a narrow screen of many streams; `status STREAM` and `--wide` show all of it."""
 NARROWEST: Final = 12
 """Columns of the stream's name at least."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("status")(status)
 
 
 def status(
@@ -132,9 +128,9 @@ def reasons(each: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
     found = []
     if each.problem and (wide or each.lacks_driver):
         found.append(text(each.problem))
-    if each.state not in QUIET and each.worst in (Status.WARNING, Status.CRITICAL):
-        others = f" (also {', '.join(each.worst_checks[1:])})" if each.worst_checks[1:] else ""
-        found.append(text(f"{each.worst_checks[0]}: {each.worst_reason}{others}"))
+    if each.state not in QUIET and each.health in (Status.WARNING, Status.CRITICAL):
+        others = f" (also {', '.join(each.health_checks[1:])})" if each.health_checks[1:] else ""
+        found.append(text(f"{each.health_checks[0]}: {each.health_reason}{others}"))
     if each.executors_lost:
         found.append(f"executors: {each.executors} alive, {each.executors_lost} lost by this driver")
     if each.cured is not None:
@@ -156,57 +152,42 @@ class _Table:
     now: float
     wide: bool
 
-    def __rich_console__(self, at: object, options: object) -> Iterable[RenderableType]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.padding import Padding
+        from rich.segment import Segment, Segments
         from rich.text import Text
 
-        width: int = options.max_width  # type: ignore[attr-defined]
+        width = options.max_width
         whole = self.wide or width >= WIDE or len(self.lines) == 1
-        columns = shown_columns(self.lines, self.now, None if self.wide else width)
-        cells = [[column.cell(each, self.now) for column in columns] for each in self.lines]
-        widths = fitted(columns, cells, width)
-        yield _row(columns, widths, [f"[bold]{column.heading}[/]" for column in columns])
-        for each, row in zip(self.lines, cells, strict=True):
-            yield _row(columns, widths, row)
-            for reason in reasons(each, self.now, wide=self.wide or width >= WIDE):
+        table = fitted(self.lines, self.now, width, wide=self.wide)
+        for each, line in zip((None, *self.lines), console.render_lines(table, options, pad=False), strict=True):
+            yield Segments([*line, Segment.line()])
+            for reason in reasons(each, self.now, wide=self.wide or width >= WIDE) if each is not None else ():
                 shown = Text.from_markup(" ".join(reason.split()))
                 shown.truncate(10_000 if whole else REASON_LINES * (width - 8), overflow="ellipsis")
-                yield Padding(shown, (0, 0, 0, 4), style="" if each.in_trouble else "dim")
+                yield Padding(shown, (0, 0, 0, 4), style="" if each is not None and each.in_trouble else "dim")
 
 
-def shown_columns(lines: Sequence[StreamStatus], now: float, width: int | None) -> list[Column]:
-    """The columns for a screen of `width`: of the wide ones those that a stream fills, as many as fit; None: all."""
-    shown = [column for column in COLUMNS if not column.wide]
-    used = sum(_width(column, [column.cell(each, now) for each in lines]) + 1 for column in shown)
-    for column in COLUMNS:
-        cells = [column.cell(each, now) for each in lines]
-        if not column.wide or all(cell == NONE for cell in cells):
-            continue
-        used += _width(column, cells) + 1
-        if width is not None and used - 1 > width:
-            break
-        shown.append(column)
-    return shown
-
-
-def fitted(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The width of each column; the first one, the name, is shortened if they are wider than `width` together."""
-    widths = [_width(column, [row[at] for row in cells]) for at, column in enumerate(columns)]
-    over = sum(widths) + len(widths) - 1 - width
-    return [max(min(NARROWEST, widths[0]), widths[0] - max(0, over)), *widths[1:]]
-
-
-def _width(column: Column, cells: Sequence[str]) -> int:
+def fitted(lines: Sequence[StreamStatus], now: float, width: int, *, wide: bool) -> Table:
+    """The table for a screen of `width`: of the wide columns those that a stream fills, as many as fit; with `wide` all
+    of them. The names are shortened if even the others do not fit."""
+    from rich.table import Table
     from rich.text import Text
 
-    return max(Text.from_markup(cell).cell_len for cell in (column.heading, *cells))
-
-
-def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> RenderableType:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    for column, width in zip(columns, widths, strict=True):
-        grid.add_column(justify="right" if column.right else "left", width=width, no_wrap=True, overflow="ellipsis")
-    grid.add_row(*cells)
-    return grid
+    table, used = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold"), -1
+    chosen: list[Sequence[str]] = []
+    for column in COLUMNS:
+        cells = [column.cell(each, now) for each in lines]
+        if column.wide and all(cell == NONE for cell in cells):
+            continue
+        needed = used + 1 + max(Text.from_markup(cell).cell_len for cell in (column.heading, *cells))
+        if column.wide and not wide and needed > width:
+            break
+        used = needed
+        table.add_column(column.heading, justify="right" if column.right else "left", no_wrap=True)
+        chosen.append(cells)
+    for row in zip(*chosen, strict=True):
+        table.add_row(*row)
+    names = max(len(each.stream) for each in lines)
+    table.columns[0].max_width = max(min(NARROWEST, names), names - max(0, used - width))
+    return table

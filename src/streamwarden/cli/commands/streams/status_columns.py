@@ -39,7 +39,7 @@ def _state(each: StreamStatus, _: float) -> str:
 
 
 def _rate(each: StreamStatus, _: float) -> str:
-    return rate(each.rows_per_second)
+    return rate(each.rows_in_per_second)
 
 
 def _lag(each: StreamStatus, _: float) -> str:
@@ -51,7 +51,7 @@ def _health(each: StreamStatus, now: float) -> str:
     if each.state in QUIET:
         return NONE
     since = "" if each.judged_at is None else f" {short(max(0.0, now - each.judged_at))}"
-    return status_word(each.worst) + (f"[bold red]{since}[/]" if each.unjudged else since)
+    return status_word(each.health) + (f"[bold red]{since}[/]" if each.stale else since)
 
 
 def _restarts(each: StreamStatus, _: float) -> str:
@@ -64,7 +64,7 @@ def _last_exit(each: StreamStatus, now: float) -> str:
 
 
 def _batch(each: StreamStatus, now: float) -> str:
-    return NONE if each.last_batch is None else f"{each.last_batch}, {ago(each.last_batch_at, now)}"
+    return NONE if each.batch_id is None else f"{each.batch_id}, {ago(each.batch_at, now)}"
 
 
 def _rows(each: StreamStatus, _: float) -> str:
@@ -83,7 +83,7 @@ def _executors(each: StreamStatus, _: float) -> str:
 
 
 def _incidents(each: StreamStatus, _: float) -> str:
-    return f"[red]{each.incidents}[/]" if each.incidents else "0"
+    return f"[red]{each.open_incidents}[/]" if each.open_incidents else "0"
 
 
 COLUMNS: Final = (

@@ -15,6 +15,7 @@ from streamwarden.cli.session import StreamName, duration, who, workspace
 
 if TYPE_CHECKING:
     from streamwarden.services.workspace import Workspace
+    from streamwarden.stream.spec import StreamSpec
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[
@@ -35,17 +36,6 @@ UpWithin = Annotated[
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for name, command in (
-        ("start", start),
-        ("stop", stop),
-        ("restart", restart),
-        ("logs", logs),
-    ):
-        app.command(name)(command)
-
-
 def start(
     context: typer.Context,
     stream: StreamName,
@@ -61,7 +51,7 @@ def start(
     Waits for the first batch, or for the end of the driver, and reports which of them came. Exit code 1 if the driver
     ended with an error. The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
     """
-    from streamwarden.cli.commands.streams.starting import report_start, startable
+    from streamwarden.cli.commands.streams.starting import startable
 
     space = workspace(context)
     spec = startable(space, stream)
@@ -71,9 +61,16 @@ def start(
         from streamwarden.cli.commands.streams.supervising import supervise_here
 
         return supervise_here(space, spec, launched_by=who())
-    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
-    _report_supervision(space, stream)
-    return report_start(space, spec, started, within=0.0 if no_wait else limit)
+    return _start(space, spec, 0.0 if no_wait else limit)
+
+
+def _start(space: Workspace, spec: StreamSpec, within: float) -> int:
+    """Start the stream, or find its living driver, and report what happened; see `report_start`."""
+    from streamwarden.cli.commands.streams.starting import report_start
+
+    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{spec.name}: {seen}")))
+    _report_supervision(space, spec.name)
+    return report_start(space, spec, started, within=within)
 
 
 def _report_supervision(space: Workspace, stream: str) -> None:
@@ -123,7 +120,7 @@ def restart(
     no_wait: NoWait = False,
 ) -> int:
     """Stop a stream at a batch boundary and start it again, with its YAML file as it is now."""
-    from streamwarden.cli.commands.streams.starting import report_start, startable
+    from streamwarden.cli.commands.streams.starting import startable
 
     space = workspace(context)
     spec = startable(space, stream)
@@ -139,9 +136,7 @@ def restart(
     if seen is not None:
         report_exit(seen)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
-    started = space.fleet.start(spec, launched_by=who(), announce=lambda seen: say(text(f"{stream}: {seen}")))
-    _report_supervision(space, stream)
-    return report_start(space, spec, started, within=0.0 if no_wait else limit)
+    return _start(space, spec, 0.0 if no_wait else limit)
 
 
 def logs(

@@ -56,9 +56,7 @@ def _own(fork: ForkView) -> Iterator[tuple[StreamSpec, CopyableSource, CopiedTop
     try:
         yield spec, spec.source, fork.copied
     except (SourceError, CheckpointError) as error:
-        raise DrillError(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise DrillError.of(error) from error
 
 
 OFFERS: Final = (Offer(TOPIC, lambda _: ForkSource()),)
