@@ -211,6 +211,15 @@ class Fault(ABC):
         """The same options as a fault of another class that has them."""
         return kind(**{each.name: getattr(self, each.name) for each in fields(self)})
 
+    def not_applicable(self, stream: str, why: str, *, expected: str, next_step: str) -> DrillAborted:
+        """The refusal of a stream that this fault cannot hit."""
+        return DrillAborted(
+            f"{self.kind} is not applicable: {why}",
+            expected=expected,
+            where=f"the drill of {stream}",
+            next_step=next_step,
+        )
+
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
         every stream."""

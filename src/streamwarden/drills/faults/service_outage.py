@@ -30,7 +30,7 @@ from streamwarden.drills.ports import Port
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.waiting import wait_for
-from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.errors import DrillError
 from streamwarden.redaction import redacted
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -236,11 +236,10 @@ class ServiceOutage(Fault):
             return
         given = declared.source if part is OutageService.SOURCE else declared.sink
         if given.SERVICE is None:
-            raise DrillAborted(
-                f"service_outage is not applicable: the {part} of {stream} is of the kind {given.kind}, "
-                "which needs no service",
+            raise self.not_applicable(
+                stream,
+                f"the {part} of {stream} is of the kind {given.kind}, which needs no service",
                 expected=f"a {part} of a kind that a broker or a database serves",
-                where=f"the drill of {stream}",
                 next_step="correct `fault.outage.service`, or drill this stream with `kill_driver`",
             )
 
@@ -358,10 +357,10 @@ class ClusterOutage(ServiceOutage):
     def require(self, stream: str, declared: StreamSpec) -> None:
         master = declared.spark.master
         if not master.startswith("spark://"):
-            raise DrillAborted(
-                f"service_outage is not applicable: {stream} runs on the master {master}, not on a standalone cluster",
+            raise self.not_applicable(
+                stream,
+                f"{stream} runs on the master {master}, not on a standalone cluster",
                 expected="spark.master spark://host:port",
-                where=f"the drill of {stream}",
                 next_step="correct `fault.outage.service`, or drill this stream with `kill_driver`",
             )
 

@@ -44,11 +44,9 @@ class ForkCheckpoint:
         self._store = store
 
     def position(self, fork: ForkView) -> LogPosition:
-        """The fork's position now."""
         return log_position(_checkpoint(fork))
 
     def commit_time(self, fork: ForkView, batch: int) -> float | None:
-        """When `commits/batch` was written, Unix seconds."""
         return _written_at(fork, COMMITS, batch)
 
     def plan_times(self, fork: ForkView, batch: int) -> PlanTimes | None:
@@ -65,7 +63,6 @@ class ForkCheckpoint:
         return _written_at(fork, OFFSETS, batch) is not None
 
     def is_committed(self, fork: ForkView, batch: int) -> bool:
-        """Whether `commits/batch` is there."""
         return _written_at(fork, COMMITS, batch) is not None
 
     def unplanned(self, fork: ForkView) -> int:
@@ -77,7 +74,6 @@ class ForkCheckpoint:
         return source.unplanned(fork.spec)
 
     def traces(self, fork: ForkView, batch: int) -> BatchTraces:
-        """What the batch has left so far."""
         sink = fork.spec.sink
         output = open_path(str(sink.path), fork.spec.storage.connection) if sink.MANIFEST else None
         return read_traces(_checkpoint(fork), output, batch)

@@ -33,11 +33,9 @@ class ForkDrivers:
         return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env).record
 
     def latest(self, fork: ForkView) -> DriverRecord | None:
-        """The fork's newest driver, running or not."""
         return self._store.drivers.latest(fork.stream)
 
     def observe(self, driver_id: str) -> DriverView:
-        """The driver now."""
         observed = self._fleet.observe(driver_id)
         return DriverView(alive=observed.alive, record=observed.record, exit=observed.exit)
 
@@ -53,7 +51,6 @@ class ForkDrivers:
             )
 
     def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
-        """Start a driver as another host does, as soon as the lease of this one has expired."""
         with self._fleet.elsewhere(driver_id) as fleet:
             while time.time() < deadline:
                 env = self._clock.environment(run_id)

@@ -23,7 +23,6 @@ from streamwarden.drills.faults.base import (
 from streamwarden.drills.ports import Port, Ports
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.waiting import wait_for
-from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, SignedSeconds, format_duration
 
@@ -104,10 +103,10 @@ class ClockStep(Fault):
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Rows that are made by the clock would be other rows after a step."""
         if declared.source.GENERATED:
-            raise DrillAborted(
-                f"{self.kind} is not applicable: Spark makes the rows of {stream} by the clock that would step",
+            raise self.not_applicable(
+                stream,
+                f"Spark makes the rows of {stream} by the clock that would step",
                 expected="a source that holds its input",
-                where=f"the drill of {stream}",
                 next_step="drill this stream with `kill_driver`",
             )
 

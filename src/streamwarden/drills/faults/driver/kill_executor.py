@@ -88,10 +88,10 @@ class KillExecutor(Fault):
         """In local mode the driver does the executors' work."""
         master = declared.spark.master
         if master.startswith("local"):
-            raise DrillAborted(
-                f"kill_executor is not applicable: {stream} runs on the master {master}, which has no executors",
+            raise self.not_applicable(
+                stream,
+                f"{stream} runs on the master {master}, which has no executors",
                 expected="a cluster's master, such as spark://host:7077",
-                where=f"the drill of {stream}",
                 next_step="drill this stream with `kill_driver`: its tasks run in the driver",
             )
 

@@ -19,7 +19,6 @@ from typing import ClassVar, Final
 from streamwarden.drills.faults.base import Description, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.driver.controlled_restart import ControlledRestart
 from streamwarden.drills.faults.input.own_input import INPUTS, require_files
-from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 
 MOST_SHUFFLED: Final = 32
@@ -45,10 +44,10 @@ class InputChanged(ControlledRestart):
         require_files(self.kind, stream, declared)
         options = {key.lower(): value.lower() for key, value in declared.source.options.items()}
         if options.get("latestfirst") == "true":
-            raise DrillAborted(
-                f"{self.kind} is not applicable: {stream} reads the newest files first (`latestFirst`)",
+            raise self.not_applicable(
+                stream,
+                f"{stream} reads the newest files first (`latestFirst`)",
                 expected="a stream that reads the oldest files first",
-                where=f"the drill of {stream}",
                 next_step="drill this stream with `input_gone`",
             )
 

@@ -13,7 +13,6 @@ from streamwarden.drills.faults.base import Description, FaultContext, LiveUse, 
 from streamwarden.drills.faults.driver.kill_driver import FITTING, OBSERVE_EVERY, MidBatchKill
 from streamwarden.drills.ports import Arrivals, Port
 from streamwarden.drills.records.types import ForkView
-from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 
 
@@ -56,11 +55,10 @@ class KillAfterDatabaseCommit(MidBatchKill):
         """The sink must write to such a place."""
         given = declared.sink
         if self.service != given.SERVICE:
-            raise DrillAborted(
-                f"{self.kind} is not applicable: the sink of {stream} is of the kind {given.kind}, which has no "
-                f"{self.place}",
+            raise self.not_applicable(
+                stream,
+                f"the sink of {stream} is of the kind {given.kind}, which has no {self.place}",
                 expected=f"a sink of a kind that a {self.service} serves",
-                where=f"the drill of {stream}",
                 next_step=f"drill this stream with `{FITTING.get(given.SERVICE or '', 'kill_driver')}`",
             )
 

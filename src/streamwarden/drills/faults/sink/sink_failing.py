@@ -27,7 +27,6 @@ from streamwarden.drills.faults.driver.kill_driver import FITTING, await_running
 from streamwarden.drills.ports import Port
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import DriverView, ForkView
-from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream.spec import StreamSpec
 
@@ -85,11 +84,10 @@ class SinkFailing(Fault):
         """A service fails otherwise: `service_outage`."""
         if not declared.sink.MANIFEST:
             instead = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
-            raise DrillAborted(
-                f"{self.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
-                "no folder",
+            raise self.not_applicable(
+                stream,
+                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no folder",
                 expected="a sink that writes files",
-                where=f"the drill of {stream}",
                 next_step=f"drill this stream with `{instead}`",
             )
 

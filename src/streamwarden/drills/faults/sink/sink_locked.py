@@ -25,7 +25,6 @@ from streamwarden.drills.ports import HeldTable, Port
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.waiting import wait_for
-from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_duration
 
@@ -92,11 +91,10 @@ class SinkLocked(Fault):
         if declared.sink.SERVICE != "database":
             served = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
             instead = "sink_failing" if declared.sink.MANIFEST else served
-            raise DrillAborted(
-                f"{self.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
-                "no table",
+            raise self.not_applicable(
+                stream,
+                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no table",
                 expected="a sink that writes to a database",
-                where=f"the drill of {stream}",
                 next_step=f"drill this stream with `{instead}`",
             )
 

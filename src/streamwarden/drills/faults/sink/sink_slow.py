@@ -25,7 +25,6 @@ from streamwarden.drills.faults.driver.kill_driver import KillMoment, stop_at
 from streamwarden.drills.faults.sink.sink_failing import MOST_TIMES
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.waiting import wait_for
-from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_duration
 
@@ -89,11 +88,10 @@ class SinkSlow(Fault):
         """Only Spark's own file sink has a manifest. A database that is slow to write is one with a locked table."""
         if not declared.sink.MANIFEST:
             database = declared.sink.SERVICE == "database"
-            raise DrillAborted(
-                f"{self.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
-                "no manifest",
+            raise self.not_applicable(
+                stream,
+                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no manifest",
                 expected="a sink that writes files",
-                where=f"the drill of {stream}",
                 next_step=f"drill this stream with `{'sink_locked' if database else 'kill_driver'}`",
             )
 

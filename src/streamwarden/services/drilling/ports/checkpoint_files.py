@@ -26,11 +26,9 @@ class ForkCheckpointFiles:
     """Implements `CheckpointFiles`. Only for a fork on this host, and only while no driver runs."""
 
     def stores(self, fork: ForkView) -> Sequence[StateStore]:
-        """The state, listed."""
         return state_stores(open_path(fork.checkpoint))
 
     def predict(self, fork: ForkView) -> Sequence[Damage]:
-        """What the inspector finds."""
         sink = fork.spec.sink
         output = open_path(str(sink.path)) if sink.MANIFEST else None
         return read_checkpoint(open_path(fork.checkpoint), output=output).findings
@@ -68,7 +66,6 @@ class ForkCheckpointFiles:
         ]
 
     def restore(self, fork: ForkView) -> bool:
-        """Put the copy in the place of the checkpoint; False: there is none. May run again."""
         copy, checkpoint = _copy(fork), Path(fork.checkpoint)
         if not copy.is_dir():
             return False

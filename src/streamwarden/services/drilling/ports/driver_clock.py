@@ -57,11 +57,9 @@ class ForkClock:
         disk.replace(self._file(run_id), _RIGHT)
 
     def step(self, run_id: str, by: Seconds) -> None:
-        """Replace the file."""
         disk.replace(self._file(run_id), f"{by:+.3f}")
 
     def reset(self, run_id: str) -> bool:
-        """Replace the file, unless the clock is right."""
         file = self._file(run_id)
         if not file.exists() or file.read_text() == _RIGHT:
             return False

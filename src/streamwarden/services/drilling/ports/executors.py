@@ -33,7 +33,6 @@ class ForkExecutors:
         return sorted(found, key=lambda each: (len(each.id), each.id))
 
     def kill(self, executor: ExecutorProcess) -> bool:
-        """Send SIGKILL to that process alone."""
         try:
             return processes.signal_one(executor.process, signal.SIGKILL)
         except PermissionError:

@@ -38,11 +38,9 @@ class ForkInputs:
         return [str(Path(to_path(uri)).relative_to(root)) for uri in read]
 
     def missing(self, fork: ForkView, batch: int) -> Sequence[str]:
-        """Those of them that do not exist."""
         return [file for file in self.files_of(fork, batch) if not (_input(fork) / file).exists()]
 
     def take_out(self, fork: ForkView, file: str) -> None:
-        """Move the link out of the input."""
         aside = _input(fork).with_name(TAKEN_OUT) / file
         aside.parent.mkdir(parents=True, exist_ok=True)
         (_input(fork) / file).rename(aside)

@@ -20,15 +20,12 @@ class ForkSink:
     """Implements `SinkArrivals`, `SinkTable` and `SinkFolder`."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
-        """Reports every batch that the fork writes from here on."""
         return _sink(fork).listen(fork.spec)
 
     def newest(self, fork: ForkView) -> int | None:
-        """Newest batch that is there."""
         return _sink(fork).newest(fork.spec)
 
     def hold(self, fork: ForkView) -> AbstractContextManager[HeldTable]:
-        """Locks the table that the fork writes to."""
         return _sink(fork).hold(fork.spec)
 
     def block(self, fork: ForkView) -> None:
@@ -38,7 +35,6 @@ class ForkSink:
         folder.write_text("A drill makes the sink fail: see the run's journal.\n")
 
     def unblock(self, fork: ForkView) -> bool:
-        """The file is removed, and the folder is moved back."""
         folder = Path(str(fork.spec.sink.path))
         if not _aside(folder).is_dir():
             return False

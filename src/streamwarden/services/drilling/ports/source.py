@@ -20,38 +20,31 @@ class ForkSource:
     """Implements `SourceTopic`."""
 
     def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
-        """Each partition: the offsets of the fork's checkpoint and the broker's."""
-        spec, source, _ = _own(fork)
-        with _as_drill_error():
+        with _own(fork) as (spec, source, _):
             return source.lags(spec)
 
     def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
-        """The first batch that was planned with records of one of these partitions."""
-        spec, source, _ = _own(fork)
-        with _as_drill_error():
+        with _own(fork) as (spec, source, _):
             return source.first_reach(spec, partitions)
 
     def grow(self, fork: ForkView) -> None:
-        """Add partitions, with the records that were held back."""
-        spec, source, copied = _own(fork)
-        with _as_drill_error():
+        with _own(fork) as (spec, source, copied):
             source.grow(spec, copied)
 
     def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
         """Remove records as a retention does."""
-        spec, source, _ = _own(fork)
-        with _as_drill_error():
+        with _own(fork) as (spec, source, _):
             source.forget(spec, before)
 
     def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
-        """Delete the topic and create it again with fewer records."""
-        spec, source, copied = _own(fork)
-        with _as_drill_error():
+        with _own(fork) as (spec, source, copied):
             source.recreate(spec, copied, leave)
 
 
-def _own(fork: ForkView) -> tuple[StreamSpec, CopyableSource, CopiedTopic]:
-    """The fork's spec, its source, and the copy that it reads. Raises DrillError if it reads its origin's topic."""
+@contextmanager
+def _own(fork: ForkView) -> Iterator[tuple[StreamSpec, CopyableSource, CopiedTopic]]:
+    """The fork's spec, its source, and the copy that it reads. Raises DrillError if it reads its origin's topic, and
+    for what the broker refuses meanwhile."""
     spec = fork.spec
     if fork.copied is None or not isinstance(spec.source, CopyableSource):
         raise DrillError(
@@ -60,13 +53,8 @@ def _own(fork: ForkView) -> tuple[StreamSpec, CopyableSource, CopiedTopic]:
             where=fork.checkpoint,
             next_step="run the drill again from its first step",
         )
-    return spec, spec.source, fork.copied
-
-
-@contextmanager
-def _as_drill_error() -> Iterator[None]:
     try:
-        yield
+        yield spec, spec.source, fork.copied
     except (SourceError, CheckpointError) as error:
         raise DrillError.of(error) from error
 
