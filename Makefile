@@ -1,7 +1,7 @@
 # What a person types. Every target makes the environment first, which takes no time once it is there.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo test test-unit test-nightly lint types layers docs pictures soak bench lock clean
+.PHONY: help setup setup-tests demo test test-full test-unit lint types layers docs pictures soak bench lock clean
 
 # Tests and the demo start hundreds of Python processes: bytecode is kept, even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,12 +29,13 @@ demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=
 test: setup-tests lint types layers ## everything that CI runs, on a machine that has nothing installed before
 	@$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 
+test-full: setup-tests lint types layers ## every combination, and 10,000 generated inputs for each parser of files (2 h)
+	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
+	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
+
 test-unit: setup ## the tests without Spark and Airflow (< 30 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
 		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t"
-
-test-nightly: setup ## 10,000 generated inputs for each parser of files (20 min)
-	@$(BIN)/python -m pytest tests/unit -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check
@@ -59,7 +60,7 @@ bench: setup ## run every benchmark; the figures go to docs/benchmarks.md
 	@for run in $(filter-out benchmarks/soak/%,$(wildcard benchmarks/*/run.py)); do echo "== $$run"; $(BIN)/python $$run || exit; done
 
 lock: setup ## resolve requirements.txt from pyproject.toml again
-	$(BIN)/uv pip compile pyproject.toml --group dev --extra clock --python-version 3.11 --generate-hashes -o requirements.txt
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --extra clock --python-version 3.11 --generate-hashes -o requirements.txt
 
 clean: ## remove caches and the data of every demo; streams' data in var/ stays
 	rm -rf var/demo var/demo-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log

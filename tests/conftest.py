@@ -23,18 +23,23 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline for an example: how long it takes says how busy the machine is.
 settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
 settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
-settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-nightly`
+settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-full`
 settings.load_profile("thorough")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of these tests. pytest reads them here alone, and from no folder below."""
     parser.addoption("--pictures", metavar="FOLDER", type=Path, help="take the pictures of the documentation again")
+    parser.addoption("--full", action="store_true", help="run the tests with the marker `full`, too")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that start Spark or Airflow first. Each takes minutes: if one of them began last, the other
-    worker of `make test` would have nothing left to do."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the second tier out unless `--full` asks for it, and put the files that start Spark or Airflow first. Each
+    takes minutes: if one of them began last, the other worker of `make test` would have nothing left to do."""
+    if not config.getoption("--full"):
+        beyond = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=beyond)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
     heavy = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("airflow")}
     items.sort(key=lambda item: item.path not in heavy)
 

@@ -11,6 +11,7 @@
     ├── StoreError             the progress store cannot be reached or refuses
     ├── SinkError              the database or topic that a stream writes to is unavailable for now
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
+    ├── MissingExtra           a package is not installed that an extra of streamwarden brings; also an ImportError
     ├── ProcessError           a driver could not be launched, observed or stopped
     ├── AirflowError           Airflow's REST API does not answer, or refuses
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
@@ -26,6 +27,8 @@ A message has four parts: what was observed, what was expected, where, and what 
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 __all__ = ["ConfigError", "VerificationError"]
 
@@ -46,6 +49,11 @@ class StreamwardenError(Exception):
         self.where = where
         self.next_step = next_step
         super().__init__(observed, expected, where, next_step)
+
+    @classmethod
+    def of(cls, error: StreamwardenError, prefix: str = "") -> Self:
+        """An error of this kind with the four parts of another one, and `prefix` before what was observed."""
+        return cls(f"{prefix}{error.observed}", expected=error.expected, where=error.where, next_step=error.next_step)
 
     def __str__(self) -> str:
         parts = [f"{self.where}: {self.observed}" if self.where else self.observed]
@@ -118,6 +126,10 @@ class SinkError(StreamwardenError):
 
 class SinkInterrupted(SinkError):
     """The driver has to end (a stop, a lost lease) while it waits for an unavailable sink."""
+
+
+class MissingExtra(StreamwardenError, ModuleNotFoundError):
+    """A package is not installed that an extra of streamwarden brings; a restart cannot fix it."""
 
 
 class ProcessError(StreamwardenError):

@@ -27,7 +27,7 @@ from streamwarden.airflow.stopped import StoppedOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.supervisor import Launch
-from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.starting import Starter
 from streamwarden.services.workspace import Workspace
 from support.airflow_database import run_with_database
 from support.airflow_project import add_stream, living_driver, make_project
@@ -83,7 +83,7 @@ def test_a_restart_is_a_note_on_the_run(space: Workspace, notes: Notes, monkeypa
     order = SimpleNamespace(spec=space.stream("counted"), command=[], env={})
     monkeypatch.setattr(operators, "submission", lambda *_: order)
     launched = SimpleNamespace(record=driver(space, "counted-2"), reattached=False)
-    monkeypatch.setattr(Fleet, "start", lambda *_, **__: launched)
+    monkeypatch.setattr(Starter, "start", lambda *_, **__: launched)
     monkeypatch.setattr(operators, "next_move", lambda *_, **__: Launch(reason="killed by signal 9", attempt=1))
     assert isinstance(run(space, {"driver_id": "counted-1"}), DriverTrigger)
     assert notes["task"] == []

@@ -35,7 +35,7 @@ def test_a_new_store_is_readable_by_its_owner_alone(umask: int, tmp_path: Path) 
     assert mode(path.parent) == 0o777 & ~umask, "other data in this folder may be for other users"
 
 
-def test_a_store_of_an_earlier_version_becomes_private_when_it_is_migrated(
+def test_a_world_readable_file_becomes_private_when_it_is_migrated(
     tmp_path: Path, open_store: Callable[..., Store]
 ) -> None:
     path = tmp_path / "old.db"

@@ -8,7 +8,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.tables import drivers
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator
-from streamwarden.health.incidents.delivery import EVERY_CHANNEL, Delivery
+from streamwarden.health.incidents.delivery import Delivery
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
@@ -331,15 +331,6 @@ class TestDeliveries:
         again = store.deliveries.claim(found, Status.WARNING, 160)
         assert again is not None
         assert (again.sent_at, again.failed_at) == (160, None)
-
-    def test_what_was_sent_before_the_channels_had_records_counts_for_each(self, store: Store) -> None:
-        """The migration keeps it under the empty name."""
-        store.deliveries.claim(replace(self.NEW, channel=EVERY_CHANNEL), Status.CRITICAL, 100)
-        found = store.deliveries.of("slack-1")["incident-1"]
-        assert (found.channel, found.sent_at, found.sent_status) == ("slack-1", 100, Status.CRITICAL)
-        assert store.deliveries.claim(found, Status.OK, 200) is not None
-        assert store.deliveries.of("slack-1")["incident-1"].sent_status is Status.OK
-        assert store.deliveries.of("json-2")["incident-1"].sent_status is Status.CRITICAL
 
 
 class TestEvaluations:

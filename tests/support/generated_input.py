@@ -21,7 +21,7 @@ MOST_MEMORY: Final = 200 * 10**6
 
 
 def generated_input(test: Callable[..., None]) -> Callable[..., None]:
-    """Marks a test with `@given`: `make test-nightly` runs it with 10,000 inputs, the other runs with 300."""
+    """Marks a test with `@given`: `make test-full` runs it with 10,000 inputs, the other runs with 300."""
     examples = EXAMPLES.get(settings.get_current_profile_name(), 300)
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     chosen = settings(max_examples=examples, deadline=None, suppress_health_check=slow)

@@ -1,33 +1,29 @@
-"""Whether a state file can be read, checked as cheaply as possible.
+"""Whether a state file can be read. Every byte of it is compared with a checksum, in pieces of a few MB.
 
 - Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
 - RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
-  that it says, each a whole table (without a checksum file the blocks of a large one are not read).
-- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): where there is no checksum file (object stores, copies) and
-  the file is small, every block against its own checksum, and the record that ends the content; else the first block's
-  mark and the empty block at the end.
+  that it says, each a whole table: its footer, and every block against its own checksum.
+- LZ4 streams (changelogs, deltas, HDFS-backed snapshots): every block against its own checksum, and the record that
+  ends the content.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Mapping
-from typing import BinaryIO, Final
+from typing import Final, cast
 
 from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.formats.changes import ends, read_lineage
 from streamwarden.checkpoint.formats.layout import Damaged, checked
-from streamwarden.checkpoint.formats.lineage import read_lineage
-from streamwarden.checkpoint.formats.lz4 import CUT, HEAD, MAGIC, blocks
-from streamwarden.checkpoint.formats.row_sizes import ends
+from streamwarden.checkpoint.formats.lz4_stream import CUT, blocks
 from streamwarden.checkpoint.formats.sst import check_table
 from streamwarden.checkpoint.formats.state import SSTS, FileKind, StateFile, StateStore
 from streamwarden.checkpoint.formats.zip_stream import members, packed_at
 
-_SMALL: Final = 1 << 20
-"""Bytes of an LZ4 stream up to which it is read block by block: at most about a second."""
-_MOST_PLAIN: Final = 16 << 20
-"""Plain bytes up to which the blocks are checked: some seconds."""
+_PIECE: Final = 4 << 20
+"""Bytes that are read at a time: each read of an object store is a request."""
 _COMPARED: Final = 3
 """Other snapshots of a store that the one to be loaded is compared with."""
 _SAME_TIME: Final = 2.5
@@ -56,7 +52,7 @@ def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, c
         if covered is None:
             _check_version(folder, store, file)
     elif codec == "lz4":
-        _check_lz4(folder / file.name, file.size, whole=covered is None and file.size <= _SMALL)
+        _check_lz4(folder / file.name)
         if file.kind is FileKind.CHANGELOG and file.unique_id is not None:
             _check_lineage(folder / file.name, store, file.version)
     elif file.size == 0:
@@ -131,9 +127,9 @@ def _check_lineage(file: Location, store: StateStore, version: int) -> None:
 
 def _check_table(file: Location, name: str, size: int) -> None:
     try:
-        if _covered(file, size) is None:
-            with file.open() as stream:
-                check_table(stream, size)
+        _covered(file, size)
+        with _open(file) as stream:
+            check_table(stream, size)
     except Damaged as error:
         raise Damaged(f"it needs {name}, but {error}") from error
 
@@ -146,24 +142,15 @@ def _covered(file: Location, size: int) -> int | None:
     return covered
 
 
-def _check_lz4(file: Location, size: int, *, whole: bool) -> None:
-    with file.open() as stream:
-        if whole or size < 2 * HEAD:
-            _check_records(stream)
-            return
-        if stream.read(len(MAGIC)) != MAGIC:
-            raise Damaged("it is not an LZ4 stream")
-        stream.seek(-HEAD, os.SEEK_END)
-        end = stream.read(HEAD)
-    if end[: len(MAGIC)] != MAGIC or any(end[len(MAGIC) + 1 :]):
+def _check_lz4(file: Location) -> None:
+    with _open(file) as stream:
+        plain = blocks(stream)
+        whole = ends(plain)
+        for _ in plain:
+            pass  # Spark reads no further, but a block after the end of the records is no less damaged
+    if not whole:
         raise Damaged(CUT)
 
 
-def _check_records(stream: BinaryIO) -> None:
-    content = bytearray()
-    for block in blocks(stream):
-        content += block
-        if len(content) > _MOST_PLAIN:
-            return
-    if not ends(bytes(content)):
-        raise Damaged(CUT)
+def _open(file: Location) -> io.BufferedReader:
+    return io.BufferedReader(cast(io.RawIOBase, file.open()), _PIECE)

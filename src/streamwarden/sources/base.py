@@ -26,7 +26,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.topics import TopicRange
@@ -287,7 +287,7 @@ class GeneratedSource(Source, ABC):
 
     def unplanned(self, forked: StreamSpec) -> int:
         """Batches up to the fork's last one that it has not planned. Raises CheckpointError."""
-        position = log_position(open_path(forked.checkpoint, forked.storage.connection))
+        position = log_position(checkpoint_of(forked))
         return max(0, _number(forked.last_batch) - _number(position.planned))
 
 

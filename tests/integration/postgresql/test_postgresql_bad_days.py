@@ -10,11 +10,13 @@ from contextlib import closing
 import psycopg
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from streamwarden.adapters.processes import identity
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD
+from streamwarden.adapters.store.tables import metadata
 from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import is_held
@@ -64,6 +66,15 @@ def test_ten_processes_migrate_an_empty_database_at_once(server: PostgreSQL) -> 
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         assert MigrationContext.configure(connection).get_current_revision() == HEAD
+    engine.dispose()
+
+
+def test_the_revisions_build_exactly_the_tables_of_the_code(store_url: str) -> None:
+    """With their types and comments, which SQLite does not have."""
+    engine = sa.create_engine(store_url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": metadata})
+        assert compare_metadata(context, metadata) == []
     engine.dispose()
 
 

@@ -18,7 +18,7 @@ from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.forks import copying
+from streamwarden.services.forks import gathering
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.table import Column, Target
@@ -123,7 +123,7 @@ def test_a_driver_that_died_between_the_two_commits_is_told_and_nothing_is_left(
     base: Base, origin: StreamSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(origin.checkpoint, "commits", str(NEWEST)).unlink()
-    monkeypatch.setattr(copying, "COMMIT_WITHIN", 0.2)
+    monkeypatch.setattr(gathering, "COMMIT_WITHIN", 0.2)
     with pytest.raises(CheckpointError, match=f"commits/{NEWEST} did not come") as caught:
         fork(origin, into=tmp_path / "fork", rewind=0)
     assert "start the stream" in caught.value.next_step

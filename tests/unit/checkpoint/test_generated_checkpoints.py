@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from streamwarden.checkpoint import integrity
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.checkpoint.formats import sst, zip_stream
+from streamwarden.checkpoint.formats.changes import read_lineage
 from streamwarden.checkpoint.formats.layout import Damaged, parse_log_file
-from streamwarden.checkpoint.formats.lineage import read_lineage
 from streamwarden.checkpoint.formats.logs import (
     log_position,
     parse_commit,
@@ -23,7 +23,7 @@ from streamwarden.checkpoint.formats.logs import (
     parse_query_id,
     require_uuid,
 )
-from streamwarden.checkpoint.formats.lz4 import blocks
+from streamwarden.checkpoint.formats.lz4_stream import blocks
 from streamwarden.checkpoint.formats.operators import OperatorMetadata, read_operator_metadata
 from streamwarden.checkpoint.formats.schemas import StateSchema, parse_schema
 from streamwarden.checkpoint.formats.sink import read_sink_manifest

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.starting import Starter
 from support.airflow_api import AirflowApi, serving
 from support.command_line import CommandLine
 
@@ -26,7 +26,7 @@ def launched(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
         launched_by="ann",
         launched_at=time.time(),
     )
-    monkeypatch.setattr(Fleet, "start", lambda *_, **__: SimpleNamespace(record=record, reattached=False))
+    monkeypatch.setattr(Starter, "start", lambda *_, **__: SimpleNamespace(record=record, reattached=False))
     monkeypatch.delenv("AIRFLOW_CONN_STREAMWARDEN_AIRFLOW", raising=False)
 
 

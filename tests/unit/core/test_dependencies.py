@@ -2,11 +2,15 @@
 
 import ast
 import re
+import subprocess
 import sys
+import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+
+from streamwarden.extras import PACKAGES as PACKAGES_OF_EXTRAS
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,16 +50,41 @@ def distribution(module: str) -> str | None:
     return found
 
 
-def declared() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {normalized(re.split(r"[\[<>=!~ ;]", line, maxsplit=1)[0]) for line in project["dependencies"]}
+def names(lines: Iterable[str]) -> set[str]:
+    return {normalized(re.split(r"[\[<>=!~ ;]", line, maxsplit=1)[0]) for line in lines}
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {name: names(lines) for name, lines in PROJECT["optional-dependencies"].items()}
+OF_PYSPARK = {"pyspark", "py4j", "pyspark-client"}
+"""A driver has those of its own environment."""
 
 
 def test_every_import_is_declared_and_nothing_else_is() -> None:
     modules = {module for file in ROOT.glob("src/**/*.py") for module in imports(file.read_text())}
     imported = {found for module in modules if (found := distribution(module)) is not None}
-    assert imported | set(WITHOUT_IMPORT) == declared()
+    optional = set.union(*EXTRAS.values()) - {"streamwarden", "libfaketime"}
+    assert imported | set(WITHOUT_IMPORT) == names(PROJECT["dependencies"]) | optional
     assert not imported & set(WITHOUT_IMPORT)
+
+
+def test_all_has_every_extra_but_the_one_under_another_licence() -> None:
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    assert set(re.findall(r"[\w-]+", everything)) - {"streamwarden"} == set(EXTRAS) - {"all", "clock"}
+
+
+def test_the_guide_lists_every_extra() -> None:
+    guide = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    assert set(re.findall(r"^\| `([\w-]+)` \|", guide, re.MULTILINE)) == set(EXTRAS)
+
+
+def test_every_package_of_an_extra_is_known_by_its_import() -> None:
+    """The error of a failed import names an extra that has the package."""
+    for package, extra in PACKAGES_OF_EXTRAS.items():
+        assert distribution(package) in EXTRAS[extra], package
+    known = {distribution(package) for package in PACKAGES_OF_EXTRAS}
+    optional = set.union(*(EXTRAS[extra] for extra in EXTRAS if extra not in ("all", "clock")))
+    assert {name for name in optional - known if "providers" not in name} == OF_PYSPARK
 
 
 def test_an_import_inside_a_function_counts() -> None:
@@ -64,3 +93,21 @@ def test_an_import_inside_a_function_counts() -> None:
         "httpx",
         "apache-airflow-providers-common-compat",
     ]
+
+
+def test_the_whole_core_loads_nothing_heavy() -> None:
+    """As the import contract in pyproject.toml names both: also through what the core's few libraries import."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (contract,) = (each for each in settings["contracts"] if each["type"] == "forbidden")
+    code = textwrap.dedent("""
+        import importlib, pkgutil, sys
+        for name in sys.argv[1:]:
+            found = importlib.import_module(name)
+            for inner in pkgutil.walk_packages(getattr(found, "__path__", []), f"{name}."):
+                importlib.import_module(inner.name)
+        print(*{module.partition(".")[0] for module in sys.modules})
+    """)
+    command = [sys.executable, "-c", code, *contract["source_modules"]]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert {"streamwarden", "lz4", "xxhash"} <= loaded
+    assert not loaded & set(contract["forbidden_modules"])

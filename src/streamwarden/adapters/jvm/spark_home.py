@@ -23,7 +23,7 @@ def spark_home() -> Path:
             "PySpark is not installed",
             expected="pyspark in this environment",
             where=sys.prefix,
-            next_step="run: make setup",
+            next_step="install the PySpark that the stream runs on, or run `make setup` in a checkout",
         )
     return Path(found.origin).parent
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from streamwarden import disk
 from streamwarden.checkpoint.filesystem import FileInfo, Location, NotAFile, TooLarge
 from streamwarden.errors import CheckpointError
-from streamwarden.stream.spec import OBJECT_STORE
+from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 """Another device, a protected file, too many links, a file system without links: copy instead."""
@@ -167,6 +167,11 @@ def open_path(url: str | Path, connection: str | None = None) -> Location:
             next_step="install the driver (gcsfs, adlfs, …) or check the credentials",
         ) from error
     return Location(FsspecFiles(fs), str(path))
+
+
+def checkpoint_of(spec: StreamSpec) -> Location:
+    """The checkpoint of a stream or a query, wherever it is stored."""
+    return open_path(spec.checkpoint, spec.storage.connection)
 
 
 def download(source: Location, target: Path) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from streamwarden.adapters.store.database import Database, StoreBusy
 
-HEAD: Final = "0011"
+HEAD: Final = "v0001"
 """The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -52,6 +52,12 @@ def revision(connection: Connection) -> str | None:
 
 def _is_current(database: Database) -> bool:
     found = database.read(revision)
+    if found is not None and not found.startswith("v"):  # the revisions of the schema before its first release
+        raise database.failure(
+            f"the store is of a version before 0.1.0 (revision {found}), which nothing migrates",
+            expected="an empty database, or a store of version 0.1.0 or later",
+            next_step="stop the streams, then delete this store or name a new one in STREAMWARDEN_STORE_URL",
+        )
     if found is not None and found > HEAD:
         raise database.failure(
             f"the store was migrated to revision {found} by a newer Streamwarden",

@@ -398,7 +398,7 @@ deliveries: Final = sa.Table(
     "deliveries",
     metadata,
     _name("subject", "an incident's id, `crash:DRIVER`, or `run:` with a digest of DAG and run", primary_key=True),
-    _name("channel", "empty: every channel that has no row itself", primary_key=True),
+    _name("channel", primary_key=True),
     _time("sent_at", "empty if no message was accepted yet"),
     _name("sent_status", "status of the incident in that message"),
     _time("failed_at", "when the channel refused the newest message"),

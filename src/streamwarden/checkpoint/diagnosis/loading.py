@@ -18,8 +18,8 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import Damage, fails_first_batch, recovers
 from streamwarden.checkpoint.filesystem import Location, NotAFile, join
+from streamwarden.checkpoint.formats.changes import read_lineage
 from streamwarden.checkpoint.formats.layout import Damaged
-from streamwarden.checkpoint.formats.lineage import read_lineage
 from streamwarden.checkpoint.formats.state import FileKind, Load, StateFile, StateStore
 from streamwarden.checkpoint.integrity import check_state_file
 

@@ -37,8 +37,7 @@ from streamwarden.checkpoint.formats.operators import OperatorMetadata
 from streamwarden.checkpoint.formats.schemas import StateSchema
 from streamwarden.checkpoint.formats.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
 from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, log_offset
-from streamwarden.checkpoint.formats.sst import MOST
-from streamwarden.checkpoint.formats.state import SSTS, ReplayDebt, StateStore, replay_debts, state_stores
+from streamwarden.checkpoint.formats.state import ReplayDebt, StateStore, replay_debts, state_stores
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
@@ -114,7 +113,6 @@ class CheckpointReport:
         formats: log or file -> format version; `checkpoint`: 2 if state files carry unique ids.
         sink_newest: newest batch in the sink's manifest; None if no output was given or it has no manifest.
         findings: what is missing or damaged, gravest first.
-        unread_tables: large RocksDB tables without a checksum file, of which only the footer is checked.
     """
 
     path: str
@@ -131,7 +129,6 @@ class CheckpointReport:
     formats: Mapping[str, str] = field(default_factory=dict)
     sink_newest: int | None = None
     findings: tuple[Damage, ...] = ()
-    unread_tables: int = 0
 
     @property
     def state_bytes(self) -> int:
@@ -236,16 +233,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
         findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
-        unread_tables=sum(_unread_tables(checkpoint, store) for store in stores),
     )
-
-
-def _unread_tables(checkpoint: Location, store: StateStore) -> int:
-    """Tables that are too large to be read without a checksum file."""
-    large = (name for name, size in store.other.items() if name.startswith(f"{SSTS}/") and size > MOST)
-    tables = [name.removeprefix(f"{SSTS}/") for name in large]
-    summed = set(list_or_empty(checkpoint / store.folder / SSTS)) if tables and checkpoint.fs.checksums else set()
-    return sum(f".{name}.crc" not in summed for name in tables)
 
 
 def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:

@@ -107,9 +107,7 @@ class StateStore:
 
     def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
         """What Spark reads to load `version`; `without` names files to ignore."""
-        usable = [file for file in self.files if file.version <= version and file.name not in without]
-        snapshot = max((file for file in usable if file.kind.is_snapshot), key=lambda file: file.version, default=None)
-        return self._load_from(snapshot, usable, version)
+        return self.loads(version, without=without)[0]
 
     def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> list[Load]:
         """Every way to load `version`, in the order in which Spark tries: from each snapshot, then from nothing."""

@@ -9,9 +9,6 @@ from typing import Final, Protocol
 
 from streamwarden.health.verdict import Status
 
-EVERY_CHANNEL: Final = ""
-"""The channel of what was sent before channels had separate records."""
-
 RETRY: Final = 45.0
 """Seconds after which a channel that refused a message is tried again: less than the time between two evaluations."""
 

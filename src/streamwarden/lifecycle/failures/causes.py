@@ -364,7 +364,8 @@ _JOB: Final = (
         curable=False,
         next_step="correct the job or the stream's YAML file, then start the stream again",
         signs=(
-            *classes("SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "NameError"),
+            *classes("SyntaxError", "IndentationError", "NameError"),
+            *classes("ImportError", "ModuleNotFoundError", "MissingExtra"),
             *classes("AnalysisException", "ParseException"),
             *conditions(
                 "UNRESOLVED_COLUMN",

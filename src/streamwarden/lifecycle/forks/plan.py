@@ -96,11 +96,19 @@ class Survey:
     no_manifest: bool = False
 
 
-def choose_batch(survey: Survey, rewind: int) -> int:
+def choose_batch(survey: Survey, rewind: int, copied: int | None = None) -> int:
     """The committed batch that lies `rewind` batches before the newest committed one.
+
+    Args:
+        copied: the newest batch of a sink that was copied before; None: the newest commit counts.
 
     Raises CheckpointError if no batch is committed, or that batch can no longer be opened; the message says how far
     back the checkpoint reaches."""
+    if copied is not None:
+        obstacle = why_not(survey, batch := copied - rewind)
+        if obstacle is None:
+            return batch
+        raise _cannot(survey, f"batch {batch}: {obstacle}", "fork from the beginning (`rewind: all`)")
     if not survey.commits:
         raise _cannot(survey, "no batch is committed yet", "wait for the first commit, or fork from the beginning")
     newest = max(survey.commits)
@@ -112,13 +120,6 @@ def choose_batch(survey: Survey, rewind: int) -> int:
     if possible:
         ways = f"rewind by {_ranges(possible)} batches, or {ways}"
     raise _cannot(survey, f"batch {newest - rewind} ({rewind} before the newest, {newest}): {obstacle}", ways)
-
-
-def require_batch(survey: Survey, batch: int) -> None:
-    """Raises CheckpointError if the origin cannot be opened at `batch`."""
-    obstacle = why_not(survey, batch)
-    if obstacle is not None:
-        raise _cannot(survey, f"batch {batch}: {obstacle}", "fork from the beginning (`rewind: all`)")
 
 
 def why_not(survey: Survey, batch: int) -> str | None:

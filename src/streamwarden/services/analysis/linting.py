@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
@@ -134,7 +134,7 @@ def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
 def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
-        report = read_checkpoint(open_path(spec.checkpoint, spec.storage.connection))
+        report = read_checkpoint(checkpoint_of(spec))
     except CheckpointMissing:
         return None, ""
     except StreamwardenError as error:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.changes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.logs import read_query_id
-from streamwarden.checkpoint.formats.row_sizes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore, state_stores
 from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.drills.spec import DrillSpec
@@ -50,7 +50,7 @@ def gather(
     files: StateFiles | None = None
     problems: tuple[str, ...] = ()
     try:
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        checkpoint = checkpoint_of(spec)
         query = read_query_id(checkpoint) or query
         files = state_files(checkpoint)
         if not files.instances:

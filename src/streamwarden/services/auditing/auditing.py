@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from streamwarden.adapters.storage.files import can_link, open_path
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
-from streamwarden.checkpoint.formats.logs import OffsetRecord, all_offsets, committed_times
-from streamwarden.checkpoint.formats.state import StateStore, state_stores
-from streamwarden.checkpoint.integrity import has_all_files
 from streamwarden.config.loading import spec_to_dict
-from streamwarden.errors import CheckpointError, VerificationError
-from streamwarden.services.auditing.pace import Pace, pace
+from streamwarden.errors import VerificationError
+from streamwarden.services.auditing.gathering import commit_times, gather, held_checkpoint, is_kept, readable
+from streamwarden.services.auditing.pace import pace_of
 from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
-from streamwarden.services.forks.copying import hold
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit, Entry, Range, audited_range, writing_batch
@@ -53,9 +46,6 @@ _ATTEMPTS: Final = 3
 
 _EXPECTED: Final = 40.0
 """Seconds that the reading of 50 batches takes without pauses (measured: 37)."""
-
-_KEPT: Final = 100
-"""Spark's default of `minBatchesToRetain`."""
 
 _CONF: Final = {
     "spark.log.level": "ERROR",
@@ -88,28 +78,18 @@ def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, time
         return Audit(stream=spec.name, range=None, impossible=reason)
     within = longest(share) if timeout is None else timeout
     with work_folder(spec) as folder:
-        held = _held(spec, folder)
+        held = held_checkpoint(spec, folder)
         if held is None:
             return _overtaken(spec, last, share, within, folder)
         made = requested(spec, last, held=held)
         return made if isinstance(made, Audit) else judged(spec, made, _run(spec, made, share, within, folder))
 
 
-def _held(spec: StreamSpec, folder: Path) -> Location | None:
-    """The checkpoint of hard links; None if there can be none, or nothing is committed. Raises VerificationError."""
-    with _readable(spec):
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
-        commits = batch_ids(list_or_empty(checkpoint / COMMITS))
-        if not commits or not can_link(checkpoint / COMMITS / str(max(commits)), folder):
-            return None
-        return hold(checkpoint, folder)
-
-
 def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds, folder: Path) -> Audit:
     """The audit of a checkpoint of which Spark purges the oldest batches meanwhile: it leaves out as many of them as
     are purged while it reads, and if they are too few it has shorter pauses."""
     for attempt in range(1, _ATTEMPTS + 1):
-        chosen = _pace(spec, last, share, _EXPECTED * 2 ** (attempt - 1))
+        chosen = pace_of(commit_times(spec), last, _EXPECTED * 2 ** (attempt - 1), share)
         made = requested(spec, last, margin=chosen.margin)
         if isinstance(made, Audit):
             return made
@@ -118,7 +98,7 @@ def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds
         try:
             return judged(spec, made, _run(spec, made, chosen.share, within, inner))
         except VerificationError as error:
-            if _still_kept(spec, made.range):
+            if is_kept(spec, made.range):
                 raise
             purged = error
     raise VerificationError(
@@ -128,30 +108,6 @@ def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds
         next_step="put the data folder on the disk of the checkpoint, audit fewer batches (--batches), or raise "
         "spark.sql.streaming.minBatchesToRetain",
     ) from purged
-
-
-def _pace(spec: StreamSpec, last: int | None, share: float, reading: Seconds) -> Pace:
-    with _readable(spec):
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
-        times = [at for at in committed_times(checkpoint).values() if at is not None]
-    kept = len(times)
-    if kept < 2 or times[0] == times[-1]:
-        return Pace(0, 1.0)
-    spare = max((kept - 1) // 2, kept - 1 - (last or kept))
-    return pace(spare, (times[-1] - times[0]) / (kept - 1), reading, share)
-
-
-@contextmanager
-def _readable(spec: StreamSpec) -> Iterator[None]:
-    try:
-        yield
-    except (CheckpointError, Damaged, OSError, ValueError, IndexError) as error:
-        raise VerificationError(
-            f"the logs of the checkpoint or of the output cannot be read: {error}",
-            expected="whole logs, as Spark wrote them",
-            where=spec.checkpoint,
-            next_step="run `streamwarden inspect` on it",
-        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,55 +137,29 @@ def requested(
 
     Raises VerificationError.
     """
-    with _readable(spec):
-        checkpoint = held or open_path(spec.checkpoint, spec.storage.connection)
-        commits = committed_times(checkpoint)
-        offsets = all_offsets(checkpoint)
-        stores = () if held is None else state_stores(checkpoint)
-        usable = partial(_can_begin_after, checkpoint, stores, offsets, commits)
-        audited = audited_range(offsets.keys(), commits.keys(), last, margin=margin, usable=usable)
+    with readable(spec):
+        logs = gather(spec, held)
+        audited = audited_range(
+            logs.offsets.keys(), logs.commits.keys(), last, margin=margin, usable=logs.can_begin_after
+        )
         if audited is None:
-            reason = (
-                "no batch was committed yet" if not commits else "the logs or the state of too few batches are kept"
-            )
+            few = "the logs or the state of too few batches are kept"
+            reason = few if logs.commits else "no batch was committed yet"
             return Audit(stream=spec.name, range=None, impossible=reason)
-        output = output_of(spec, audited, commits)
+        output = output_of(spec, audited, logs.commits)
         document = {
             "spec": spec_to_dict(spec),
             "checkpoint": spec.checkpoint if held is None else f"file://{held.path}",
             "after": audited.after,
             "upto": audited.upto,
             "named": _NAMED,
-            "late_ms": {batch: _mark(offsets, batch - 1) for batch in audited.batches},
-            "final_ms": _mark(offsets, audited.upto),
-            **input_of(spec, checkpoint, audited),
+            "late_ms": {batch: logs.mark(batch - 1) for batch in audited.batches},
+            "final_ms": logs.mark(audited.upto),
+            **input_of(spec, logs.checkpoint, audited),
             "output": output.request,
         }
-    marks = {batch: _mark(offsets, batch) for batch in offsets}
+    marks = {batch: logs.mark(batch) for batch in logs.offsets}
     return Request(range=audited, document=document, problems=output.problems, marks=marks)
-
-
-def _can_begin_after(
-    checkpoint: Location,
-    stores: Sequence[StateStore],
-    offsets: Mapping[int, OffsetRecord],
-    commits: Collection[int],
-    batch: int,
-) -> bool:
-    if batch not in commits:
-        return False
-    partitions = offsets[batch].shuffle_partitions
-    used = [store for store in stores if partitions is None or store.partition < partitions]
-    return all(has_all_files(checkpoint, store, batch + 1) for store in used)
-
-
-def _mark(offsets: Mapping[int, OffsetRecord], batch: int) -> int:
-    return offsets[batch].watermark_ms if batch in offsets else 0
-
-
-def _still_kept(spec: StreamSpec, audited: Range) -> bool:
-    offsets = all_offsets(open_path(spec.checkpoint, spec.storage.connection))
-    return max(audited.after, 0) in offsets
 
 
 def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, folder: Path) -> dict[str, Any]:

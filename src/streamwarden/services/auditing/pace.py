@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamwarden.units import Seconds
-
-__all__ = ["Pace", "pace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +34,12 @@ def pace(spare: int, period: Seconds, reading: Seconds, share: float) -> Pace:
     if reading <= slack * share:
         return Pace(math.ceil(reading / share / period), share)
     return Pace(spare, reading / slack if reading < slack else 1.0)
+
+
+def pace_of(times: Sequence[float], last: int | None, reading: Seconds, share: float) -> Pace:
+    """The pace for a checkpoint with batches that were committed at `times`, of which the last `last` are audited."""
+    kept = len(times)
+    if kept < 2 or times[0] == times[-1]:
+        return Pace(0, 1.0)
+    spare = max((kept - 1) // 2, kept - 1 - (last or kept))
+    return pace(spare, (times[-1] - times[0]) / (kept - 1), reading, share)

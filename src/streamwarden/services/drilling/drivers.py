@@ -25,6 +25,7 @@ class ForkDrivers:
         self._fleet = fleet
         self._store = store
         self._clock = clock
+        self.kill, self.freeze, self.thaw, self.is_running = fleet.kill, fleet.freeze, fleet.thaw, fleet.is_running
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
         """Start the fork's driver. Raises what Fleet.start raises."""
@@ -51,18 +52,6 @@ class ForkDrivers:
                 next_step="run the drill again; only the drill may start drivers of its fork",
             )
 
-    def kill(self, driver_id: str) -> bool:
-        """Send SIGKILL to the driver's process group; False if it no longer existed."""
-        return self._fleet.kill(driver_id)
-
-    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
-        """Stop the driver's process group with SIGSTOP; False if it does not stand still."""
-        return self._fleet.freeze(driver_id, supervised=supervised)
-
-    def is_running(self, driver_id: str) -> bool:
-        """Whether the driver's process exists, whatever the store says of it."""
-        return self._fleet.is_running(driver_id)
-
     def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
         """Start a driver as another host does, as soon as the lease of this one has expired."""
         with self._fleet.elsewhere(driver_id) as fleet:
@@ -73,7 +62,3 @@ class ForkDrivers:
                     return started.record
                 time.sleep(_ASK_AGAIN)
         return None
-
-    def thaw(self, driver_id: str) -> bool:
-        """Let a frozen driver go on; False if it was not frozen."""
-        return self._fleet.thaw(driver_id)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.uris import file_name
@@ -184,9 +184,7 @@ def _as_abortion() -> Iterator[None]:
     try:
         yield
     except (CheckpointError, ConfigError, SourceError, VerificationError) as error:
-        raise DrillAborted(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise DrillAborted.of(error) from error
 
 
 def _require_copy(fork: ForkView | None) -> None:
@@ -205,7 +203,7 @@ def _require_every_batch(made: Fork) -> None:
     and which rows were late, so that no oracle could judge a run of the fork."""
     if made.batch is None:
         return
-    checkpoint = open_path(made.spec.checkpoint, made.spec.storage.connection)
+    checkpoint = checkpoint_of(made.spec)
     kept = batch_ids(list_or_empty(checkpoint / OFFSETS))
     missing = sorted(set(range(made.batch + 1)) - set(kept))
     if missing:

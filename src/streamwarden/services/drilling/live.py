@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.types import DriverView, ForkView, Standing
@@ -61,9 +61,7 @@ class LiveStreams:
             spec = self._stream(stream)
             require_audit(spec)
         except (ConfigError, VerificationError) as error:
-            raise DrillAborted(
-                error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-            ) from error
+            raise DrillAborted.of(error) from error
         return spec
 
     def view(self, stream: str) -> ForkView:
@@ -106,7 +104,7 @@ class LiveStreams:
     def audit(self, view: ForkView, first: int) -> Audit:
         """Audits as many batches as the stream's file says, or more if it takes more to reach back to `first`."""
         spec = view.spec
-        committed = log_position(open_path(spec.checkpoint, spec.storage.connection)).committed
+        committed = log_position(checkpoint_of(spec)).committed
         needed = (committed or 0) - first + _MORE
         last = None if spec.audit.batches is None else max(spec.audit.batches, needed)
         found = audit(spec, last=last)

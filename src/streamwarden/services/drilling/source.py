@@ -65,6 +65,4 @@ def _as_drill_error() -> Iterator[None]:
     try:
         yield
     except (SourceError, CheckpointError) as error:
-        raise DrillError(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise DrillError.of(error) from error

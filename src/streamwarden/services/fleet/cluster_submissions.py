@@ -27,7 +27,7 @@ the late one finds that its claim was taken, and ends."""
 
 
 class ClusterSubmissions:
-    """Claims and records the drivers of a cluster; see `Fleet.submit` and `Fleet.conclude`."""
+    """Claims and records the drivers of a cluster."""
 
     def __init__(
         self, store: Store, data: Path, finder: Finder, exits: ExitRecorder, clock: Callable[[], float]
@@ -41,7 +41,19 @@ class ClusterSubmissions:
     def submit(
         self, spec: StreamSpec, *, launched_by: str, through: Callable[[Path], str], env: Mapping[str, str]
     ) -> tuple[DriverRecord, str]:
-        """See `Fleet.submit`."""
+        """Start a driver in cluster mode through a program that submits and follows it; returns its application too.
+
+        The driver binds the lease when the cluster has started it, which may take until `SUBMIT_TTL`; from then on it
+        is observed by its lease, as every driver of another host. Its folder has to be on storage that it shares.
+
+        Args:
+            through: submits the application with the properties and the argument of this folder; returns its id.
+            env: environment that the driver needs, beside where store, data and project are.
+
+        Raises:
+            LeaseHeld: a driver is alive, or is being launched; nothing was submitted.
+            ConfigError: a secret would be visible to everybody; StoreError; whatever `through` raises.
+        """
         if self._finder.living(spec) is not None:
             raise LeaseHeld(
                 f"a driver of {spec.name} is alive", where=spec.checkpoint, next_step="follow that driver instead"
@@ -67,7 +79,12 @@ class ClusterSubmissions:
         return record, application
 
     def conclude(self, driver_id: str, failure: str | None) -> ExitRecord | None:
-        """See `Fleet.conclude`."""
+        """Record the exit of a driver that its cluster says has ended, without waiting for its lease to expire.
+
+        Args:
+            failure: what the cluster says of it, None if it ended without an error; an outcome that the runner left
+                wins.
+        """
         record = self._store.drivers.get(driver_id)
         if record is None or record.exit is not None:
             return record.exit if record is not None else None

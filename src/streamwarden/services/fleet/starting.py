@@ -36,7 +36,7 @@ class Started:
 
 
 class Starter:
-    """Starts drivers of this host; see `Fleet.start`."""
+    """Starts drivers of this host."""
 
     def __init__(self, store: Store, data: Path, finder: Finder, clock: Callable[[], float]) -> None:
         self._store = store
@@ -49,11 +49,25 @@ class Starter:
         spec: StreamSpec,
         *,
         launched_by: str,
-        command: Sequence[str] | None,
-        env: Mapping[str, str] | None,
-        announce: Announce,
+        command: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        announce: Announce = lambda text: None,
     ) -> Started:
-        """See `Fleet.start`."""
+        """Start a driver for `spec`, or find the living one. Of many that start at once exactly one launches.
+
+        Args:
+            launched_by: the person or program that asked, for people.
+            command: a spark-submit argv without an application (Airflow's hook builds one); default: ours.
+            env: more environment for the driver; it wins over this process's.
+            announce: called with what this waits for, and with what is wrong with the clocks of two hosts.
+
+        Raises:
+            ConfigError: a driver in cluster mode, which only `submit` starts.
+            LeaseHeld: another stream's driver writes to this checkpoint, or the driver of another launch did not
+                appear in time.
+            ProcessError: no Java, or the driver could not be launched.
+            StoreError: the store is down: then nothing is started.
+        """
         self._check_clock(announce)
         living = self._finder.living(spec, announce)
         if living is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from streamwarden.lifecycle.supervision.stop import Desired, StopRequest
 from streamwarden.services.fleet.desired_state import set_desired, silence_stream
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
 from streamwarden.stream.spec import StopPolicy
+from streamwarden.waiting import wait_until
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -25,7 +25,7 @@ _STOPS_WITHIN: Final = 2.0
 
 
 class Stopper:
-    """Requests stops of drivers; see `Fleet.request_stop` and `Fleet.kill`."""
+    """Requests stops of drivers."""
 
     def __init__(self, store: Store, exits: ExitRecorder, clock: Callable[[], float]) -> None:
         self._store = store
@@ -38,11 +38,18 @@ class Stopper:
         *,
         requested_by: str,
         reason: str,
-        restart: bool,
-        batch_deadline: float | None,
-        term_deadline: float | None,
+        restart: bool = False,
+        batch_deadline: float | None = None,
+        term_deadline: float | None = None,
     ) -> StopRequest | None:
-        """See `Fleet.request_stop`."""
+        """Ask the stream's driver to end at a batch boundary; None if none is alive. The desired state is recorded
+        either way.
+
+        Args:
+            restart: the stream is to run again afterwards; otherwise its desired state is stopped from now on.
+            batch_deadline: seconds from now until SIGTERM; default: the stream's own stop policy.
+            term_deadline: seconds from then until SIGKILL.
+        """
         now = self._clock()
         current = self._store.stops.desired(stream)
         if not restart or (current is not None and current.desired is Desired.STOPPED):
@@ -73,24 +80,26 @@ class Stopper:
         return request
 
     def kill(self, driver_id: str) -> bool:
-        """See `Fleet.kill`."""
+        """SIGKILL to the driver's process group; False if there was no such process any more."""
         process = self._process(driver_id)
         return process is not None and processes.signal_group(process, signal.SIGKILL)
 
-    def freeze(self, driver_id: str, *, supervised: bool) -> bool:
-        """See `Fleet.freeze`."""
+    def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
+        """SIGSTOP to the driver's process group, for a drill; returns whether it stands still now.
+
+        Args:
+            supervised: its supervisor process goes on, and kills a driver that stands still for
+                `restart.unresponsive_after`; False: it stands still too, as on a host that does.
+        """
         process, supervisor = self._process(driver_id), self._supervisor(driver_id)
         if process is None or not processes.signal_group(process, signal.SIGSTOP):
             return False
         if not supervised and supervisor is not None:
             processes.signal_one(supervisor, signal.SIGSTOP)
-        deadline = time.monotonic() + _STOPS_WITHIN
-        while not (stopped := processes.is_stopped(process)) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return stopped
+        return wait_until(lambda: processes.is_stopped(process), within=_STOPS_WITHIN, every=0.001)
 
     def thaw(self, driver_id: str) -> bool:
-        """See `Fleet.thaw`."""
+        """SIGCONT to a driver that stands still, and to its supervisor process; False if the driver does not."""
         process, supervisor = self._process(driver_id), self._supervisor(driver_id)
         thawed = (
             process is not None and processes.is_stopped(process) and processes.signal_group(process, signal.SIGCONT)

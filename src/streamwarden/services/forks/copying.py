@@ -1,100 +1,60 @@
-"""Carries the checkpoint and the output of a stream into a fork, as of one committed batch, and holds a checkpoint for
-a reader.
+"""Copies the checkpoint and the output of a stream into a fork, as of one committed batch, and holds a checkpoint for a
+reader.
 
 The order of the steps makes the copy of a running query whole; see `lifecycle.forks.plan`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.formats.layout import (
-    COMMITS,
-    SINK_LOG,
-    SOURCES,
-    STATE,
-    Damaged,
-    batch_ids,
-    compactible_ids,
-    list_or_empty,
-    read_log_file,
-)
-from streamwarden.checkpoint.formats.logs import all_offsets, offsets
-from streamwarden.checkpoint.formats.state import is_scratch, state_stores
+from streamwarden.checkpoint.formats.layout import Damaged, read_log_file
+from streamwarden.checkpoint.formats.logs import offsets
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.plan import Link, Survey, Write
+from streamwarden.lifecycle.forks.plan import CopyStep, Link, Survey, Write
 from streamwarden.services.forks.files import carry_out
+from streamwarden.services.forks.gathering import Origin, await_commit, survey
+from streamwarden.services.forks.spec import ForkRequest
 from streamwarden.sinks.base import Sink
-from streamwarden.stream.spec import StreamSpec
-
-COMMIT_WITHIN: Final = 10.0
-"""Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
 
 
-def survey_logs(checkpoint: Location) -> Survey:
-    """List the logs alone, in the order that makes a copy of a running query whole."""
-    return Survey(
-        checkpoint=checkpoint.path,
-        commits=frozenset(batch_ids(list_or_empty(checkpoint / COMMITS))),
-        offsets=all_offsets(checkpoint),
-        sources={
-            int(name): tuple(compactible_ids(list_or_empty(checkpoint / SOURCES / name)))
-            for name in list_or_empty(checkpoint / SOURCES)
-            if name.isdigit()
-        },
-        stores=(),
-    )
-
-
-def _survey(checkpoint: Location, output: Location | None) -> Survey:
-    """List the origin in the order that makes a copy of a running query whole. `output` None: no folder is written."""
-    return replace(
-        survey_logs(checkpoint),
-        stores=state_stores(checkpoint),
-        state_files=tuple(_operator_files(checkpoint)),
-        manifest_ids=(tuple(compactible_ids(list_or_empty(output / SINK_LOG))) or None) if output is not None else None,
-        no_manifest=output is None,
-    )
-
-
-def carry(
-    spec: StreamSpec,
-    forked: StreamSpec,
-    checkpoint: Location,
-    output: Location | None,
-    source: Location | None,
-    places: Places,
-    rewind: int,
-    query_id: str,
-) -> int:
-    """Steps 1 to 4 of a fork at a committed batch; returns the batch. A sink that knows the newest batch is copied
-    first, and then the checkpoint as of its batch."""
-    assert isinstance(spec.sink, Sink)  # no other can be forked
-    store = forked.storage.connection
-    newest = spec.sink.copy(spec, forked, rewind=rewind, query_id=query_id)
+def copy_history(origin: Origin, request: ForkRequest, rewind: int) -> tuple[int, str]:
+    """Give the fork the batches of its origin up to the one that is `rewind` batches before the newest; returns that
+    batch and the fork's query id. A sink that knows the newest batch is copied first, and then the checkpoint as of its
+    batch."""
+    sink, places, store = origin.spec.sink, request.places, request.forked.storage.connection
+    assert isinstance(sink, Sink)  # no other can be forked
+    query_id = str(uuid.uuid4())
+    newest = sink.copy(origin.spec, request.forked, rewind=rewind, query_id=query_id)
     if newest is not None:
-        _await_commit(checkpoint, newest)
-    found = _survey(checkpoint, output)
-    if newest is None:
-        batch = plans.choose_batch(found, rewind)
-    else:
-        batch = newest - rewind
-        plans.require_batch(found, batch)
-    _carry_checkpoint(found, checkpoint, source, places, store, batch)
-    if output is not None:
-        carry_out(spec.sink.history(spec, places, batch), output.fs, store)
-    return batch
+        await_commit(origin.checkpoint, newest)
+    found = survey(origin.checkpoint, origin.output)
+    batch = plans.choose_batch(found, rewind, newest)
+    carry_out(_checkpoint_steps(found, origin, places, batch), origin.checkpoint.fs, store)
+    if origin.output is not None:
+        carry_out(sink.history(origin.spec, places, batch), origin.output.fs, store)
+    carry_out([plans.metadata_step(places, query_id)], origin.checkpoint.fs, store)
+    return batch, query_id
+
+
+def _checkpoint_steps(found: Survey, origin: Origin, places: Places, batch: int) -> Iterator[CopyStep]:
+    """Steps 1 to 3 of a fork at a committed batch. A file that is rewritten is read when its turn comes."""
+    checkpoint = origin.checkpoint
+    yield from plans.checkpoint_links(found, places, batch)
+    step = partial(plans.source_log_step, source=origin.source.path if origin.source is not None else "")
+    for name in plans.source_logs(found, batch):
+        yield rewritten(checkpoint, name, places, step, "a whole log of the file source")
+    for name in plans.operator_logs(found, batch):
+        yield _operator_log(checkpoint, name, places)
 
 
 def hold(checkpoint: Location, into: Path) -> Location:
@@ -108,7 +68,7 @@ def hold(checkpoint: Location, into: Path) -> Location:
 
     Raises CheckpointError, OSError.
     """
-    found, places = _survey(checkpoint, None), Places.under(str(into))
+    found, places = survey(checkpoint, None), Places.under(str(into))
     batch = max(found.commits)
     if batch not in found.offsets:
         offsets(checkpoint, batch)  # raises, and says why it cannot be read
@@ -121,35 +81,6 @@ def hold(checkpoint: Location, into: Path) -> Location:
         with suppress(FileNotFoundError):
             carry_out([_operator_log(checkpoint, name, places)], checkpoint.fs, None)
     return open_path(places.checkpoint)
-
-
-def _await_commit(checkpoint: Location, batch: int) -> None:
-    """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
-    deadline = time.monotonic() + COMMIT_WITHIN
-    while batch not in batch_ids(list_or_empty(checkpoint / COMMITS)):
-        if time.monotonic() > deadline:
-            raise CheckpointError(
-                f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
-                expected="a driver that runs, or one that ended between two batches",
-                where=checkpoint.path,
-                next_step="start the stream: it commits that batch without writing it again; or fork from the "
-                "beginning (`rewind: all`)",
-            )
-        time.sleep(0.01)
-
-
-def _carry_checkpoint(
-    found: Survey, checkpoint: Location, source: Location | None, places: Places, store: str | None, batch: int
-) -> None:
-    """Steps 1 to 3 of a fork at a committed batch."""
-    carry_out(plans.checkpoint_links(found, places, batch), checkpoint.fs, store)
-    step = partial(plans.source_log_step, source=source.path if source is not None else "")
-    logs = (
-        rewritten(checkpoint, name, places, step, "a whole log of the file source")
-        for name in plans.source_logs(found, batch)
-    )
-    operators = (_operator_log(checkpoint, name, places) for name in plans.operator_logs(found, batch))
-    carry_out(chain(logs, operators), checkpoint.fs, store)
 
 
 def _operator_log(checkpoint: Location, name: str, places: Places) -> Write:
@@ -168,14 +99,3 @@ def rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..
             where=(checkpoint / name).path,
             next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
         ) from error
-
-
-def _operator_files(checkpoint: Location) -> list[str]:
-    """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
-    found = []
-    for operator in list_or_empty(checkpoint / STATE):
-        for name in list_or_empty(checkpoint / STATE / operator):
-            if name.startswith("_"):
-                files = (checkpoint / STATE / operator / name).walk(skip=is_scratch)
-                found += [join(STATE, operator, name, path) for path, _ in files]
-    return sorted(found)

@@ -1,4 +1,5 @@
-"""Makes forks: surveys the origin, plans with `lifecycle.fork_plan`, carries the plan out.
+"""Makes forks: gathers what the origin has (`gathering`), plans (`spec`, `lifecycle.forks.plan`), carries the plan out
+(`copying`).
 
 A fork is on local disk, unless a folder of its origin's object store is named for it. What the origin has on a disk is
 linked; what it has in an object store is copied.
@@ -6,21 +7,18 @@ linked; what it has in an object store is copied.
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Final, Literal
 
-from streamwarden.adapters.storage.files import LocalFiles, open_path
-from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.fork import Fork, input_digest
-from streamwarden.lifecycle.forks.places import Places, places_of
+from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.services.forks.copying import carry
-from streamwarden.services.forks.files import carry_out, remove_folder, remove_stored, require_empty, require_own
+from streamwarden.services.forks.copying import copy_history
+from streamwarden.services.forks.files import remove_folder, remove_stored, require_empty, require_own
+from streamwarden.services.forks.gathering import Origin, origin_of
 from streamwarden.services.forks.scripts import is_script, require_script_fork, script_input
-from streamwarden.services.forks.spec import BATCHES, batches_left, forked_spec, in_batches
+from streamwarden.services.forks.spec import ForkRequest, batches_left, forked_spec, in_batches, request_of
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
@@ -58,49 +56,43 @@ def fork(
     into = into.absolute()
     if is_script(spec):
         return _fork_script(spec, into, at, rewind, feed)
-    places = places_of(spec, str(into), at)
-    forked = forked_spec(spec, places, feed)
-    rewind = rewind if feed is Feed.ORIGIN else "all"
-    store = forked.storage.connection
-    checkpoint = _origin(spec.checkpoint, spec)
-    output = _origin(spec.sink.path, spec) if spec.sink.MANIFEST else None
-    source = None if spec.source.path is None else _origin(spec.source.path, spec)
-    assert isinstance(spec.source, Source)  # forked_spec refuses any other
+    request, origin = request_of(spec, str(into), at, rewind, feed, batches), origin_of(spec)
     require_own(into, below=into.parent)
-    for place in (str(into), *places.stored):
-        require_empty(place, store)
-    drop_scratch(forked)  # of an attempt whose folder is gone: the name is a digest of it
+    for place in (str(into), *request.places.stored):
+        require_empty(place, request.forked.storage.connection)
+    drop_scratch(request.forked)  # of an attempt whose folder is gone: the name is a digest of it
+    return _made(origin, request, into)
+
+
+def _made(origin: Origin, request: ForkRequest, into: Path) -> Fork:
+    """The fork, after at most `ATTEMPTS` attempts. One that fails leaves nothing."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            batch, query_id = None, None
-            if rewind in ("all", None):
-                empty_output(spec, forked)
-            else:
-                query_id = str(uuid.uuid4())
-                batch = carry(spec, forked, checkpoint, output, source, places, int(rewind), query_id)
-            if query_id is not None:
-                carry_out([plans.metadata_step(places, query_id)], checkpoint.fs, store)
-            carried = places.checkpoint if batch is not None else None
-            forked = spec.source.bounded(forked, batch, batches or BATCHES)
-            found = spec.source.take_input(spec, forked, carried, feed)
-        except FileNotFoundError as error:
-            clear(into, forked)
-            if attempt == ATTEMPTS:
-                raise _vanished(spec, error) from error
-        except OSError as error:
-            clear(into, forked)
-            raise CheckpointError(
-                f"the fork could not be made: {error}",
-                expected="an origin that can be read, and room for its files",
-                where=str(into),
-                next_step="check the disk (df), or the object store and the connection to it; then try again",
-            ) from error
-        except BaseException:
-            clear(into, forked)
-            raise
-        else:
-            break
-    forked = in_batches(spec, forked, found.unseen)
+            return _attempt(origin, request)
+        except BaseException as error:
+            clear(into, request.forked)
+            vanished = isinstance(error, FileNotFoundError)
+            if not isinstance(error, OSError):
+                raise
+            if not vanished or attempt == ATTEMPTS:
+                raise (_vanished(origin.spec, error) if vanished else _failed(into, error)) from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _attempt(origin: Origin, request: ForkRequest) -> Fork:
+    """Copy what the fork begins with, give it its input, and describe it. Raises FileNotFoundError if a file of the
+    origin vanished meanwhile."""
+    spec, source = origin.spec, origin.spec.source
+    assert isinstance(source, Source)  # forked_spec refuses any other
+    batch, query_id = None, None
+    if request.rewind is None:
+        empty_output(spec, request.forked)
+    else:
+        batch, query_id = copy_history(origin, request, request.rewind)
+    carried = None if batch is None else request.places.checkpoint
+    bounded = source.bounded(request.forked, batch, request.batches)
+    found = source.take_input(spec, bounded, carried, request.feed)
+    forked = in_batches(spec, bounded, found.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
@@ -146,20 +138,6 @@ def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
         spec.sink.make_empty(spec, forked)
 
 
-def _origin(url: str | None, spec: StreamSpec) -> Location:
-    """A place of the stream."""
-    origin = open_path(url, spec.storage.connection) if url else None
-    known = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith("s3a://"))
-    if origin is None or not known or set(origin.path) & set("*?[{"):
-        raise CheckpointError(
-            f"a fork cannot be made of {url!r}",
-            expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
-            where=spec.file or spec.name,
-            next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
-        )
-    return origin
-
-
 def clear(into: Path, forked: StreamSpec) -> None:
     """Remove the fork in `into`: its folders, table and topics. Raises what `drop_scratch` raises, and OSError."""
     drop_scratch(forked)
@@ -193,7 +171,16 @@ def drop_output(forked: StreamSpec) -> str | None:
     return forked.sink.drop(forked) if isinstance(forked.sink, Sink) else None
 
 
-def _vanished(spec: StreamSpec, error: FileNotFoundError) -> CheckpointError:
+def _failed(into: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"the fork could not be made: {error}",
+        expected="an origin that can be read, and room for its files",
+        where=str(into),
+        next_step="check the disk (df), or the object store and the connection to it; then try again",
+    )
+
+
+def _vanished(spec: StreamSpec, error: OSError) -> CheckpointError:
     return CheckpointError(
         f"{error.filename} is not there, in each of {ATTEMPTS} attempts",
         expected="every file that the checkpoint and the sink's manifest name, and a folder of input",

@@ -88,9 +88,7 @@ def _require_repeatable(spec: StreamSpec, job: JobFacts) -> None:
     try:
         require_repeatable(spec, [spec.trigger, *(each.trigger for each in job.named)], job.inputs)
     except JobError as error:
-        raise CheckpointError(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise CheckpointError.of(error) from error
 
 
 def _text(spec: StreamSpec) -> JobFacts:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import Final, Literal
 
 from streamwarden import sinks, sources
 from streamwarden.adapters.jvm.connectors import needed
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
@@ -38,6 +38,38 @@ SOURCES: Final = tuple(name for name, kind in sources.KINDS.items() if issubclas
 COPYABLE: Final = tuple(name for name, kind in sources.KINDS.items() if issubclass(kind, CopyableSource))
 SINKS: Final = tuple(name for name, kind in sinks.KINDS.items() if issubclass(kind, Sink))
 """The kinds of source, of source with a copy, and of sink that a fork can redirect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest:
+    """The fork that is to be made.
+
+    Args:
+        forked: the stream as the fork begins with it.
+        rewind: 0: at the newest committed batch; k: k batches before it; None: from the beginning.
+        batches: after how many batches the fork ends if its source has no end.
+    """
+
+    places: Places
+    forked: StreamSpec
+    rewind: int | None
+    feed: Feed
+    batches: int
+
+
+def request_of(
+    spec: StreamSpec, into: str, at: str | None, rewind: int | Literal["all"] | None, feed: Feed, batches: int | None
+) -> ForkRequest:
+    """The arguments of `forks.fork` as a request. Raises CheckpointError for a stream that cannot be forked so."""
+    places = places_of(spec, into, at)
+    from_nothing = feed is not Feed.ORIGIN or rewind in ("all", None)
+    return ForkRequest(
+        places=places,
+        forked=forked_spec(spec, places, feed),
+        rewind=None if from_nothing else int(rewind or 0),
+        feed=feed,
+        batches=batches or BATCHES,
+    )
 
 
 def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> StreamSpec:

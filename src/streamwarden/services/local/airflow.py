@@ -17,6 +17,7 @@ from typing import Final
 
 from streamwarden.adapters import processes
 from streamwarden.errors import ProcessError
+from streamwarden.extras import missing
 from streamwarden.services.local.marked import MarkedProcesses
 
 FIRST_PORT: Final = 8080
@@ -178,8 +179,10 @@ class LocalAirflow:
         self._components[name] = Component(process, time.monotonic(), delay)
 
     def _run(self, name: str, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        command = [str(Path(sys.executable).with_name("airflow")), *arguments]
-        return self.marked.start(name, command, self._environment(), self.project)
+        program = Path(sys.executable).with_name("airflow")
+        if not program.exists():
+            raise missing("airflow")
+        return self.marked.start(name, [str(program), *arguments], self._environment(), self.project)
 
     def _environment(self) -> dict[str, str]:
         options = {

@@ -18,6 +18,7 @@ from typing import Final
 from streamwarden.adapters import processes
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.waiting import wait_until
 
 MARK: Final = "STREAMWARDEN_LOCAL"
 """The variable; its value is the root folder, so that two projects do not find each other's processes."""
@@ -75,9 +76,7 @@ class MarkedProcesses:
             ProcessError: processes are still alive `KILL_WITHIN` seconds after SIGKILL.
         """
         _send(self.living(except_sessions=except_sessions), signal.SIGTERM)
-        deadline = time.monotonic() + patience
-        while self.living(except_sessions=except_sessions) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        wait_until(lambda: not self.living(except_sessions=except_sessions), within=patience, every=0.2)
         deadline = time.monotonic() + KILL_WITHIN
         # Repeatedly: a process may have started another one just before it ended.
         while left := self.living(except_sessions=except_sessions):

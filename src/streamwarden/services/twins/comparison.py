@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import commit, log_position
 from streamwarden.drills.records.sections import OracleKind, VerificationSpec
@@ -72,7 +72,7 @@ class Witness:
         key = find_key(self.verification.key, spec.sink.key, done.plan, its)
         tolerances = {name: Tolerance(relative=bound) for name, bound in self.verification.tolerance.items()}
         problems = [
-            *watermark_problems(self._checkpoint, _place(twin.spec), self._batches, self._skipped, done.plan),
+            *watermark_problems(self._checkpoint, checkpoint_of(twin.spec), self._batches, self._skipped, done.plan),
             *(self._problems_of_input(mine) if alone else ()),
             *more(mine),
         ]
@@ -106,7 +106,7 @@ class Witness:
 
     @cached_property
     def _checkpoint(self) -> Location:
-        return _place(self.fork.spec)
+        return checkpoint_of(self.fork.spec)
 
     @cached_property
     def _batches(self) -> list[int]:
@@ -128,12 +128,7 @@ class Witness:
             twin = making.make(self.fork.spec, self.home, number, rewound=self.fork.batch is not None)
             return twin, execute(twin, self._batches, within=self.within)
         except (CheckpointError, ConfigError, ProcessError, SourceError) as error:
-            raise VerificationError(
-                f"no twin can be made and run: {error.observed}",
-                expected=error.expected,
-                where=error.where,
-                next_step=error.next_step,
-            ) from error
+            raise VerificationError.of(error, "no twin can be made and run: ") from error
 
     def _output(self, spec: StreamSpec) -> Output:
         assert isinstance(spec.sink, Sink)  # no other stream can be forked
@@ -210,7 +205,3 @@ def watermark_problems(
         if found != wanted and not (several and found > wanted) and batch not in skipped:
             cases.append(f"after batch {batch} it is {found} ms, and {wanted} ms in the twin")
     return some("watermark that the batch's rows do not explain", cases)
-
-
-def _place(spec: StreamSpec) -> Location:
-    return open_path(spec.checkpoint, spec.storage.connection)

@@ -20,8 +20,9 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import Link
-from streamwarden.services.forks.copying import rewritten, survey_logs
+from streamwarden.services.forks.copying import rewritten
 from streamwarden.services.forks.files import carry_out
+from streamwarden.services.forks.gathering import survey_logs
 
 
 @dataclass

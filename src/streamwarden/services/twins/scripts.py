@@ -102,12 +102,7 @@ class ScriptWitness:
             twin = making.make(self.fork.spec, self.home, number, rewound=False)
             return twin, json.loads(execute(twin, (), within=self.within).plan)
         except (CheckpointError, ConfigError, ProcessError) as error:
-            raise VerificationError(
-                f"no twin can be made and run: {error.observed}",
-                expected=error.expected,
-                where=error.where,
-                next_step=error.next_step,
-            ) from error
+            raise VerificationError.of(error, "no twin can be made and run: ") from error
 
     def _verdict(self, query: ForkQuery, twin: StreamSpec, done: Mapping[str, Any]) -> QueryVerdict:
         place = open_path(query.checkpoint)
@@ -153,12 +148,7 @@ class ScriptWitness:
         try:
             return find_key(declared, (), plan, its)
         except VerificationError as error:
-            raise VerificationError(
-                f"in the output of the query {query.name}, {error.observed}",
-                expected=error.expected,
-                where=error.where,
-                next_step=error.next_step,
-            ) from error
+            raise VerificationError.of(error, f"in the output of the query {query.name}, ") from error
 
     def _require_key_used(self, verdicts: Sequence[QueryVerdict]) -> None:
         declared = self.verification.key

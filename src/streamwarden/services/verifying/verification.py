@@ -17,8 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
 
-from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import Location
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.logs import LogPosition, all_offsets, log_position
 from streamwarden.checkpoint.formats.schemas import state_fields
@@ -100,7 +99,7 @@ def verify(
     with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
         position = _position(spec)
         run = FinishedRun(
-            checkpoint=_checkpoint(spec),
+            checkpoint=checkpoint_of(spec),
             committed=position.committed,
             into=Path(scratch),
             inputs=inputs,
@@ -136,12 +135,8 @@ def verify(
         columns=report_columns(
             expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
         ),
-        input_of=partial(describe_input, checkpoint=_checkpoint(spec), files=given.files),
+        input_of=partial(describe_input, checkpoint=checkpoint_of(spec), files=given.files),
     )
-
-
-def _checkpoint(spec: StreamSpec) -> Location:
-    return open_path(spec.checkpoint, spec.storage.connection)
 
 
 def oracle_file(job: Path) -> Path:
@@ -203,13 +198,13 @@ def read_facts(spec: StreamSpec) -> RunFacts:
     """What an oracle may know of a run without its input: its committed batches' files, watermarks, times, and the
     stream's settings that decide what comes out. Raises VerificationError if the checkpoint's logs are not whole."""
     position = _position(spec)
-    run = FinishedRun(checkpoint=_checkpoint(spec), committed=position.committed)
+    run = FinishedRun(checkpoint=checkpoint_of(spec), committed=position.committed)
     given = spec.source.read_back(spec, run) if isinstance(spec.source, Source) else RunInput()
     return _facts(spec, position, given)
 
 
 def _position(spec: StreamSpec) -> LogPosition:
-    checkpoint = _checkpoint(spec)
+    checkpoint = checkpoint_of(spec)
     try:
         return log_position(checkpoint)
     except (CheckpointError, OSError) as error:
@@ -226,7 +221,7 @@ def _facts(
     ended: bool = False,
 ) -> RunFacts:
     """The facts of a run that read `given`. `starts`, `ended`: see `RunFacts`; they do not come from the checkpoint."""
-    checkpoint, committed = _checkpoint(spec), position.committed
+    checkpoint, committed = checkpoint_of(spec), position.committed
     last = -1 if committed is None else committed
     try:
         planned = {batch: record for batch, record in all_offsets(checkpoint).items() if batch <= last}

@@ -8,7 +8,7 @@ from typing import Final
 
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import headers, reader
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.kafka.delivery import delivered
@@ -44,7 +44,7 @@ def read_topic(
     if spec.trigger.real_time is not None:
         return delivered(events, LiveRecords(), like, deduplicated=deduplicated)
     records = CommittedRecords(
-        query=read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or "",
+        query=read_query_id(checkpoint_of(spec)) or "",
         committed=committed,
         first=first,
         update=spec.sink.mode is OutputMode.UPDATE,

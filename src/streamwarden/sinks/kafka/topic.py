@@ -47,9 +47,7 @@ def make(origin: StreamSpec, forked: StreamSpec) -> None:
     try:
         partitions = require_topic(known, str(origin.sink.topic))
     except StreamwardenError as error:
-        raise CheckpointError(
-            error.observed, expected=error.expected, where=error.where, next_step=error.next_step
-        ) from error
+        raise CheckpointError.of(error) from error
     scratch_topics.create(known, name, partitions)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import java_options, kept_offsets, reader
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.base import WRITTEN_BY
@@ -39,7 +39,7 @@ def topic_rows(spark: SparkSession, spec: StreamSpec, after: int, began: float |
     )
     if since is not None:
         records = records.option("startingTimestamp", since).option("startingOffsetsByTimestampStrategy", "latest")
-    query = read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or ""
+    query = read_query_id(checkpoint_of(spec)) or ""
 
     def header(name: str) -> Column:
         found = f.filter("headers", lambda each: each["key"] == name)

@@ -42,7 +42,7 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
     Raises CheckpointError if there is no such batch, or its rows are gone: in update mode each was replaced by a later
     one. Also if the database does not allow it.
     """
-    from streamwarden.adapters.storage.files import open_path
+    from streamwarden.adapters.storage.files import checkpoint_of
     from streamwarden.sinks.postgresql import batch_table
 
     if rewind and origin.sink.mode is OutputMode.UPDATE:
@@ -54,9 +54,7 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
         )
     with _session(forked) as cursor:
         source, target = _table(cursor, origin), _table(cursor, forked)
-        position = batch_table.read(
-            cursor, source, read_query_id(open_path(origin.checkpoint, origin.storage.connection)) or ""
-        )
+        position = batch_table.read(cursor, source, read_query_id(checkpoint_of(origin)) or "")
         newest = None if position is None else position.batch
         if newest is None or newest < rewind:
             raise CheckpointError(

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from streamwarden.adapters.postgresql.access import access, explain
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.output import Output, Part, part_of
@@ -50,9 +50,7 @@ def read_table(spec: StreamSpec, *, committed: int | None, first: int = 0) -> Ou
                 )
                 described = tuple(reader.description or ())
                 parts = [_part(described, rows) for rows in iter(partial(reader.fetchmany, _TOGETHER), [])]
-            position = batch_table.read(
-                cursor, table, read_query_id(open_path(spec.checkpoint, spec.storage.connection)) or ""
-            )
+            position = batch_table.read(cursor, table, read_query_id(checkpoint_of(spec)) or "")
     except psycopg.DataError as error:
         raise VerificationError(
             f"a value of the table cannot be read here: {error}",

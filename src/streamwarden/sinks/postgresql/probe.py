@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
@@ -35,7 +35,7 @@ def newest(spec: StreamSpec) -> int | None:
 
     schema, name = split(spec.sink.table or "")
     table = Table(schema=schema or "", name=name, oids=())
-    checkpoint = open_path(spec.checkpoint, spec.storage.connection)
+    checkpoint = checkpoint_of(spec)
     with _session(spec) as session, session.cursor() as cursor:
         position = batch_table.read(cursor, table, read_query_id(checkpoint) or "")
     return None if position is None else position.batch

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import file_source_log
@@ -32,7 +32,7 @@ def missing_files(spec: StreamSpec) -> list[str]:
     if options.get(_IGNORED) == "true":
         return []
     with contextlib.suppress(CheckpointError):
-        return list(_gone(spec, open_path(spec.checkpoint, spec.storage.connection)))
+        return list(_gone(spec, checkpoint_of(spec)))
     return []
 
 

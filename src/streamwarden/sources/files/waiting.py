@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import unreadable
 from streamwarden.checkpoint.formats.sources import SourceFile, source_entries
@@ -39,7 +39,7 @@ def waiting_files(spec: StreamSpec, checkpoint: Location) -> WaitingInput | None
 
 def unplanned_files(forked: StreamSpec) -> int:
     """The files of the fork's folders that the logs of its sources do not have. Raises CheckpointError."""
-    checkpoint = open_path(forked.checkpoint, forked.storage.connection)
+    checkpoint = checkpoint_of(forked)
     try:
         planned = {
             file_name(file.path)

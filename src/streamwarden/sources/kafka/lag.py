@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streamwarden.adapters.connections import Connection, connection
 from streamwarden.adapters.kafka.brokers import kept_offsets, reader, topic_id
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import all_offsets, log_position
 from streamwarden.checkpoint.topics import TopicRange, topic_offsets
@@ -102,7 +102,7 @@ def copy_lag(spec: StreamSpec) -> tuple[PartitionLag, ...]:
     CheckpointError, OSError.
     """
     topic = str(spec.source.topic)
-    place = open_path(spec.checkpoint, spec.storage.connection)
+    place = checkpoint_of(spec)
     positions = _positions(place)
     read = {name for offsets in positions.values() for name, _ in offsets}
     if read - {topic}:
@@ -126,7 +126,7 @@ def first_reach(spec: StreamSpec, partitions: Collection[int]) -> int | None:
     return next(
         (
             batch
-            for batch, offsets in sorted(_positions(open_path(spec.checkpoint, spec.storage.connection)).items())
+            for batch, offsets in sorted(_positions(checkpoint_of(spec)).items())
             if any(offset > 0 for (_, partition), offset in offsets.items() if partition in partitions)
         ),
         None,

@@ -48,12 +48,7 @@ def owed(source: SourceSpec, ranges: Sequence[TopicRange]) -> int:
     try:
         lags = lag_of(source, ends, ends)
     except (ConfigError, SourceError) as error:
-        raise VerificationError(
-            f"it is unknown which records the topic still keeps: {error.observed}",
-            expected=error.expected,
-            where=error.where,
-            next_step=error.next_step,
-        ) from error
+        raise VerificationError.of(error, "it is unknown which records the topic still keeps: ") from error
     return still_owed(ranges, {lag.partition: lag.first for lag in lags})
 
 

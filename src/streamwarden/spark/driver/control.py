@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
@@ -185,7 +185,7 @@ class Control:
         """
         if self._spec.last_batch is None:
             return False
-        checkpoint = open_path(self._spec.checkpoint, self._spec.storage.connection)
+        checkpoint = checkpoint_of(self._spec)
         return self._spec.is_last(log_position(checkpoint).planned)
 
     def _is_abandoned(self) -> bool:

@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.errors import ConfigError, JobError, LeaseLost, ScriptFailed, SinkInterrupted, StreamwardenError
@@ -183,7 +183,7 @@ class Runner:
     def _has_committed_its_last(self) -> bool:
         if self._spec.last_batch is None:
             return False
-        checkpoint = open_path(self._spec.checkpoint, self._spec.storage.connection)
+        checkpoint = checkpoint_of(self._spec)
         return self._spec.is_last(log_position(checkpoint).committed)
 
     def _run_script(self, job: Path) -> None:

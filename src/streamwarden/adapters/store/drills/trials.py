@@ -56,11 +56,11 @@ def put(connection: Connection, run: DrillRun) -> None:
     from streamwarden.drills.reporting.resilience import trials_of
 
     connection.execute(trials.delete().where(trials.c.run_id == run.run_id))
-    if rows := rows_of(trials_of(run)):
+    if rows := _rows(trials_of(run)):
         connection.execute(trials.insert(), rows)
 
 
-def rows_of(found: Iterable[Trial]) -> list[dict[str, Any]]:
+def _rows(found: Iterable[Trial]) -> list[dict[str, Any]]:
     """The trials as rows of the table."""
     return [
         {

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, insert
 from streamwarden.adapters.store.tables import deliveries
-from streamwarden.health.incidents.delivery import EVERY_CHANNEL, Delivery
+from streamwarden.health.incidents.delivery import Delivery
 from streamwarden.health.verdict import Status
 
 _KEEP: Final = 90 * 86400.0
@@ -24,10 +24,10 @@ class SqlDeliveryRepository:
         self._database = database
 
     def of(self, channel: str) -> Mapping[str, Delivery]:
-        """The deliveries of this channel by their subjects; those of every channel where it has none itself."""
-        wanted = deliveries.select().where(deliveries.c.channel.in_([EVERY_CHANNEL, channel]))
-        rows = self._database.read(lambda connection: connection.execute(wanted.order_by(deliveries.c.channel)).all())
-        return {row.subject: _delivery(row, channel) for row in rows}  # the empty name comes first
+        """The deliveries of this channel by their subjects."""
+        wanted = deliveries.select().where(deliveries.c.channel == channel)
+        rows = self._database.read(lambda connection: connection.execute(wanted).all())
+        return {row.subject: _delivery(row) for row in rows}
 
     def claim(self, delivery: Delivery, status: Status, now: float) -> Delivery | None:
         """Atomically claim the next message about the subject of `delivery`; None if another process was faster.
@@ -80,13 +80,12 @@ def _columns(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _delivery(row: Row[Any], channel: str) -> Delivery:
-    """The row as the delivery of `channel`. A row of every channel counts as no attempt of this one."""
+def _delivery(row: Row[Any]) -> Delivery:
     return Delivery(
         subject=row.subject,
-        channel=channel,
+        channel=row.channel,
         sent_at=row.sent_at,
         sent_status=None if row.sent_status is None else Status(row.sent_status),
         failed_at=row.failed_at,
-        attempts=row.attempts if row.channel == channel else 0,
+        attempts=row.attempts,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamwarden.cli.exit_codes import Exit
-from streamwarden.cli.formatting import NONE, ago, number, size
+from streamwarden.cli.formatting import NONE, ago, size
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, session
 from streamwarden.errors import CheckpointMissing, ConfigError
@@ -126,8 +126,6 @@ def _show(report: CheckpointReport) -> None:
     )
     _show_state(report)
     _show_findings(report)
-    if report.unread_tables:
-        say(f"{number(report.unread_tables)} large RocksDB tables have no checksum file: only their footers were read.")
 
 
 def _show_state(report: CheckpointReport) -> None:

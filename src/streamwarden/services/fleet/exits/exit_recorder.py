@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from streamwarden.services.fleet.exits.backfill import fill_from_logs, load_spil
 from streamwarden.services.fleet.exits.lease_grace import LeaseObserver
 from streamwarden.services.fleet.exits.liveness import is_alive, process_alive
 from streamwarden.services.fleet.exits.log_tail import last_text
+from streamwarden.waiting import wait_until
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -147,15 +147,16 @@ class ExitRecorder:
     def _process_exit(self, folder: Path) -> ProcessExit | None:
         """What the supervisor process wrote. Waits while that process is alive, because an exit is recorded only once
         and a disk may stall."""
-        deadline = time.monotonic() + EXIT_WRITTEN_WITHIN
         supervisor = files.read_document(folder / files.SUPERVISOR)
-        while True:
-            document = files.read_document(folder / files.EXIT)
-            if document is not None:
-                return ProcessExit(**document)
-            if supervisor is None or not self._alive(ProcessIdentity(**supervisor)) or time.monotonic() > deadline:
-                return None
-            time.sleep(0.02)
+
+        def is_final() -> bool:
+            if files.read_document(folder / files.EXIT) is not None:
+                return True
+            return supervisor is None or not self._alive(ProcessIdentity(**supervisor))
+
+        wait_until(is_final, within=EXIT_WRITTEN_WITHIN, every=0.02)
+        document = files.read_document(folder / files.EXIT)
+        return None if document is None else ProcessExit(**document)
 
     def _positions(self, record: DriverRecord, queries: Sequence[QueryRecord], folder: Path) -> list[LogPosition]:
         """The position of each query in its checkpoint; empty if one of them cannot be read."""

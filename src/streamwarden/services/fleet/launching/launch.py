@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -36,6 +35,7 @@ from streamwarden.services.fleet.launching.deployed_code import PROGRAMS, code_o
 from streamwarden.services.fleet.launching.environment import declared, inherited
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.waiting import wait_until
 
 RUNNER: Final = PROGRAMS / "driver.py"
 """The application of every driver."""
@@ -186,14 +186,12 @@ def spawn(
         env=dict(environment),
     )
     launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
-    deadline = time.monotonic() + SPAWN_TIMEOUT
-    while time.monotonic() < deadline:
-        process = files.read_process(folder)
-        if process is not None:
-            return process
-        if (folder / files.EXIT).exists():
-            return None
-        time.sleep(0.02)
+
+    def has_begun() -> bool:
+        return files.read_process(folder) is not None or (folder / files.EXIT).exists()
+
+    if wait_until(has_begun, within=SPAWN_TIMEOUT, every=0.02):
+        return files.read_process(folder)
     raise ProcessError(
         "the supervisor process did not start the driver",
         expected=f"{files.PROCESS} within {SPAWN_TIMEOUT:.0f} s",

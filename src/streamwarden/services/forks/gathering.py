@@ -1,0 +1,120 @@
+"""Gathers what the origin of a fork has: its places, its logs and its state.
+
+The order of the lists makes a copy of a running query whole; see `lifecycle.forks.plan`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streamwarden.adapters.storage.files import LocalFiles, open_path
+from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.formats.layout import (
+    COMMITS,
+    SINK_LOG,
+    SOURCES,
+    STATE,
+    batch_ids,
+    compactible_ids,
+    list_or_empty,
+)
+from streamwarden.checkpoint.formats.logs import all_offsets
+from streamwarden.checkpoint.formats.state import is_scratch, state_stores
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.plan import Survey
+from streamwarden.stream.spec import StreamSpec
+from streamwarden.waiting import wait_until
+
+COMMIT_WITHIN: Final = 10.0
+"""Seconds that a batch may take from the commit of its rows to `commits/N`; it takes a tenth of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The stream that a fork is made of, and where it is.
+
+    Args:
+        output: the folder of its output; None: the sink writes to a table or a topic.
+        source: the folder of its input; None: the source reads no files.
+    """
+
+    spec: StreamSpec
+    checkpoint: Location
+    output: Location | None
+    source: Location | None
+
+
+def origin_of(spec: StreamSpec) -> Origin:
+    """The stream as the origin of a fork. Raises CheckpointError if one of its places cannot be forked."""
+    return Origin(
+        spec=spec,
+        checkpoint=_place(spec.checkpoint, spec),
+        output=_place(spec.sink.path, spec) if spec.sink.MANIFEST else None,
+        source=None if spec.source.path is None else _place(spec.source.path, spec),
+    )
+
+
+def _place(url: str | None, spec: StreamSpec) -> Location:
+    """A place of the stream."""
+    origin = open_path(url, spec.storage.connection) if url else None
+    known = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith("s3a://"))
+    if origin is None or not known or set(origin.path) & set("*?[{"):
+        raise CheckpointError(
+            f"a fork cannot be made of {url!r}",
+            expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
+            where=spec.file or spec.name,
+            next_step="name one folder each, on a disk of this host or as s3a://: no other stream can be drilled",
+        )
+    return origin
+
+
+def survey(checkpoint: Location, output: Location | None) -> Survey:
+    """List the origin in the order that makes a copy of a running query whole. `output` None: no folder is written."""
+    return replace(
+        survey_logs(checkpoint),
+        stores=state_stores(checkpoint),
+        state_files=tuple(_operator_files(checkpoint)),
+        manifest_ids=(tuple(compactible_ids(list_or_empty(output / SINK_LOG))) or None) if output is not None else None,
+        no_manifest=output is None,
+    )
+
+
+def survey_logs(checkpoint: Location) -> Survey:
+    """List the logs alone, in the order that makes a copy of a running query whole."""
+    return Survey(
+        checkpoint=checkpoint.path,
+        commits=frozenset(batch_ids(list_or_empty(checkpoint / COMMITS))),
+        offsets=all_offsets(checkpoint),
+        sources={
+            int(name): tuple(compactible_ids(list_or_empty(checkpoint / SOURCES / name)))
+            for name in list_or_empty(checkpoint / SOURCES)
+            if name.isdigit()
+        },
+        stores=(),
+    )
+
+
+def await_commit(checkpoint: Location, batch: int) -> None:
+    """Wait for the commit of a batch that is in the table: in a running query it follows at once."""
+    if not wait_until(
+        lambda: batch in batch_ids(list_or_empty(checkpoint / COMMITS)), within=COMMIT_WITHIN, every=0.01
+    ):
+        raise CheckpointError(
+            f"batch {batch} is in the table, and commits/{batch} did not come in {COMMIT_WITHIN:g} s",
+            expected="a running driver, or one that stopped between batches",
+            where=checkpoint.path,
+            next_step="start the stream: it commits that batch without writing it again; or fork from the "
+            "beginning (`rewind: all`)",
+        )
+
+
+def _operator_files(checkpoint: Location) -> list[str]:
+    """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
+    found = []
+    for operator in list_or_empty(checkpoint / STATE):
+        for name in list_or_empty(checkpoint / STATE / operator):
+            if name.startswith("_"):
+                files = (checkpoint / STATE / operator / name).walk(skip=is_scratch)
+                found += [join(STATE, operator, name, path) for path, _ in files]
+    return sorted(found)
