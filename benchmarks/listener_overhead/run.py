@@ -198,7 +198,7 @@ def open_link(folder: Path, spec: StreamSpec) -> StoreLink:
 
 def alternate(spark: Any, query: Any, link: StoreLink, pairs: int, block: int) -> list[Turn]:
     """Add and remove the listener; the batch in which it is switched belongs to no turn."""
-    from streamwarden.spark.driver.listener import ProgressListener
+    from streamwarden.spark.internals.listener import ProgressListener
 
     listener = ProgressListener(link.emit)
     accountant = Accountant(spark)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
-from reference_pages.fields import Key, keys, table
+from reference_pages.fields import Key, keys, meaning, table
+from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.production import ProductionSpec
-from streamwarden.drills.records.sections import FaultSpec, OutageSpec
 from streamwarden.drills.spec import DrillSpec
 
 _SET_BY_THE_LOADER: Final = "file"
@@ -40,8 +40,13 @@ def page() -> str:
 
 def _section(name: str) -> Iterator[Key]:
     if name == "fault":
-        yield from keys(FaultSpec, leave_out=("outage",), prefix="fault.")
-        yield from keys(OutageSpec, prefix="fault.outage.")
+        kinds = ", ".join(f"`{kind}`" for kind in FAULTS)
+        yield Key("fault.kind", kinds, "**required**", meaning(Fault, "kind"))
+        yield from keys(Fault, leave_out=("kind",), prefix="fault.")
+        for kind, fault in FAULTS.items():
+            for option in fault.options():
+                for key in keys(fault, only=option.name, prefix="fault."):
+                    yield replace(key, name=f"{key.name}` of `{kind}")
     elif name == "production":
         yield from keys(ProductionSpec, prefix="production.")
     else:

@@ -80,7 +80,7 @@ def _type(hint: Any) -> str:
         return ", ".join(f"`{member.value}`" for member in hint)
     if origin is tuple:
         inner = typing.get_args(hint)[0]
-        return "list of mappings" if is_dataclass(inner) else "list of text"
+        return "list of mappings" if is_dataclass(getattr(inner, "__origin__", inner)) else "list of text"
     if origin is dict:
         return "mapping"
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}[hint]

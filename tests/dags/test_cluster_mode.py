@@ -24,6 +24,7 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped,
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.clusters.kubernetes import pod_name
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
@@ -337,7 +338,7 @@ def pods(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The part of Kubernetes' client that the provider uses; its package is not installed here."""
 
     def read(name: str, namespace: str) -> Any:
-        assert (name, namespace) == (cluster_mode.pod_name(cluster.driver().driver_id), "streams")
+        assert (name, namespace) == (pod_name(cluster.driver().driver_id), "streams")
         return SimpleNamespace(status=SimpleNamespace(phase=cluster.state.capitalize(), container_statuses=[]))
 
     client = SimpleNamespace(read_namespaced_pod=read)
@@ -366,7 +367,7 @@ def test_a_pod_is_submitted_and_followed(cluster: Cluster, monkeypatch: pytest.M
     assert [key for key in keys if not knows(key)] == []
     assert keys["spark.kubernetes.container.image"] == "streamwarden:1"
     assert keys["spark.kubernetes.driverEnv.STREAMWARDEN_DATA"] == str(cluster.space.data)
-    pod = cluster_mode.pod_name(cluster.driver().driver_id)
+    pod = pod_name(cluster.driver().driver_id)
     assert f"spark.kubernetes.driver.pod.name={pod}" in arguments
     assert cluster.remembered["spark_job_id"] == f"streams:{pod}"
 

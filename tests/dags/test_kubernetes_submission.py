@@ -17,7 +17,8 @@ import pytest
 
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_environment, spark_home
-from streamwarden.airflow.cluster_mode import pod_name, point_at
+from streamwarden.airflow.cluster_mode import point_at
+from streamwarden.clusters.kubernetes import pod_name
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.submission import cluster_environment, driver_properties, properties_text, submit_command
 from streamwarden.services.fleet.launching.launch import RUNNER
@@ -113,7 +114,7 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submitted]:
         submit = submit_command(spec, folder, runner=RUNNER, spark_submit=binary)
         hook = SimpleNamespace(_conf={"spark.kubernetes.submission.waitAppCompletion": "false"})
         operator = SimpleNamespace()
-        point_at(operator, hook, folder, spec.spark.manager)  # type: ignore[arg-type]
+        point_at(operator, hook, folder, spec)  # type: ignore[arg-type]
         given = [part for key, value in hook._conf.items() for part in ("--conf", f"{key}={value}")]
         command = [*submit[:-2], *given, operator.application, *hook._application_args]
         done = subprocess.run(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 
@@ -22,7 +21,7 @@ def test_a_clock_that_jumps_ahead_lets_state_expire_early_and_loses_no_row(tmp_p
     unbroken twin, which is given the times of the batches, writes the same."""
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
     few = {"batches": 12, "min_records": FEW, "oracle": "auto", "job": TTL_JOB}
-    with drill_project(tmp_path, inputs=tmp_path / "flights", fault=FaultKind.CLOCK_STEP, **few) as workspace:
+    with drill_project(tmp_path, inputs=tmp_path / "flights", fault="clock_step", **few) as workspace:
         shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
         run = run_drill(workspace)
     assert run.passed, run.reason

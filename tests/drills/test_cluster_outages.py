@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
 from support.drivers import QUICK
@@ -41,7 +40,7 @@ def drilled(spark: Cluster, root: Path, flights: Path, service: str, *, lasts: s
     with drill_project(
         root,
         inputs=flights,
-        fault=FaultKind.SERVICE_OUTAGE,
+        fault="service_outage",
         batches=batches,
         min_records=RECORDS,
         spark=json.dumps({"master": spark.url, "driver_memory": "1 GB", "conf": conf}),

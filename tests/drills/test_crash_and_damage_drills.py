@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.drills.faults.checkpoint_damage import CheckpointTarget, FileDamage
+from streamwarden.drills.faults.driver.kill_driver import KillMoment
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import CheckpointTarget, FaultKind, FileDamage, KillMoment
 from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
@@ -42,7 +43,7 @@ def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, fligh
     with drill_project(
         tmp_path,
         inputs=flights,
-        fault=FaultKind.KILL_DRIVER,
+        fault="kill_driver",
         options={"moment": KillMoment.AFTER_STATE},
         batches=BATCHES,
         min_records=RECORDS,
@@ -60,7 +61,7 @@ def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_ba
     with drill_project(
         tmp_path,
         inputs=flights,
-        fault=FaultKind.CHECKPOINT_DAMAGE,
+        fault="checkpoint_damage",
         options={"target": CheckpointTarget.DELTA, "damage": FileDamage.FLIPPED},
         state="{backend: hdfs, shuffle_partitions: 2}",
         batches=BATCHES,
@@ -83,7 +84,7 @@ def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_ba
 def test_a_driver_that_goes_on_after_it_was_replaced_writes_nothing_twice(tmp_path: Path, flights: Path) -> None:
     """It stands still in mid-batch until the lease has expired and another driver has committed that batch."""
     with drill_project(
-        tmp_path, inputs=flights, fault=FaultKind.FREEZE_DRIVER, batches=BATCHES, min_records=RECORDS
+        tmp_path, inputs=flights, fault="freeze_driver", batches=BATCHES, min_records=RECORDS
     ) as workspace:
         run = run_drill(workspace)
         assert_right(run)
@@ -122,7 +123,7 @@ def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> No
     with drill_project(
         tmp_path,
         inputs=flights,
-        fault=FaultKind.SERVICE_OUTAGE,
+        fault="service_outage",
         outage=f"{{service: store, down: {down}, up: {up}, lasts: 6s}}",
         batches=12,
         min_records=RECORDS,
@@ -136,9 +137,7 @@ def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> No
 
 def test_a_stream_refuses_to_run_a_batch_whose_file_is_gone(tmp_path: Path, flights: Path) -> None:
     """Spark alone would commit it without the rows of that file."""
-    with drill_project(
-        tmp_path, inputs=flights, fault=FaultKind.INPUT_GONE, batches=BATCHES, min_records=RECORDS
-    ) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="input_gone", batches=BATCHES, min_records=RECORDS) as workspace:
         run = run_drill(workspace)
         assert_right(run)
         (gone,) = run.facts["fault"]["evidence"]["files_gone"]
@@ -151,7 +150,7 @@ def test_input_that_is_doubled_late_and_out_of_order_is_read_as_it_comes(tmp_pat
     """One after the other, in an order that is drawn from a seed. The job drops what is repeated: its output is that of
     the input without the copy."""
     replay(tmp_path / "flights", rows_per_file=480, limit=RECORDS)
-    doubled, late, disordered = FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER
+    doubled, late, disordered = "input_doubled", "input_late", "input_out_of_order"
     with drill_project(
         tmp_path,
         inputs=tmp_path / "flights",
@@ -178,7 +177,7 @@ def test_a_sink_whose_folder_is_slow_holds_the_stream_up_and_one_that_takes_no_f
     tmp_path: Path, flights: Path
 ) -> None:
     """The driver goes on after two slow batches. Then it fails, its successor fails too, and the third one goes on."""
-    slow, failing = FaultKind.SINK_SLOW, FaultKind.SINK_FAILING
+    slow, failing = "sink_slow", "sink_failing"
     with drill_project(
         tmp_path,
         inputs=flights,

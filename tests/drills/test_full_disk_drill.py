@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project
 
@@ -59,7 +58,7 @@ def test_a_full_disk_ends_the_driver_and_with_room_again_nothing_is_lost(tmp_pat
     with drill_project(
         tmp_path,
         inputs=tmp_path / "flights",
-        fault=FaultKind.SERVICE_OUTAGE,
+        fault="service_outage",
         batches=8,
         min_records=RECORDS,
         outage=json.dumps(outage),

@@ -17,7 +17,6 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import rate_began
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.workspace import Workspace
@@ -48,7 +47,7 @@ def generated(root: Path, **changes: Any) -> AbstractContextManager[Workspace]:
         "min_records": ROWS_A_SECOND * BATCHES // 2,
         "oracle": "auto",
     }
-    return drill_project(root, inputs=root, fault=FaultKind.KILL_DRIVER, **(options | changes))
+    return drill_project(root, inputs=root, fault="kill_driver", **(options | changes))
 
 
 def assert_ended_with(batch: int, checkpoint: Location) -> None:

@@ -17,7 +17,6 @@ import pytest
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.records.journal import FORK_STEPS, DrillStep
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
@@ -64,7 +63,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
     with drill_project(
         tmp_path,
         inputs=tmp_path,
-        fault=FaultKind.KILL_AFTER_TOPIC_WRITE,
+        fault="kill_after_topic_write",
         attempts=3,
         batches=10,
         min_records=RECORDS,
@@ -111,7 +110,7 @@ def test_what_a_replaced_driver_still_writes_is_dropped_by_its_event_ids(kafka: 
     with drill_project(
         tmp_path,
         inputs=tmp_path,
-        fault=FaultKind.FREEZE_DRIVER,
+        fault="freeze_driver",
         batches=8,
         min_records=RECORDS,
         source=SOURCE,

@@ -12,7 +12,6 @@ import pytest
 
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.services.replay.topic import replay_to_topic
 from support.drill_project import drill_project, run_drill
@@ -62,7 +61,7 @@ def assert_exactly_once(run: DrillRun) -> None:
 def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
     tmp_path: Path, kafka: Broker, base: Base
 ) -> None:
-    fault = FaultKind.KILL_AFTER_DATABASE_COMMIT
+    fault = "kill_after_database_commit"
     with drill_project(tmp_path, inputs=tmp_path, fault=fault, attempts=3, oracle="auto", **STREAM) as workspace:
         run = run_drill(workspace)
     assert_exactly_once(run)
@@ -89,7 +88,7 @@ def on(spark: Cluster) -> str:
 def test_an_executor_killed_in_mid_batch_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     """Spark replaces it; the driver lives on and is not started again."""
     with cluster() as spark:
-        fault = FaultKind.KILL_EXECUTOR
+        fault = "kill_executor"
         with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=8, spark=on(spark), **STREAM) as workspace:
             run = run_drill(workspace)
             assert_exactly_once(run)
@@ -102,7 +101,7 @@ def test_an_executor_killed_in_mid_batch_loses_and_doubles_nothing(tmp_path: Pat
 
 
 def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_path: Path, kafka: Broker) -> None:
-    with drill_project(tmp_path, inputs=tmp_path, fault=FaultKind.KILL_EXECUTOR, **STREAM) as workspace:
+    with drill_project(tmp_path, inputs=tmp_path, fault="kill_executor", **STREAM) as workspace:
         run = run_drill(workspace)
         assert run.status is DrillStatus.ABORTED
         assert "not applicable: flights runs on the master local[2], which has no executors" in run.reason
@@ -112,7 +111,7 @@ def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_p
 def test_a_broker_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     down, up = kafka.commands()
     outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})
-    fault = FaultKind.SERVICE_OUTAGE
+    fault = "service_outage"
     with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=8, outage=outage, **STREAM) as workspace:
         run = run_drill(workspace)
     assert_exactly_once(run)

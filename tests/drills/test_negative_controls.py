@@ -10,7 +10,6 @@ import pytest
 from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.faults.base import await_exit
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project, run_drill
@@ -33,7 +32,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def deviates(job: str, tmp_path: Path, flights: Path) -> DrillRun:
     """The drill `kill_driver` of a stream with this job; it must not pass. The job's own oracle and a twin judge it."""
     few = {"batches": BATCHES, "min_records": RECORDS, "oracle": "auto"}
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job=job, **few) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", job=job, **few) as workspace:
         run = run_drill(workspace)
     assert verdict_word(run) == "DEVIATED", run.reason
     return run
@@ -104,9 +103,9 @@ class TooSlow(KillDriver):
 
 def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_path: Path, flights: Path) -> None:
     with drill_project(
-        tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, batches=BATCHES, min_records=RECORDS
+        tmp_path, inputs=flights, fault="kill_driver", batches=BATCHES, min_records=RECORDS
     ) as workspace:
-        run = run_drill(workspace, faults={FaultKind.KILL_DRIVER: TooSlow()})
+        run = run_drill(workspace, kill_driver=TooSlow)
         assert run.status is DrillStatus.FAILED
         assert run.deviated is None
         assert "the fault did not land" in run.reason
@@ -117,7 +116,7 @@ def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_p
 
 def test_a_stream_that_never_comes_back_is_caught(tmp_path: Path, flights: Path) -> None:
     with drill_project(
-        tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job="starts_once", batches=BATCHES, min_records=RECORDS
+        tmp_path, inputs=flights, fault="kill_driver", job="starts_once", batches=BATCHES, min_records=RECORDS
     ) as workspace:
         run = run_drill(workspace)
         assert verdict_word(run) == "DEVIATED", run.reason

@@ -15,7 +15,6 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
@@ -67,7 +66,7 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
     with drill_project(
         tmp_path,
         inputs=tmp_path / "flights",
-        fault=FaultKind.KILL_AFTER_DATABASE_COMMIT,
+        fault="kill_after_database_commit",
         attempts=3,
         job="writes_unguarded",
         min_records=FEW - 2000,
@@ -93,7 +92,7 @@ def test_a_driver_that_goes_on_after_it_was_replaced_adds_no_row(tmp_path: Path,
     with drill_project(
         tmp_path,
         inputs=tmp_path / "flights",
-        fault=FaultKind.FREEZE_DRIVER,
+        fault="freeze_driver",
         batches=8,
         min_records=6_000,
         sink=TABLE.format(KEY),

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStep
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
@@ -55,7 +54,7 @@ def assert_exactly_once(run: DrillRun) -> None:
 
 
 def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, flights: Path) -> None:
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, oracle="auto") as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", oracle="auto") as workspace:
         run = run_drill(workspace)
         assert_exactly_once(run)
         assert_both_agree(run, of="flight_departures")
@@ -74,7 +73,7 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
     few = {"inputs": tmp_path / "flights", "min_records": FEW}
     sink = "{kind: files, format: json, path: output/flights, options: {compression: gzip}}"
-    with drill_project(tmp_path, fault=FaultKind.KILL_DRIVER, sink=sink, rewind=5, oracle="auto", **few) as workspace:
+    with drill_project(tmp_path, fault="kill_driver", sink=sink, rewind=5, oracle="auto", **few) as workspace:
         spec = workspace.stream("flights")
         driver = workspace.fleet.start(spec, launched_by="test").record.driver_id
         await_commits(Path(spec.checkpoint), 6)  # 24 files, four a batch
@@ -137,7 +136,7 @@ with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
 def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path: Path, flights: Path) -> None:
     """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
     tried again: it finds that driver and starts no second one."""
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.CONTROLLED_RESTART) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="controlled_restart") as workspace:
         for step in FORK_STEPS:
             process = start_step(workspace, step)
             if step is DrillStep.RECOVERY:

@@ -19,14 +19,14 @@ from streamwarden.adapters.connections import connection, variable
 from streamwarden.adapters.kafka import scratch_topics
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import FaultKind, ForkSpec
+from streamwarden.drills.records.sections import ForkSpec
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import CheckpointError, DrillAborted, DrillError, SourceError, VerificationError
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.drilling.source import ForkSource
+from streamwarden.services.drilling.ports.source import ForkSource
 from streamwarden.services.replay.topic import replay_to_topic
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.kafka import copy
@@ -77,7 +77,7 @@ def nothing_of_the_streams_changes(kafka: Broker) -> Iterator[None]:
     assert (topics(kafka), kafka.ends("flights", 4), kafka.ends("mixed", 3)) == before
 
 
-def drilled(kafka: Broker, root: Path, kind: FaultKind, options: str = OPTIONS) -> DrillRun:
+def drilled(kafka: Broker, root: Path, kind: str, options: str = OPTIONS) -> DrillRun:
     source = SOURCE.replace("{options}", options.replace("{", "{{").replace("}", "}}"))
     with (
         nothing_of_the_streams_changes(kafka),
@@ -104,7 +104,7 @@ def _journal(run: DrillRun) -> Mapping[str, Any]:
 
 
 def test_a_running_driver_reads_the_partitions_that_its_topic_gets(kafka: Broker, tmp_path: Path) -> None:
-    run = drilled(kafka, tmp_path, FaultKind.PARTITIONS_ADDED)
+    run = drilled(kafka, tmp_path, "partitions_added")
     assert run.passed, run.reason
     proof, recovery, counts = (run.facts[name] for name in ("fault", "recovery", "reconciliation"))
     assert (proof["evidence"]["partitions_before"], proof["evidence"]["partitions_after"]) == (4, 8)
@@ -120,7 +120,7 @@ def test_a_running_driver_reads_the_partitions_that_its_topic_gets(kafka: Broker
 
 
 def test_a_loss_is_reported_to_the_record_and_nothing_else_is_lost(kafka: Broker, tmp_path: Path) -> None:
-    run = drilled(kafka, tmp_path, FaultKind.RETENTION_PASSED)
+    run = drilled(kafka, tmp_path, "retention_passed")
     assert run.passed, run.reason
     proof, refusal, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
     lost = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
@@ -134,7 +134,7 @@ def test_a_loss_is_reported_to_the_record_and_nothing_else_is_lost(kafka: Broker
 
 
 def test_a_recreated_topic_is_reported_and_read_under_a_new_checkpoint(kafka: Broker, tmp_path: Path) -> None:
-    run = drilled(kafka, tmp_path, FaultKind.TOPIC_RECREATED)
+    run = drilled(kafka, tmp_path, "topic_recreated")
     assert run.passed, run.reason
     proof, refusal, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
     assert refusal["next_step"].startswith("the topic was recreated")
@@ -145,8 +145,8 @@ def test_a_recreated_topic_is_reported_and_read_under_a_new_checkpoint(kafka: Br
     assert run.facts["way_out"]["fork"]["checkpoint"] != run.facts["fork"]["checkpoint"]
 
 
-@pytest.mark.parametrize("kind", [FaultKind.RETENTION_PASSED, FaultKind.TOPIC_RECREATED])
-def test_a_stream_that_loses_records_in_silence_fails_its_drill(kafka: Broker, tmp_path: Path, kind: FaultKind) -> None:
+@pytest.mark.parametrize("kind", ["retention_passed", "topic_recreated"])
+def test_a_stream_that_loses_records_in_silence_fails_its_drill(kafka: Broker, tmp_path: Path, kind: str) -> None:
     run = drilled(kafka, tmp_path, kind, SILENT)
     assert run.facts["fault"]["landed"]
     assert verdict_word(run) == "DEVIATED"

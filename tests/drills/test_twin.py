@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, FaultContext, KillDriver
+from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.faults.base import Fault
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.waiting import wait_for
 from streamwarden.services.replay.replay import replay
@@ -40,12 +39,12 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def drilled(tmp_path: Path, flights: Path, job: str = "flight_departures", fault: Fault | None = None) -> DrillRun:
+def drilled(tmp_path: Path, flights: Path, job: str = "flight_departures", fault: type[Fault] = KillDriver) -> DrillRun:
     """The drill `kill_driver` of a stream whose job has no oracle."""
     few = {"batches": BATCHES, "min_records": FEW, "oracle": "auto", "job": job, "spark": WITH_A_SECRET}
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, **few) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", **few) as workspace:
         shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
-        return run_drill(workspace, FAULTS if fault is None else {FaultKind.KILL_DRIVER: fault})
+        return run_drill(workspace, kill_driver=fault)
 
 
 def test_a_stream_with_two_stateful_operators_and_no_oracle_is_drilled(tmp_path: Path, flights: Path) -> None:
@@ -87,7 +86,7 @@ def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path)
     assert "1 lost" in run.reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AfterTheWrite(KillDriver):
     """Kills when the rows of the batch are there and the batch is not committed."""
 
@@ -101,16 +100,16 @@ class AfterTheWrite(KillDriver):
             before = files()
 
             def written(batch: int = batch, before: int = before) -> bool | None:
-                done = context.checkpoint.is_committed(context.fork, batch)
+                done = context.ports.checkpoint.is_committed(context.fork, batch)
                 return True if files() > before and not done else (False if done else None)
 
-            if wait_for(written, clock=context.clock, deadline=deadline, every=0.01):
+            if wait_for(written, clock=context.ports.clock, deadline=deadline, every=0.01):
                 return batch
         return None
 
 
 def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
-    run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite())
+    run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite)
     assert verdict_word(run) == "DEVIATED", run.reason
     counts = run.facts["reconciliation"]
     assert counts["duplicated"] > 0

@@ -17,10 +17,10 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.store import Store
-from streamwarden.drills.records.sections import OutageService
+from streamwarden.drills.faults.service_outage import OutageService
 from streamwarden.drills.records.types import ForkView
 from streamwarden.redaction import REDACTED
-from streamwarden.services.drilling.outages import ForkServices
+from streamwarden.services.drilling.ports.outages import ForkServices
 from streamwarden.services.monitoring.reachability import ask_broker
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink

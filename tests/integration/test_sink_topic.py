@@ -26,7 +26,7 @@ from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.drilling.sink import ForkSink
+from streamwarden.services.drilling.ports.sink import ForkSink
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.kafka import topic
 from streamwarden.sinks.kafka.output import read_topic

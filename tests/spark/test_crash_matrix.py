@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.crash_states import CrashState, Ending, Origin, Outcome
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.services.crash_matrix.matrix import RunRecord, load, record, restart
 from streamwarden.services.replay.replay import replay
 from support.drill_project import drill_project
@@ -26,7 +25,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recorded(tmp_path: Path, flights: Path, job: str) -> RunRecord:
-    with drill_project(tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job=job) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", job=job) as workspace:
         return record(workspace.stream("flights"), into=tmp_path / "matrix", around=AROUND)
 
 

@@ -63,4 +63,4 @@ def test_a_provider_that_is_not_on_the_classpath_is_named_before_the_query_start
 def test_a_class_that_is_no_provider_is_refused(made: Project) -> None:
     end = made.await_end(made.start(stream(made, "no_provider", "java.util.ArrayList")))
     assert (end.kind, end.error_class) == (ExitKind.FAILED, "ConfigError")
-    assert "java.util.ArrayList is a java.util.AbstractList, no state store provider" in end.message
+    assert "java.util.ArrayList extends java.util.AbstractList; it is not a StateStoreProvider" in end.message

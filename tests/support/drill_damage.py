@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore
-from streamwarden.drills.faults.base import Aftermath
-from streamwarden.drills.faults.checkpoint_damage import RULES, choose
-from streamwarden.drills.records.sections import CheckpointTarget, FileDamage
-from streamwarden.drills.records.types import ForkView, HarmedFile
+from streamwarden.drills.faults.base import ExpectedEnd
+from streamwarden.drills.faults.checkpoint_damage import RULES, CheckpointTarget, DamagedFile, FileDamage, choose
+from streamwarden.drills.records.types import ForkView
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.failures.causes import CHECKPOINT_DAMAGED, Cause
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedFiles:
-    """Implements `drills.ports.CheckpointFiles`. The attributes up to the blank line are what a test turns."""
+    """Implements `CheckpointFiles`. The attributes up to the blank line are what a test turns."""
 
     def __init__(self, world: World) -> None:
         self.foretold: Consequence | None = None  # None: as declared
@@ -45,20 +44,20 @@ class SimulatedFiles:
         self.world._maybe_die("before_keep")
         self.copy = dict(self.world.committed)
 
-    def harm(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
+    def damage(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
         if self.effect:
             self.broken = (paths[0], damage)
             if paths[0].startswith("commits/") and damage is FileDamage.LOST:
                 self.world.committed.pop(max(self.world.committed))
         self.world._maybe_die("after_harm")
 
-    def harmed(self, fork: ForkView) -> Sequence[HarmedFile]:
+    def damaged(self, fork: ForkView) -> Sequence[DamagedFile]:
         if self.broken is None:
             return []
         path, damage = self.broken
-        return [HarmedFile(path=path, before=86, after={"lost": None, "truncated": 43, "flipped": 86}[damage])]
+        return [DamagedFile(path=path, before=86, after={"lost": None, "truncated": 43, "flipped": 86}[damage])]
 
-    def foresee(self, fork: ForkView) -> Sequence[Damage]:
+    def predict(self, fork: ForkView) -> Sequence[Damage]:
         consequence = self.foretold or (Consequence.REFUSES if self.refuses() else None)
         if consequence is None:
             return []
@@ -80,7 +79,7 @@ class SimulatedFiles:
         committed = max(self.world.committed)
         hit = {target: choose(target, committed, self.stores(_NO_FORK)) for target in CheckpointTarget}
         return any(
-            RULES[target, damage].aftermath is Aftermath.REFUSES
+            RULES[target, damage].expected_end is ExpectedEnd.REFUSES
             for target, paths in hit.items()
             if path in paths and (target, damage) in RULES
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedInputs:
-    """Implements `drills.ports.InputFiles`. The attributes up to the blank line are what a test turns."""
+    """Implements `InputFiles`. The attributes up to the blank line are what a test turns."""
 
     def __init__(self, world: World) -> None:
         self.ignored = False  # a batch is committed without a file that is missing

@@ -8,7 +8,7 @@ from streamwarden.drills.engine import Engine
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.records.journal import DrillRun, DrillStep
-from streamwarden.drills.records.sections import DrillTarget, FaultKind, SteadyStateSpec
+from streamwarden.drills.records.sections import DrillTarget, SteadyStateSpec
 from streamwarden.drills.spec import DrillSpec
 from support.drill_specs import drill
 from support.drill_world import World
@@ -17,7 +17,7 @@ HOURS = AllowedHours(start="00:00", end="24:00", days=tuple(Weekday))
 RUN = "live-1"
 
 
-def live_drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
+def live_drill(kind: str = "kill_driver", **changes: Any) -> DrillSpec:
     """A drill on the live stream `flights`."""
     options = {"production": ProductionSpec(allowed_hours=HOURS), "steady_state": SteadyStateSpec(), **changes}
     return drill(kind, target=DrillTarget.PRODUCTION, **options)

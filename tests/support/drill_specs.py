@@ -6,15 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from streamwarden.config.loading import spec_from_dict
-from streamwarden.drills.records.sections import (
-    CheckpointTarget,
-    FaultKind,
-    FaultSpec,
-    FileDamage,
-    OutageService,
-    OutageSpec,
-    VerificationSpec,
-)
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.faults.checkpoint_damage import CheckpointTarget, FileDamage
+from streamwarden.drills.faults.service_outage import OutageService, OutageSpec
+from streamwarden.drills.records.sections import VerificationSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.stream.spec import StreamSpec
 
@@ -49,19 +44,24 @@ def declared(source: str = "kafka", sink: str = "postgresql", master: str = "spa
 OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up", "it"), lasts=20.0)
 
 
-OPTIONS: dict[FaultKind, dict[str, Any]] = {
-    FaultKind.SERVICE_OUTAGE: {"outage": OUTAGE},
-    FaultKind.CHECKPOINT_DAMAGE: {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
+OPTIONS: dict[str, dict[str, Any]] = {
+    "service_outage": {"outage": OUTAGE},
+    "checkpoint_damage": {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
 }
 """The options that a kind needs, as a drill has them unless a test says otherwise."""
 
 
-def drill(kind: FaultKind = FaultKind.KILL_DRIVER, **changes: Any) -> DrillSpec:
+def fault_of(kind: str, **options: Any) -> Fault:
+    """The fault of that kind, with these keys of its section."""
+    return FAULTS[kind](**options)
+
+
+def drill(kind: str = "kill_driver", **changes: Any) -> DrillSpec:
     """A standard drill on `flights`; `changes` replace whole parts of it."""
     spec = DrillSpec(
-        name=kind.value,
+        name=kind,
         stream="flights",
-        fault=FaultSpec(kind=kind, **OPTIONS.get(kind, {})),
+        fault=fault_of(kind, **OPTIONS.get(kind, {})),
         verification=VerificationSpec(min_records=100_000),
     )
     return replace(spec, **changes)

@@ -29,7 +29,7 @@ PARTITIONS = (0, 1)
 
 
 class SimulatedTopic:
-    """Implements `drills.ports.SourceTopic`. The attributes up to the blank line are what a test turns."""
+    """Implements `SourceTopic`. The attributes up to the blank line are what a test turns."""
 
     def __init__(self, world: World) -> None:
         self.silent = False  # the stream goes on without what is gone

@@ -7,7 +7,7 @@ until `total_batches` are committed.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,9 +15,17 @@ from typing import Any
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.engine import Engine
-from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.faults.checkpoint_damage import FILES
+from streamwarden.drills.faults.driver.clock_step import DRIVER_CLOCK
+from streamwarden.drills.faults.driver.kill_executor import EXECUTORS
+from streamwarden.drills.faults.input.own_input import INPUTS
+from streamwarden.drills.faults.service_outage import SERVICES
+from streamwarden.drills.faults.sink.kill_after_database_commit import ARRIVALS
+from streamwarden.drills.faults.sink.sink_failing import FOLDER
+from streamwarden.drills.faults.sink.sink_locked import TABLE
+from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.ports import Ports, SpecCodec
-from streamwarden.drills.records.sections import FaultKind, ForkSpec, OracleKind, VerificationSpec
+from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import Copies, DriverView, ForkView, Judgement
 from streamwarden.drills.spec import DrillSpec
@@ -139,10 +147,10 @@ class World:
         self.inputs = SimulatedInputs(self)
         self.streams = SimulatedStreams(self)
 
-    def engine(self, *drills: DrillSpec, faults: Mapping[FaultKind, Fault] = FAULTS) -> Engine:
+    def engine(self, *drills: DrillSpec) -> Engine:
         kinds = {fault.kind for drill in drills for fault in drill.sequence}
         if self.sink is None:
-            topic = FaultKind.KILL_AFTER_TOPIC_WRITE in kinds
+            topic = "kill_after_topic_write" in kinds
             self.sink = "kafka" if topic else "parquet" if kinds & OF_FOLDERS else "postgresql"
         if self.source is None:
             self.source = "files" if kinds & OF_FILES else "kafka"
@@ -151,21 +159,25 @@ class World:
             live=self.streams,
             drivers=self,
             checkpoint=self.checkpoint,
-            files=self.files,
-            inputs=self.inputs,
-            sink=self,
-            source=self.input,
-            executors=self.cluster,
-            services=self.service,
-            driver_clock=self.clock,
             health=self,
             verifier=self,
             judge=self,
             archive=self.archive,
             clock=self,
             specs=SpecCodec(read=spec_from_dict, write=spec_to_dict),
+            of_faults={
+                FILES: self.files,
+                INPUTS: self.inputs,
+                ARRIVALS: self,
+                TABLE: self,
+                FOLDER: self,
+                TOPIC: self.input,
+                EXECUTORS: self.cluster,
+                SERVICES: self.service,
+                DRIVER_CLOCK: self.clock,
+            },
         )
-        return Engine({drill.name: drill for drill in drills}, self.journals, ports, faults=faults)
+        return Engine({drill.name: drill for drill in drills}, self.journals, ports)
 
     # clock
 
@@ -487,8 +499,8 @@ class World:
             raise Killed(where)
 
 
-OF_FILES = {FaultKind.INPUT_GONE, FaultKind.INPUT_DOUBLED, FaultKind.INPUT_LATE, FaultKind.INPUT_OUT_OF_ORDER}
+OF_FILES = {"input_gone", "input_doubled", "input_late", "input_out_of_order"}
 """The faults of an input of files."""
 
-OF_FOLDERS = {FaultKind.SINK_FAILING, FaultKind.SINK_SLOW}
+OF_FOLDERS = {"sink_failing", "sink_slow"}
 """The faults of a sink of files."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedClock:
-    """Implements `drills.ports.DriverClock`. The attributes up to the blank line are what a test turns."""
+    """Implements `DriverClock`. The attributes up to the blank line are what a test turns."""
 
     def __init__(self, world: World) -> None:
         self.refusal: DrillAborted | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.records.types import ExecutorProcess
+from streamwarden.drills.faults.driver.kill_executor import ExecutorProcess
 from streamwarden.lifecycle.driver import ExitKind, ProcessIdentity
 
 if TYPE_CHECKING:

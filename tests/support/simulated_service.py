@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamwarden.drills.records.sections import OutageService
-from streamwarden.drills.records.types import CommandResult, ForkView, ServiceStatus
+from streamwarden.drills.faults.service_outage import CommandResult, OutageService, ServiceStatus
+from streamwarden.drills.records.types import ForkView
 from streamwarden.lifecycle.driver import ExitKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.types import ForkView, Standing
+from streamwarden.drills.records.types import ForkView, LiveStatus
 from streamwarden.errors import DrillAborted
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.lifecycle.supervision.restarter import Restarter
@@ -89,9 +89,9 @@ class SimulatedStreams:
             spec=spec,
         )
 
-    def standing(self, stream: str) -> Standing:
+    def status(self, stream: str) -> LiveStatus:
         latest = self.world.latest(self.view(stream))
-        return Standing(
+        return LiveStatus(
             driver=None if latest is None else self.world.observe(latest.driver_id),
             here=self.here,
             stopped=self.stopped,

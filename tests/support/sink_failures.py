@@ -72,12 +72,12 @@ def unharmed(checkpoint: Path) -> None:
 
 class Program:
     def __init__(self, root: Path, servers: str, spark: Any) -> None:
-        from streamwarden.spark.driver.foreach_errors import Raised
+        from streamwarden.spark.driver.foreach_errors import ForeachErrors
 
         self.root, self.servers, self.spark = root, servers, spark
         self.input = root / "input"
         self.input.mkdir()
-        self.raised = Raised()
+        self.raised = ForeachErrors()
         self.raised.watch()
 
     # What is read

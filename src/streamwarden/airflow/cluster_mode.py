@@ -8,24 +8,23 @@ across DAG runs, which share no task state, a living driver is found and followe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY
 
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.submitting import Submission
+from streamwarden.clusters import MANAGERS, manager_of
+from streamwarden.clusters.kubernetes import POD_NAME, namespace, pod_name
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.fleet.launching.launch import RUNNER
-from streamwarden.stream.spark import Manager
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
-_POD_NAME: Final = "spark.kubernetes.driver.pod.name"
 
 
 def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
@@ -33,16 +32,17 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
 
     Raises ConfigError if the connection does not say where to ask.
     """
-    manager = order.spec.spark.manager
-    hook = order.hook
-    hook._yarn_track_via_rm_api = operator._yarn_track_via_rm_api = manager is Manager.YARN
-    hook._track_driver_via_k8s_api = operator._track_driver_via_k8s_api = manager is Manager.KUBERNETES
+    hook, manager = order.hook, manager_of(order.spec.spark.master)
+    for known in MANAGERS:
+        if known.in_cluster is not None:
+            setattr(hook, known.in_cluster.tracking, known is manager)
+            setattr(operator, known.in_cluster.tracking, known is manager)
     connection = hook._connection
     if connection["spark_binary"] == DEFAULT_SPARK_BINARY:
         connection["spark_binary"] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
         hook._env = {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(find_java())}
-    if manager is Manager.KUBERNETES:
-        connection["namespace"] = connection["namespace"] or _namespace(order.spec)
+    if _in_image(order.spec):
+        connection["namespace"] = connection["namespace"] or namespace(order.spec.spark)
     try:
         hook._validate_yarn_track_via_rm_api_config()
     except (ValueError, RuntimeError) as error:
@@ -55,22 +55,17 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
     operator._hook = hook
 
 
-def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path, manager: Manager | None) -> None:
+def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path, spec: StreamSpec) -> None:
     """What is submitted: the runner, with the settings and the argument of this driver's folder."""
     hook._properties_file = str(folder / files.PROPERTIES)
     hook._application_args = [str(folder)]
-    if manager is Manager.KUBERNETES:
+    if _in_image(spec):
         # The provider reads the pod's name from spark-submit's output, and does not find it there in every namespace.
-        hook._conf[_POD_NAME] = hook._kubernetes_driver_pod = pod_name(folder.name)
+        hook._conf[POD_NAME] = hook._kubernetes_driver_pod = pod_name(folder.name)
         # The runner is where the image has it: at the same path, as everything that a driver shares.
         operator.application = f"local://{RUNNER}"
     else:
         operator.application = str(RUNNER)
-
-
-def pod_name(driver_id: str) -> str:
-    """The driver's id as the name of its pod: lower case, digits and `-` (RFC 1123)."""
-    return f"{driver_id.lower().replace('_', '-')}-driver"
 
 
 def followed(operator: SparkSubmitOperator, context: Any) -> str | None:
@@ -93,5 +88,6 @@ def is_active(operator: SparkSubmitOperator, context: Any) -> bool:
     return application is not None and operator.is_job_active(operator.get_job_status(application, context))
 
 
-def _namespace(spec: StreamSpec) -> str:
-    return spec.spark.conf.get("spark.kubernetes.namespace") or spec.spark.namespace or "default"
+def _in_image(spec: StreamSpec) -> bool:
+    in_cluster = manager_of(spec.spark.master).in_cluster
+    return in_cluster is not None and in_cluster.image

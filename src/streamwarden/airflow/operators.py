@@ -235,7 +235,7 @@ class StreamOperator(SparkSubmitOperator):
             raise ProcessError("no submission was prepared", next_step="report this: it is a defect")
 
         def through(folder: Path) -> str:
-            cluster_mode.point_at(self, order.hook, folder, order.spec.spark.manager)
+            cluster_mode.point_at(self, order.hook, folder, order.spec)
             return str(super(StreamOperator, self).submit_job(context))
 
         space = workspace(self.project)

@@ -23,8 +23,9 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from streamwarden.adapters.jvm.spark_home import spark_home
 from streamwarden.airflow.connections import exported
+from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
-from streamwarden.stream.spark import DeployMode, Manager
+from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def submission(operator: SparkSubmitOperator, spec: StreamSpec, context: Any) ->
         deploy_mode=DeployMode(connection["deploy_mode"] or spec.spark.deploy_mode),
         conf={**spec.spark.conf, **properties, **conf},
     )
-    if cluster and spark.manager not in (Manager.YARN, Manager.KUBERNETES):
+    if cluster and manager_of(spark.master).in_cluster is None:
+        able = [manager.title for manager in MANAGERS if manager.in_cluster is not None]
         raise ConfigError(
             f"deploy mode cluster on {spark.master}",
-            expected="client: Spark runs a Python driver in the cluster on YARN and Kubernetes alone",
+            expected=f"client: Spark runs a Python driver in the cluster on {' and '.join(able)} alone",
             where=f"connection {operator._conn_id} of stream {spec.name}",
             next_step="set deploy-mode to client",
         )

@@ -7,30 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from streamwarden.clusters import MANAGERS, UNKNOWN, ClusterManager, manager_of
 from streamwarden.config.paths import is_file, resolve
 from streamwarden.lifecycle.location import URL
 from streamwarden.problems import Problem, show
-from streamwarden.stream.spark import DeployMode, Manager, SparkSpec
+from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import CONNECTION_PATTERN
 
 LEAST_MEMORY: Final = 471_859_200
 """Bytes below which neither a driver nor an executor starts: 1.5 x Spark's reserved 300 MiB (UnifiedMemoryManager)."""
 
-_IMAGES: Final = (
-    "spark.kubernetes.container.image",
-    "spark.kubernetes.driver.container.image",
-    "spark.kubernetes.executor.container.image",
-)
 _PYTHON: Final = (".py", ".zip", ".egg")
 _PACKED: Final = (".zip", ".tar.gz", ".tgz", ".tar", ".jar")
-
-_OF_ONE: Final = {
-    "queue": (Manager.YARN, "master: yarn"),
-    "namespace": (Manager.KUBERNETES, "master: k8s://…"),
-    "image": (Manager.KUBERNETES, "master: k8s://…"),
-    "service_account": (Manager.KUBERNETES, "master: k8s://…"),
-}
-"""Keys that only one kind of cluster uses. Spark would ignore them on any other, so they are refused there."""
 
 
 def shipped(spark: SparkSpec, project: Path) -> SparkSpec:
@@ -50,37 +38,27 @@ def _archive(archive: str, project: Path) -> str:
 
 def cluster_problems(spark: SparkSpec) -> list[Problem]:
     """Problems of a `spark` section whose paths are resolved."""
-    if spark.manager is None:
-        allowed = "local[2], spark://HOST:PORT, yarn or k8s://https://HOST:PORT"
+    manager = manager_of(spark.master)
+    if manager is UNKNOWN:
+        *most, last = (known.shown for known in MANAGERS)
+        allowed = f"{', '.join(most)} or {last}"
         return [Problem(key=("spark", "master"), observed=show(spark.master), allowed=allowed)]
     return [
-        *_mode(spark, spark.manager),
+        *_mode(spark, manager),
         *_connection(spark),
-        *_keys(spark, spark.manager),
-        *_executors(spark, spark.manager),
+        *_keys(spark, manager),
+        *manager.needs(spark),
+        *_executors(spark, manager),
         *_kerberos(spark),
         *_files("py_files", spark.py_files, _PYTHON),
         *_files("archives", spark.archives, _PACKED),
     ]
 
 
-def _mode(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
-    if spark.deploy_mode is DeployMode.CLIENT:
-        return
-    why = {
-        Manager.LOCAL: "client: a local master has no cluster to run a driver in",
-        Manager.STANDALONE: "client: Spark cannot run a Python driver in a standalone cluster",
-    }.get(manager)
-    if why is not None:
+def _mode(spark: SparkSpec, manager: ClusterManager) -> Iterator[Problem]:
+    if spark.deploy_mode is DeployMode.CLUSTER and manager.in_cluster is None:
+        why = f"client: {manager.client_only}"
         yield Problem(key=("spark", "deploy_mode"), observed=show(str(spark.deploy_mode)), allowed=why)
-    if manager is Manager.YARN and spark.connection is None:
-        yield Problem(
-            key=("spark", "connection"),
-            observed="missing",
-            allowed="Airflow's Spark connection, which `deploy_mode: cluster` on YARN needs: its extra names the "
-            "ResourceManager (yarn_resourcemanager_webapp_address)",
-            next_step="add `connection: …`",
-        )
 
 
 def _connection(spark: SparkSpec) -> Iterator[Problem]:
@@ -89,23 +67,18 @@ def _connection(spark: SparkSpec) -> Iterator[Problem]:
         yield Problem(key=("spark", "connection"), observed=show(spark.connection), allowed=allowed)
 
 
-def _keys(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
-    for key, (owner, master) in _OF_ONE.items():
-        value = getattr(spark, key)
-        if value is not None and manager is not owner:
-            yield Problem(key=("spark", key), observed=show(value), allowed=f"nothing: it is for `{master}`")
-        elif value is not None and not value.strip():
-            yield Problem(key=("spark", key), observed=show(value), allowed="a name", next_step="name it or delete it")
-    if manager is Manager.KUBERNETES and spark.image is None and not any(image in spark.conf for image in _IMAGES):
-        yield Problem(
-            key=("spark", "image"),
-            observed="missing",
-            allowed="an image, which `master: k8s://…` needs: driver and executors run in its containers",
-            next_step="add `image: …`",
-        )
+def _keys(spark: SparkSpec, manager: ClusterManager) -> Iterator[Problem]:
+    for owner in MANAGERS:
+        for key in owner.keys:
+            value = getattr(spark, key)
+            at = ("spark", key)
+            if value is not None and manager is not owner:
+                yield Problem(key=at, observed=show(value), allowed=f"nothing: it is for `master: {owner.short}`")
+            elif value is not None and not value.strip():
+                yield Problem(key=at, observed=show(value), allowed="a name", next_step="name it or delete it")
 
 
-def _executors(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
+def _executors(spark: SparkSpec, manager: ClusterManager) -> Iterator[Problem]:
     executors = spark.executors
     for key, value, least, allowed in (
         ("instances", executors.instances, 1, "at least 1"),
@@ -116,7 +89,7 @@ def _executors(spark: SparkSpec, manager: Manager) -> Iterator[Problem]:
         if value is None:
             continue
         at = ("spark", "executors", key)
-        if manager is Manager.LOCAL:
+        if not manager.has_executors:
             yield Problem(
                 key=at, observed=show(value), allowed="nothing: with a local master the driver runs all tasks"
             )

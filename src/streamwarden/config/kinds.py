@@ -3,36 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, make_dataclass
+from dataclasses import Field, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Union
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import Discriminator, Tag
 
 from streamwarden import sinks, sources
 from streamwarden.config.paths import resolve
+from streamwarden.drills.records.codec import ByKind
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.stream.spec import StreamSpec
+
+T = TypeVar("T")
 
 SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, "sink": sinks.KINDS}
 """The keys of a stream whose keys depend on their `kind`, and the dataclass of each kind."""
 
 
-def declared_stream() -> type[StreamSpec]:
-    """StreamSpec as a file has it: each kind of source and of sink has its own keys."""
-    sides = [(side, _union(kinds), field()) for side, kinds in SIDES.items()]
-    return make_dataclass("StreamSpec", sides, bases=(StreamSpec,), frozen=True, kw_only=True)
+def kinds_of(spec: type[Any]) -> Mapping[str, Mapping[str, type[Any]]]:
+    """The fields of a file's dataclass whose keys depend on their `kind`, and the dataclass of each kind."""
+    if spec is StreamSpec:
+        return SIDES
+    hints = get_type_hints(spec, include_extras=True) if is_dataclass(spec) else {}
+    return {name: found.kinds for name, hint in hints.items() if (found := _by_kind(hint)) is not None}
 
 
-def plain(declared: StreamSpec) -> StreamSpec:
-    """The StreamSpec with the values of one of `declared_stream`."""
-    return StreamSpec(**{each.name: getattr(declared, each.name) for each in fields(StreamSpec)})
+def declared(spec: type[T]) -> type[T]:
+    """The dataclass as a file has it: each kind has its own keys."""
+    members = [
+        (each.name, _member(each, _union(kinds, required=spec is not StreamSpec)), field(default=each.default))
+        for each in fields(cast("Any", spec))
+        if (kinds := kinds_of(spec).get(each.name)) is not None
+    ]
+    return make_dataclass(spec.__name__, members, bases=(spec,), frozen=True, kw_only=True) if members else spec
 
 
-def _union(kinds: Mapping[str, type[Any]]) -> Any:
+def plain(spec: type[T], loaded: T) -> T:
+    """The `spec` with the values of one of `declared`."""
+    if type(loaded) is spec:
+        return loaded
+    return spec(**{each.name: getattr(loaded, each.name) for each in fields(cast("Any", spec))})
+
+
+def _by_kind(hint: Any) -> ByKind | None:
+    """The annotation of a field, of an optional field, or of the items of one."""
+    if get_origin(hint) is Annotated:
+        return next((extra for extra in hint.__metadata__ if isinstance(extra, ByKind)), None)
+    return next((found for part in get_args(hint) if (found := _by_kind(part)) is not None), None)
+
+
+def _member(each: Field[Any], union: Any) -> Any:
+    """The type of a field that holds one of a union, may hold one, or holds several."""
+    if each.default == ():
+        return tuple[union, ...]
+    return union | None if each.default is None else union
+
+
+def _union(kinds: Mapping[str, type[Any]], *, required: bool) -> Any:
     members = tuple(Annotated[kind, Tag(name)] for name, kind in kinds.items())
-    return Annotated[Union[members], Discriminator(lambda value: kind_of(kinds, value))]  # noqa: UP007
+
+    def tag(value: object) -> str | None:
+        missing = required and not (isinstance(value, Mapping) and value.get("kind") is not None)
+        return None if missing else kind_of(kinds, value)
+
+    return Annotated[Union[members], Discriminator(tag)]  # noqa: UP007
 
 
 def kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
@@ -40,10 +76,10 @@ def kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
     return str(value.get("kind", next(iter(kinds)))) if isinstance(value, Mapping) else next(iter(kinds))
 
 
-def keys_of_others(side: str, value: object) -> frozenset[str]:
-    """Keys of a source or a sink that other kinds have and the kind of `value` has not."""
-    own = SIDES[side].get(kind_of(SIDES[side], value))
-    known = {each.name for kind in SIDES[side].values() for each in fields(kind)}
+def keys_of_others(kinds: Mapping[str, type[Any]], value: object) -> frozenset[str]:
+    """Keys that other kinds have and the kind of `value` has not."""
+    own = kinds.get(kind_of(kinds, value))
+    known = {each.name for kind in kinds.values() for each in fields(kind)}
     return frozenset(known - {each.name for each in fields(own)}) if own is not None else frozenset()
 
 
@@ -70,7 +106,7 @@ def _builds(job: Path) -> bool:
 def without_keys_of_others(value: Mapping[str, Any]) -> dict[str, Any]:
     """A stored stream without the keys of other kinds, which earlier versions stored with every kind."""
     sides = {
-        side: {key: item for key, item in value[side].items() if key not in keys_of_others(side, value[side])}
+        side: {key: item for key, item in value[side].items() if key not in keys_of_others(SIDES[side], value[side])}
         for side in SIDES
         if side in value
     }

@@ -1,34 +1,19 @@
 """The rules of a stream in real-time mode, as far as its files show them; Spark checks the rest at the start.
 
-Source: Spark 4.3's guide of the mode and `RealTimeModeAllowlist`, its list of operators and sinks.
+Source: Spark's guide of the mode and `RealTimeModeAllowlist`, its list of operators and sinks.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
+from streamwarden.checkpoint.spark_version import REAL_TIME_REFUSES, SHORTEST_REAL_TIME_BATCH
+from streamwarden.clusters.local import threads
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.stream.spec import Backend, OutputMode, StreamSpec
 from streamwarden.units import format_duration
-
-SHORTEST: Final = 5.0
-"""Shortest batch in seconds: Spark's `spark.sql.streaming.realTimeMode.minBatchDuration`."""
-
-UNSUPPORTED: Final = {
-    "transformWithState": "count with groupBy().agg(), drop repeats with dropDuplicates",
-    "transformWithStateInPandas": "count with groupBy().agg(), drop repeats with dropDuplicates",
-    "applyInPandasWithState": "count with groupBy().agg(), drop repeats with dropDuplicates",
-    "dropDuplicatesWithinWatermark": "withWatermark, and dropDuplicates with the event time among its columns",
-    "session_window": "windows of fixed length",
-    "foreachBatch": "return the DataFrame from build(); `sink` says where it goes",
-}
-"""Operators that Spark refuses in this mode -> what a job can use instead."""
-
-_LOCAL: Final = re.compile(r"local(?:\[(\d+)(?:,\s*\d+)?\])?")
 
 
 def real_time_problems(spec: StreamSpec) -> list[Problem]:
@@ -37,7 +22,12 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
     if length is None:
         return []
     wrong: list[tuple[KeyPath, object, bool, str]] = [
-        (("trigger", "real_time"), f"{length:g} s", length >= SHORTEST, f"at least {SHORTEST:g} s: Spark refuses less"),
+        (
+            ("trigger", "real_time"),
+            f"{length:g} s",
+            length >= SHORTEST_REAL_TIME_BATCH,
+            f"at least {SHORTEST_REAL_TIME_BATCH:g} s: Spark refuses less",
+        ),
         (
             ("source", "kind"),
             str(spec.source.kind),
@@ -87,14 +77,14 @@ def _slots(spec: StreamSpec) -> Iterator[Problem]:
     Another task reads the rows for the quarantine at the same time. Without an additional slot it would take one of
     theirs, and Spark ends a query that does not get all its slots when a batch begins.
     """
-    local = _LOCAL.fullmatch(spec.spark.master)
+    tasks = threads(spec.spark.master)
     state, aside = spec.state.shuffle_partitions, spec.quarantine is not None
     least = 1 + state + aside
-    if local is not None and int(local[1] or 1) < least:
+    if tasks is not None and tasks < least:
         beside = ", and one for the quarantine" if aside else ""
         yield Problem(
             key=("spark", "master"),
-            observed=f"{show(spec.spark.master)}: {local[1] or 1} tasks at a time",
+            observed=f"{show(spec.spark.master)}: {tasks} tasks at a time",
             allowed=f"at least local[{least}]: {state} tasks for the state, one for each partition of the topic"
             f"{beside}, all at once",
             next_step="raise it (tasks mostly wait, so it may exceed the number of cores), or lower "
@@ -110,11 +100,11 @@ def _job(spec: StreamSpec) -> Iterator[Problem]:
         return  # `_job` of the rules reports a missing file, and `validate` one that is not Python
     for node in ast.walk(tree):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        if name in UNSUPPORTED:
+        if name in REAL_TIME_REFUSES:
             yield Problem(
                 key=("job",),
                 observed=f"{show(name)} in line {node.lineno} of {Path(spec.job).name}",  # type: ignore[attr-defined]
-                allowed=f"native operators that real-time mode has: {UNSUPPORTED[name]}",
+                allowed=f"native operators that real-time mode has: {REAL_TIME_REFUSES[name]}",
                 next_step="change the job, or take `processing_time` instead of "
                 f"`real_time: {format_duration(spec.trigger.real_time or 0)}`",
             )

@@ -8,12 +8,13 @@ import types
 import typing
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import EnumType
 from functools import cache
 from typing import Any, Final, TypeVar, Union, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from streamwarden.config.kinds import SIDES, declared_stream, keys_of_others, kind_of, plain
+from streamwarden.config.kinds import SIDES, declared, keys_of_others, kind_of, kinds_of, plain
 from streamwarden.config.yaml_document import Document
 from streamwarden.errors import InvalidValue
 from streamwarden.problems import ConfigFileError, KeyPath, Problem, in_order, show
@@ -56,13 +57,13 @@ def refusal(document: Document, problems: Iterable[Problem]) -> ConfigFileError:
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
     """A `kind` from JSON-like data, strictly. Raises pydantic's ValidationError (its locations start with 0)."""
     result = _adapter(cast("Hashable", kind)).validate_json(json.dumps([value]))[0]
-    return cast("T", plain(result) if kind is StreamSpec else result)
+    return plain(kind, cast("T", result))
 
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     # A plain dataclass takes no config of its own; the tuple around it passes the config on to all dataclasses within.
-    known = declared_stream() if kind is StreamSpec else kind
+    known = declared(cast("type[Any]", kind))
     return TypeAdapter(tuple[known], config=_STRICT)  # type: ignore[valid-type]
 
 
@@ -108,8 +109,9 @@ class _Words:
     def _key(self, detail: Mapping[str, Any]) -> KeyPath:
         """The key path in the file: without the leading 0 and without the names of a union's members."""
         key: KeyPath = detail["loc"][1:]
-        if len(key) > 1 and key[1] in SIDES.get(str(key[0]), ()):
-            key = (key[0], *key[2:])
+        kinds, depth = self._kinds(key)
+        if len(key) > depth and key[depth] in kinds:
+            key = (*key[:depth], *key[depth + 1 :])
         if detail["type"] in (*_MISSING, _UNKNOWN):
             return key
         value: Any = self.value
@@ -121,9 +123,10 @@ class _Words:
 
     def unknown(self, key: KeyPath, _: object = None) -> Problem:
         """A key that no type has, or that only another kind of source or sink has."""
-        owner, value, side = self._owner(key[:-1]), self._value(key), str(key[0])
-        if len(key) == 2 and side in SIDES and key[1] in keys_of_others(side, self.value[side]):
-            allowed = f"nothing: `kind: {kind_of(SIDES[side], self.value[side])}` has no {key[1]}"
+        owner, value = self._owner(key[:-1]), self._value(key)
+        kinds, depth = self._kinds(key)
+        if kinds and len(key) == depth + 1 and key[depth] in keys_of_others(kinds, self._value(key[:depth])):
+            allowed = f"nothing: `kind: {kind_of(kinds, self._value(key[:depth]))}` has no {key[depth]}"
             return Problem(key=key, observed=show(value), allowed=allowed)
         names = [each.name for each in fields(owner) if not (owner is self.kind and each.name in self.reserved)]
         near = difflib.get_close_matches(str(key[-1]), names, n=1)
@@ -136,14 +139,20 @@ class _Words:
 
     def missing(self, key: KeyPath, _: object) -> Problem:
         """A key without a default."""
-        side = str(key[0])
-        allowed = f"what `kind: {kind_of(SIDES[side], self.value[side])}` needs" if side in SIDES else ""
+        kinds, depth = self._kinds(key)
+        hint, allowed = self._owner(key), ""
+        if is_dataclass(hint):
+            allowed = self._with_keys(key, "a mapping")
+        elif isinstance(hint, EnumType):
+            allowed = f"one of {', '.join(hint)}"
+        elif kinds and len(key) > depth:
+            allowed = f"what `kind: {kind_of(kinds, self._value(key[:depth]))}` needs"
         step = f"add `{key[-1]}: …`"
         return Problem(key=key, observed="the required key is missing", allowed=allowed, next_step=step)
 
     def unknown_kind(self, key: KeyPath, detail: Mapping[str, Any]) -> Problem:
         """A kind of source or sink that does not exist."""
-        *names, last = map(repr, SIDES[str(key[0])])
+        *names, last = map(repr, self._kinds(key)[0])
         observed = f"{show(detail['input']['kind'])} is not known"
         return Problem(key=(*key, "kind"), observed=observed, allowed=f"{', '.join(names)} or {last}")
 
@@ -152,6 +161,18 @@ class _Words:
         return Problem(
             key=key, observed=f"{show(detail['input'])} is not known", allowed=str(detail["ctx"]["expected"])
         )
+
+    def no_kind(self, key: KeyPath, detail: Mapping[str, Any]) -> Problem:
+        """A mapping without its kind, or no mapping."""
+        if isinstance(detail["input"], dict) and "kind" not in detail["input"]:
+            return Problem(key=(*key, "kind"), observed="the required key is missing", next_step="add `kind: …`")
+        return _wrong_type(key, detail["input"], "a mapping with a `kind`")
+
+    def _kinds(self, key: KeyPath) -> tuple[Mapping[str, type[Any]], int]:
+        """The kinds of what a key path leads into, and the length of the path to it; none: its keys do not depend on a
+        kind."""
+        kinds = kinds_of(self.kind).get(str(key[0]), {}) if key else {}
+        return kinds, 2 if len(key) > 1 and isinstance(key[1], int) else 1
 
     def _with_keys(self, key: KeyPath, wanted: str) -> str:
         """`wanted`; of a mapping of known keys, with them."""
@@ -167,11 +188,11 @@ class _Words:
     def _owner(self, key: KeyPath) -> Any:
         """The type of the value at `key`."""
         kind: Any = self.kind
-        for part in key:
-            if kind is StreamSpec and part in SIDES:
-                kinds = SIDES[str(part)]
-                kind = kinds[kind_of(kinds, self.value[str(part)])]
-            else:
+        kinds, depth = self._kinds(key)
+        for number, part in enumerate(key, start=1):
+            if kinds and number == depth:
+                kind = kinds.get(kind_of(kinds, self._value(key[:depth])), self.kind)
+            elif not kinds or number > depth:
                 kind = _inner(kind, part)
         return kind
 
@@ -180,6 +201,7 @@ _WORDED: Final[Mapping[str, Callable[[_Words, KeyPath, Mapping[str, Any]], Probl
     **dict.fromkeys(_MISSING, _Words.missing),
     _UNKNOWN: _Words.unknown,
     "union_tag_invalid": _Words.unknown_kind,
+    "union_tag_not_found": _Words.no_kind,
     "enum": _Words.unknown_value,
     "literal_error": _Words.unknown_value,
 }

@@ -1,4 +1,4 @@
-"""Whether a live stream may be hit now. Pure: the same drill, standing and time give the same answer."""
+"""Whether a live stream may be hit now. Pure: the same drill, status and time give the same answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from streamwarden.drills.faults.base import Fault
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.sections import DrillTarget
-from streamwarden.drills.records.types import Standing
+from streamwarden.drills.records.types import LiveStatus
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
@@ -28,19 +28,19 @@ def require_live_fault(fault: Fault, drill: DrillSpec) -> None:
         )
 
 
-def admit(drill: DrillSpec, run_id: str, standing: Standing, now: float) -> None:
+def admit(drill: DrillSpec, run_id: str, status: LiveStatus, now: float) -> None:
     """Raises DrillAborted with the first reason for which the live stream may not be hit now (Unix seconds)."""
-    for refused in _obstacles(drill, run_id, standing, now):
+    for refused in _obstacles(drill, run_id, status, now):
         raise refused
 
 
-def _obstacles(drill: DrillSpec, run_id: str, standing: Standing, now: float) -> Iterator[DrillAborted]:
+def _obstacles(drill: DrillSpec, run_id: str, status: LiveStatus, now: float) -> Iterator[DrillAborted]:
     where = f"drill {drill.name}, stream {drill.stream}"
     yield from _of_hours(drill, now)
-    yield from _of_driver(drill, standing, where)
-    yield from _of_supervision(drill, standing, where)
-    yield from _of_incidents(relevant(standing.incidents, drill), where)
-    yield from _of_drills(others(standing.drills, drill, run_id), where)
+    yield from _of_driver(drill, status, where)
+    yield from _of_supervision(drill, status, where)
+    yield from _of_incidents(relevant(status.incidents, drill), where)
+    yield from _of_drills(others(status.drills, drill, run_id), where)
 
 
 def _of_hours(drill: DrillSpec, now: float) -> Iterator[DrillAborted]:
@@ -54,14 +54,14 @@ def _of_hours(drill: DrillSpec, now: float) -> Iterator[DrillAborted]:
         )
 
 
-def _of_driver(drill: DrillSpec, standing: Standing, where: str) -> Iterator[DrillAborted]:
+def _of_driver(drill: DrillSpec, status: LiveStatus, where: str) -> Iterator[DrillAborted]:
     start = f"start it with `streamwarden start {drill.stream}`, and run the drill again"
-    if standing.stopped or not standing.alive:
-        observed = "was stopped by a person" if standing.stopped else "does not run"
+    if status.stopped or not status.alive:
+        observed = "was stopped by a person" if status.stopped else "does not run"
         yield DrillAborted(
             f"the stream {drill.stream} {observed}", expected="a running stream", where=where, next_step=start
         )
-    elif not standing.here:
+    elif not status.here:
         yield DrillAborted(
             f"the driver of {drill.stream} runs on another host, or in a cluster: the drill cannot see its process",
             expected="a driver on the host of the Airflow worker that runs the drill",
@@ -77,10 +77,10 @@ _NOBODY = {
 }
 
 
-def _of_supervision(drill: DrillSpec, standing: Standing, where: str) -> Iterator[DrillAborted]:
-    if standing.supervised:
+def _of_supervision(drill: DrillSpec, status: LiveStatus, where: str) -> Iterator[DrillAborted]:
+    if status.supervised:
         return
-    reason = standing.down or _NOBODY.get(standing.restarter, "it is stopped")
+    reason = status.down or _NOBODY.get(status.restarter, "it is stopped")
     yield DrillAborted(
         f"nothing would start {drill.stream} again: {reason}",
         expected="a stream that its DAG, or `streamwarden start --supervise`, starts again when its driver ends",

@@ -16,13 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from streamwarden.drills.fault_order import Plan, draw
-from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.live.approval import Answer, ask, record_answer
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.reporting.outcome import decide
 from streamwarden.drills.reporting.report import build_report, document, markdown
@@ -40,7 +38,6 @@ class Engine:
     Args:
         drills: the valid drills by name.
         journals: where runs and entries are kept: the only memory between steps.
-        faults: what each kind of fault does.
     """
 
     def __init__(
@@ -48,13 +45,10 @@ class Engine:
         drills: Mapping[str, DrillSpec],
         journals: JournalRepository,
         ports: Ports,
-        *,
-        faults: Mapping[FaultKind, Fault] = FAULTS,
     ) -> None:
         self._drills = drills
         self._journals = journals
         self._ports = ports
-        self._faults = faults
 
     def begin(self, drill: str, run_id: str | None = None) -> str:
         """Open a run and return its id. If the run exists already, its id is returned and nothing new begins.
@@ -210,7 +204,7 @@ class Engine:
         recorder.finish_step(step, StepOutcome.PASSED if result.ok else StepOutcome.FAILED, result.message)
 
     def _work(self, recorder: RunRecorder, step: DrillStep, park: bool) -> StepResult:
-        context = StepContext(recorder=recorder, ports=self._ports, faults=self._fault_of, park=park)
+        context = StepContext(recorder=recorder, ports=self._ports, park=park)
         try:
             return TARGETS[recorder.spec.target][step](context)
         except StoreError:
@@ -222,9 +216,6 @@ class Engine:
             reason = f"the step {step.value} broke: {error}"
             recorder.halt(step, DrillStatus.FAILED, reason)
             return StepResult(ok=False, message=reason)
-
-    def _fault_of(self, spec: FaultSpec) -> Fault:
-        return self._faults[spec.kind].chosen(spec)
 
     def _halt(self, run_id: str, error: BaseException) -> None:
         recorder = self._recorder(run_id)

@@ -1,41 +1,35 @@
-"""What the drill engine needs from the outside, as small Protocols. Times are Unix seconds."""
+"""What the drill engine needs from the outside, as small Protocols. Times are Unix seconds.
+
+What only certain faults need, a fault's module declares: its Protocol, and a `Port` that names it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
-from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.checkpoint.formats.logs import LogPosition
-from streamwarden.checkpoint.formats.state import StateStore
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.sections import (
-    FileDamage,
     ForkSpec,
     OracleKind,
-    OutageService,
     VerificationSpec,
 )
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import (
     BatchFact,
-    CommandResult,
     Copies,
     DriverView,
-    ExecutorProcess,
     ForkView,
-    HarmedFile,
     Judgement,
+    LiveStatus,
     PlanTimes,
-    ServiceStatus,
-    Standing,
 )
 from streamwarden.health.verdict import Verdict
-from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
@@ -43,6 +37,8 @@ from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit
 from streamwarden.verification.reconciliation import Reconciliation
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +59,7 @@ class LiveStreams(Protocol):
         """The stream itself in the form in which faults and the checkpoint's reader take a fork. Raises what `declared`
         raises."""
 
-    def standing(self, stream: str) -> Standing: ...
+    def status(self, stream: str) -> LiveStatus: ...
     def past(self, stream: str) -> Sequence[DrillRun]:
         """The newest drill runs of this stream, newest first."""
 
@@ -151,74 +147,6 @@ class CheckpointReader(Protocol):
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
 
 
-class CheckpointFiles(Protocol):
-    """The files of the fork's checkpoint on this host, which a drill damages while no driver runs."""
-
-    def stores(self, fork: ForkView) -> Sequence[StateStore]: ...
-    def keep(self, fork: ForkView) -> None:
-        """Copy the checkpoint. Replaces an earlier copy."""
-
-    def harm(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
-        """Damage these files, whose paths are below the checkpoint."""
-
-    def harmed(self, fork: ForkView) -> Sequence[HarmedFile]:
-        """The files that are not as in the copy; none if there is no copy."""
-
-    def foresee(self, fork: ForkView) -> Sequence[Damage]:
-        """What the inspector finds in the checkpoint, and foretells."""
-
-    def restore(self, fork: ForkView) -> bool:
-        """Put the copy in the place of the checkpoint; False: there is none. May run again."""
-
-
-class InputFiles(Protocol):
-    """The files of the fork's own input. Raises DrillAborted for a fork that reads its origin's."""
-
-    def files_of(self, fork: ForkView, batch: int) -> Sequence[str]:
-        """The files that a planned batch reads, below the input."""
-
-    def missing(self, fork: ForkView, batch: int) -> Sequence[str]:
-        """Those of them that are not in the input."""
-
-    def take_out(self, fork: ForkView, file: str) -> None:
-        """Take one of them out of the input."""
-
-    def put_back(self, fork: ForkView) -> bool:
-        """Put back what was taken out; False: there is nothing. May run again."""
-
-    def unread(self, fork: ForkView) -> Sequence[str]:
-        """The files that no batch has planned, in the order in which Spark will read those of one folder."""
-
-    def read_last(self, fork: ForkView, files: Sequence[str]) -> None:
-        """Make these files the newest of the input, in this order."""
-
-    def double(self, fork: ForkView, file: str) -> str:
-        """Copy a file that was read under another name, so that it is read next; returns the copy's name. May run
-        again."""
-
-    def copies(self, fork: ForkView) -> Sequence[str]:
-        """The copies that `double` has made."""
-
-
-class SourceTopic(Protocol):
-    """The fork's own copy of a topic. Raises DrillError if the fork has none, or if the broker does not answer."""
-
-    def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
-        """For each partition the offsets of the fork's checkpoint and those of the topic."""
-
-    def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
-        """The first batch that was planned with records of one of these partitions; None if there is none yet."""
-
-    def grow(self, fork: ForkView) -> None:
-        """Double the partitions and send the records that were held back to the new ones; may run again."""
-
-    def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
-        """Remove the records before an offset of each partition, as a retention does; may run again."""
-
-    def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
-        """Delete and recreate it with the first `leave[partition]` records of each partition; may run again."""
-
-
 class Arrivals(Protocol):
     """Reports the batches that arrive where a sink writes."""
 
@@ -235,67 +163,6 @@ class HeldTable(Protocol):
 
     def is_held(self) -> bool:
         """Whether the drill still has the lock."""
-
-
-class SinkProbe(Protocol):
-    """Probes the database, or the topic, that the fork's sink writes to. Raises DrillError if it cannot be reached.
-    Makes the folder of a sink fail."""
-
-    def block(self, fork: ForkView) -> None:
-        """Put a plain file in the place of the sink's folder. The driver must stand still meanwhile."""
-
-    def unblock(self, fork: ForkView) -> bool:
-        """Put the folder back; False: it is in its place. May run again."""
-
-    def hold(self, fork: ForkView) -> AbstractContextManager[HeldTable]:
-        """Keep every other session from the sink's table. The database ends that with the drill's session."""
-
-    def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
-        """Report every batch from now on."""
-
-    def newest(self, fork: ForkView) -> int | None:
-        """The newest batch that has arrived; None if none has."""
-
-
-class DriverClock(Protocol):
-    """The clock that the drivers of a run's fork see. Only the time of day steps; waits and timers go on."""
-
-    def require(self) -> None:
-        """Raises DrillAborted if no clock of a driver can be stepped on this host."""
-
-    def provide(self, run_id: str) -> None:
-        """Give the drivers that are started from now on this clock, which shows the host's time until it steps."""
-
-    def step(self, run_id: str, by: Seconds) -> None:
-        """Let it differ from the host's clock by that many seconds. The drivers notice within a second."""
-
-    def reset(self, run_id: str) -> bool:
-        """Let it show the host's time again; False: it does. May run again."""
-
-    def remove(self, run_id: str) -> None:
-        """Free what the clock takes of the host, once no driver of the run is left; may run again, and for a run
-        without such a clock."""
-
-
-class Executors(Protocol):
-    """The executors of the fork's drivers on this host."""
-
-    def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
-        """The running executors of this driver and of no other."""
-
-    def kill(self, executor: ExecutorProcess) -> bool:
-        """Send SIGKILL. False: the process no longer existed. Raises DrillAborted if this user may not."""
-
-    def is_alive(self, executor: ExecutorProcess) -> bool: ...
-
-
-class ServiceControl(Protocol):
-    """The services that the fork needs, and the commands that stop and start them."""
-
-    def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
-        """Send it one request and wait some seconds for the answer. Raises ConfigError if its connection is unknown."""
-
-    def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult: ...
 
 
 class Health(Protocol):
@@ -365,24 +232,33 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
+class Port(Generic[T]):
+    """Something that certain faults need from the outside, as a Protocol T."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Every port of the engine."""
+    """Every port of the engine.
+
+    Args:
+        of_faults: what implements the ports that faults declare.
+    """
 
     forks: Forks
     live: LiveStreams
     drivers: DriverControl
     checkpoint: CheckpointReader
-    files: CheckpointFiles
-    inputs: InputFiles
-    sink: SinkProbe
-    source: SourceTopic
-    executors: Executors
-    services: ServiceControl
-    driver_clock: DriverClock
     health: Health
     verifier: Verifier
     judge: Judge
     archive: Archive
     clock: Clock
     specs: SpecCodec
+    of_faults: Mapping[Port[Any], object]
+
+    def __getitem__(self, port: Port[T]) -> T:
+        """The implementation of a port that a fault declares."""
+        return cast("T", self.of_faults[port])

@@ -89,7 +89,7 @@ class RunRecorder:
         self.save(replace(self.run, facts={**self.run.facts, **stored}))
 
     def next_fault(self) -> None:
-        """Keep what came of the fault whose turn it was; the turn of the next one begins."""
+        """Archive the current fault's result and move on to the next fault."""
         self.put(
             earlier=self.state.results,
             fault=None,

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from streamwarden.drills.fault_order import LONGEST_PAUSE
-from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.faults import AnyFault, Fault
 from streamwarden.drills.production import ProductionSpec
 from streamwarden.drills.records.journal import FORK_STEPS, PRODUCTION_STEPS, DrillStep
 from streamwarden.drills.records.sections import (
-    OPTIONS,
     DrillTarget,
-    FaultSpec,
     ForkSpec,
     RecoverySpec,
     SteadyStateSpec,
@@ -39,9 +37,9 @@ class DrillSpec:
     """the drill's name, which is the file's: also the id of its DAG, a folder and its key in the store"""
     stream: str
     """name of the stream that is drilled"""
-    fault: FaultSpec | None = None
+    fault: AnyFault | None = None
     """what the drill breaks; `faults` takes its place if there are several"""
-    faults: tuple[FaultSpec, ...] = ()
+    faults: tuple[AnyFault, ...] = ()
     """several faults, each a mapping such as `fault`, that strike one after the other: each must land, and the stream
     must have come back from it, before the next one strikes; the output is judged once, at the end"""
     seed: int | Literal["new"] | None = None
@@ -73,7 +71,7 @@ class DrillSpec:
         free = self.name != _RESERVED
         require(free, "name", self.name, f"another name: the check `{OVERDUE}` is about all drills of a stream")
         one = (self.fault is None) is not (not self.faults)
-        require(one, "fault", None if self.fault is None else self.fault.kind.value, "either `fault` or `faults`")
+        require(one, "fault", None if self.fault is None else self.fault.kind, "either `fault` or `faults`")
         self._require_faults()
         if self.target is DrillTarget.PRODUCTION:
             _require_for_production(self)
@@ -87,14 +85,11 @@ class DrillSpec:
     def _require_faults(self) -> None:
         for number, fault in enumerate(self.sequence):
             key = "fault" if self.fault is not None else f"faults.{number}"
-            _require_options(fault, key)
-            alone = len(self.sequence) == 1 or FAULTS[fault.kind].feed is Feed.ORIGIN
-            require(
-                alone, f"{key}.kind", fault.kind.value, "a fault that does not change the fork's topic: it is alone"
-            )
+            alone = len(self.sequence) == 1 or fault.feed is Feed.ORIGIN
+            require(alone, f"{key}.kind", fault.kind, "a fault that does not change the fork's topic: it is alone")
 
     @property
-    def sequence(self) -> tuple[FaultSpec, ...]:
+    def sequence(self) -> tuple[Fault, ...]:
         """The faults in the order of the file."""
         return self.faults if self.fault is None else (self.fault,)
 
@@ -128,7 +123,7 @@ class DrillSpec:
     @property
     def feed(self) -> Feed:
         """Where the fork has its input from. Several faults leave it as it is."""
-        return FAULTS[self.sequence[0].kind].feed
+        return self.sequence[0].feed
 
     @property
     def longest_step(self) -> Seconds:
@@ -156,23 +151,9 @@ def _require_for_production(spec: DrillSpec) -> None:
     """Raises InvalidValue unless the drill says when, and says nothing of a fork or of an oracle."""
     if spec.production is None:
         raise InvalidValue("missing", key="production", allowed="a mapping with `allowed_hours`")
-    require(
-        not spec.faults, "faults", [each.kind.value for each in spec.faults], "one `fault`: a live stream is hit once"
-    )
+    require(not spec.faults, "faults", [each.kind for each in spec.faults], "one `fault`: a live stream is hit once")
     require(spec.fork == ForkSpec(), "fork", spec.fork, "none: the target production makes no fork")
     given, plain = spec.verification, VerificationSpec()
     for key in ("oracle", "key", "tolerance"):
         value = getattr(given, key)
         require(value == getattr(plain, key), f"verification.{key}", value, "none: an audit judges the live stream")
-
-
-def _require_options(fault: FaultSpec, section: str) -> None:
-    """Raises InvalidValue unless the fault has the options that its kind needs, and no other."""
-    kind = FAULTS[fault.kind]
-    for option, allowed in OPTIONS.items():
-        value, key = getattr(fault, option), f"{section}.{option}"
-        if value is None and option in kind.needs:
-            raise InvalidValue("missing", key=key, allowed=allowed)
-        taken = value is None or option in kind.takes or option in kind.needs
-        require(taken, key, value, f"none: a fault of the kind {fault.kind} has no {option}")
-    kind.chosen(fault)

@@ -12,11 +12,10 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from streamwarden.drills.fault_order import Plan
-from streamwarden.drills.faults.base import Proof
+from streamwarden.drills.faults import AnyFault, Fault, Proof
 from streamwarden.drills.records.audited import AuditRecord
 from streamwarden.drills.records.codec import Writers, decode, stored_as
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import BatchFact, ForkRecord, Judgement
 from streamwarden.drills.spec import DrillSpec
@@ -75,11 +74,11 @@ class AnnouncedStrike:
 class LandedFault(Proof):
     """The proof of the fault that landed, at which attempt."""
 
-    kind: FaultKind
+    kind: str
     attempts: int
 
     @classmethod
-    def of(cls, proof: Proof, kind: FaultKind, attempts: int) -> Self:
+    def of(cls, proof: Proof, kind: str, attempts: int) -> Self:
         values: dict[str, Any] = {each.name: getattr(proof, each.name) for each in fields(proof)}
         return cls(**values, kind=kind, attempts=attempts)
 
@@ -176,7 +175,7 @@ class FaultResult:
         landed: None: it did not land so far, for the reasons in `misses`.
     """
 
-    spec: FaultSpec
+    spec: AnyFault
     misses: tuple[str, ...] = ()
     landed: LandedFault | None = None
     refusal: Refusal | None = None
@@ -298,12 +297,12 @@ class RunState(RunProgress):
         return next((step for step in self.drill.steps if step not in self.steps), None)
 
     @property
-    def fault_specs(self) -> tuple[FaultSpec, ...]:
+    def fault_specs(self) -> tuple[Fault, ...]:
         """The faults in the order in which they strike."""
         return tuple(self.drill.sequence[each] for each in self.plan.order)
 
     @property
-    def fault_spec(self) -> FaultSpec:
+    def fault_spec(self) -> Fault:
         """The fault whose turn it is."""
         return self.fault_specs[len(self.earlier)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from streamwarden.checkpoint import spark_version
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import parse_duration
@@ -15,14 +16,19 @@ MAINTENANCE: Final = f"{STATE_STORE}.maintenanceInterval"
 RETAIN: Final = "spark.sql.streaming.minBatchesToRetain"
 IN_MEMORY: Final = "spark.sql.streaming.maxBatchesToRetainInMemory"
 
-DEFAULTS: Final = {DELTAS: 10.0, MAINTENANCE: 60.0, RETAIN: 100.0, IN_MEMORY: 2.0}
-"""Spark's own (4.3), intervals in seconds."""
+DEFAULTS: Final = {
+    DELTAS: spark_version.DELTAS_FOR_SNAPSHOT,
+    MAINTENANCE: spark_version.MAINTENANCE_INTERVAL,
+    RETAIN: spark_version.BATCHES_RETAINED,
+    IN_MEMORY: spark_version.BATCHES_IN_MEMORY,
+}
+"""Spark's own, intervals in seconds."""
 
 HEAP_SHARE: Final = 0.25
 """Share of the heap that HDFS-backed state may take: a batch holds the version that it builds in addition to those that
 it keeps, and the garbage collector needs as much room again."""
 
-EXECUTOR_HEAP: Final = 2**30
+EXECUTOR_HEAP: Final = spark_version.EXECUTOR_MEMORY
 """Bytes: Spark's default of `spark.executor.memory`."""
 
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.location import below
@@ -19,7 +20,7 @@ from streamwarden.lifecycle.settings import (
     real_time_format,
 )
 from streamwarden.redaction import NAMES, redacted_text
-from streamwarden.stream.spark import DeployMode, Manager, SparkSpec
+from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import Backend, StreamSpec
 
 PROVIDERS: Final = {
@@ -45,14 +46,11 @@ _JVM_FLAGS: Final = (
     "-XX:+PerfDisableSharedMem",  # no memory-mapped statistics file whose write-back can stall the JVM
     "-Djava.awt.headless=true",
 )
-_IN_ITS_FOLDER: Final = "-Djava.io.tmpdir=."
-"""A killed executor leaves RocksDB's library, 15 MB: in its work folder, where the worker's cleanup finds it."""
 
 _FILES: Final = frozenset({"spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"})
 """Settings that list files to ship."""
 
 DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_KEY_OF: Final = "spark.kubernetes.driver.secretKeyRef."
 _REDACTION: Final = "spark.redaction.regex"
 _REDACTED: Final = f"(?i:{NAMES}|appMasterEnv|driverEnv)"
 """The names of secrets, and what holds a driver's environment: Spark's UI and its plans show every other setting."""
@@ -98,9 +96,9 @@ def spark_conf(spec: StreamSpec) -> dict[str, str]:
         conf[CHECKPOINT_FILES] = RENAMED_AT_ONCE
     if spec.trigger.real_time is not None:
         conf |= real_time_format(spec) | LOGS_AT_ONCE
-    if spec.spark.manager is Manager.LOCAL:
-        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    else:
+    manager = manager_of(spec.spark.master)
+    conf |= manager.conf
+    if manager.has_executors:
         conf |= _EXECUTORS_ARE_SEEN
     return conf | cluster_conf(spec.spark) | _shipped(spec.spark.conf, spec.project)
 
@@ -117,20 +115,12 @@ def cluster_conf(spark: SparkSpec) -> dict[str, str]:
     They are in the properties file, where spark-submit takes them for its options of the same meaning (`--queue`, …).
     """
     executors = spark.executors
-    per_executor = executors.cores or 1
-    standalone = spark.manager is Manager.STANDALONE
     given: dict[str, str | int | None] = {
-        "spark.executor.instances": None if standalone else executors.instances,
+        **manager_of(spark.master).count(executors),
         "spark.executor.cores": executors.cores,
-        # A standalone master hands out cores, not executors.
-        "spark.cores.max": executors.instances * per_executor if standalone and executors.instances else None,
         "spark.executor.memory": _mebibytes(executors.memory),
         "spark.executor.memoryOverhead": _mebibytes(executors.memory_overhead),
-        "spark.yarn.queue": spark.queue,
-        "spark.kubernetes.namespace": spark.namespace,
-        "spark.kubernetes.container.image": spark.image,
-        "spark.kubernetes.authenticate.driver.serviceAccountName": spark.service_account,
-        "spark.kubernetes.authenticate.executor.serviceAccountName": spark.service_account,
+        **{name: getattr(spark, key) for manager in MANAGERS for key, names in manager.keys.items() for name in names},
         "spark.kerberos.principal": spark.principal,
         "spark.kerberos.keytab": spark.keytab,
         "spark.submit.pyFiles": ",".join(spark.py_files) or None,
@@ -144,32 +134,30 @@ def cluster_environment(
 ) -> dict[str, str]:
     """The settings that give a driver in cluster mode its environment, which it does not have from its launcher.
 
-    On Kubernetes every user who may see pods can read a pod's environment, so a secret value has to be in a secret of
-    the cluster, and the stream's conf has to name that secret.
+    A secret value has to be in a secret of the cluster if other users can read a driver's environment there, and the
+    stream's conf has to name that secret.
 
     Args:
         secret: names of the variables that hold a password.
 
     Raises:
-        ConfigError: a secret that no `spark.kubernetes.driver.secretKeyRef` gives.
+        ConfigError: a secret that no setting of the stream's conf gives (`spark.kubernetes.driver.secretKeyRef`).
     """
-    yarn = spec.spark.manager is Manager.YARN
-    conf = spec.spark.conf
-    found = {}
+    given, found = manager_of(spec.spark.master).in_cluster, dict[str, str]()
+    if given is None:  # it runs no drivers
+        return found
     for name, value in variables.items():
-        if yarn:
-            found[f"spark.yarn.appMasterEnv.{name}"] = value
-        elif f"{_KEY_OF}{name}" in conf:
+        from_secret = None if given.reference is None else f"{given.reference}{name}"
+        if from_secret in spec.spark.conf:
             continue
-        elif name in secret:
+        if from_secret is not None and name in secret:
             raise ConfigError(
                 f"{name} holds a secret",
                 expected="a secret of the cluster: a pod's plain environment is for everybody to read",
                 where=f"spark.conf of stream {spec.name}",
-                next_step=f"put it into a secret of the namespace, and `{_KEY_OF}{name}: SECRET:KEY` into spark.conf",
+                next_step=f"put it into a secret of the namespace, and `{from_secret}: SECRET:KEY` into spark.conf",
             )
-        else:
-            found[f"spark.kubernetes.driverEnv.{name}"] = value
+        found[f"{given.variable}{name}"] = value
     return found
 
 
@@ -198,11 +186,9 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
         "spark.executorEnv.PYTHONPATH": str(Path(spec.job).parent),
     }
     conf = own | spark_conf(spec)
-    if spec.spark.manager is not Manager.LOCAL:
-        options = [executor_tag(folder.name)]
-        if spec.spark.manager is Manager.STANDALONE:  # elsewhere an executor has its own /tmp
-            options.append(_IN_ITS_FOLDER)
-        _prepend(conf, "spark.executor.extraJavaOptions", options)
+    manager = manager_of(spec.spark.master)
+    if manager.has_executors:
+        _prepend(conf, "spark.executor.extraJavaOptions", [executor_tag(folder.name), *manager.executor_options])
     conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, DRIVER_OPTIONS, flags)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.lint.finding import FactOrigin
@@ -22,6 +23,21 @@ class OperatorKind(StrEnum):
     JOIN = "stream-stream join"
     PROCESSOR = "transformWithState"
     GROUP_STATE = "state of groups"
+
+
+STATEFUL: Final[Mapping[str, OperatorKind]] = {
+    "Aggregate": OperatorKind.AGGREGATION,
+    "Distinct": OperatorKind.DEDUPLICATION,
+    "Deduplicate": OperatorKind.DEDUPLICATION,
+    "DeduplicateWithinWatermark": OperatorKind.DEDUPLICATION,
+    "Join": OperatorKind.JOIN,
+    "TransformWithState": OperatorKind.PROCESSOR,
+    "TransformWithStateInPandas": OperatorKind.PROCESSOR,
+    "TransformWithStateInPySpark": OperatorKind.PROCESSOR,
+    "FlatMapGroupsWithState": OperatorKind.GROUP_STATE,
+    "FlatMapGroupsInPandasWithState": OperatorKind.GROUP_STATE,
+}
+"""The operators of a logical plan that keep state if their input is a stream, as Spark 4.3 calls them."""
 
 
 class Bound(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streamwarden.lint.facts import Bound, Operator, OperatorKind, PlanFacts
+from streamwarden.lint.facts import STATEFUL, Bound, Operator, OperatorKind, PlanFacts
 from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream.spec import OutputMode
 
@@ -22,19 +22,6 @@ _LEVEL: Final = 3
 
 _COLUMN: Final = re.compile(r"(?P<name>[\w.]+)#(?P<id>\d+)L?(?:-T\d+ms)?")
 _IDENTIFYING: Final = frozenset({"Aggregate", "Deduplicate", "DeduplicateWithinWatermark"})
-
-_KINDS: Final[Mapping[str, OperatorKind]] = {
-    "Aggregate": OperatorKind.AGGREGATION,
-    "Distinct": OperatorKind.DEDUPLICATION,
-    "Deduplicate": OperatorKind.DEDUPLICATION,
-    "DeduplicateWithinWatermark": OperatorKind.DEDUPLICATION,
-    "Join": OperatorKind.JOIN,
-    "TransformWithState": OperatorKind.PROCESSOR,
-    "TransformWithStateInPandas": OperatorKind.PROCESSOR,
-    "TransformWithStateInPySpark": OperatorKind.PROCESSOR,
-    "FlatMapGroupsWithState": OperatorKind.GROUP_STATE,
-    "FlatMapGroupsInPandasWithState": OperatorKind.GROUP_STATE,
-}
 
 
 @dataclass
@@ -55,10 +42,10 @@ def read_plan(text: str, mode: OutputMode) -> PlanFacts:
     """The stateful operators of a plan, from the result down. A text that is not a plan has none."""
     return PlanFacts(
         operators=tuple(
-            _operator(node, _KINDS[node.name], mode)
+            _operator(node, STATEFUL[node.name], mode)
             for root in _trees(text)
             for node in root.below()
-            if node.name in _KINDS and _keeps_state(node)
+            if node.name in STATEFUL and _keeps_state(node)
         )
     )
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
+from streamwarden.checkpoint.spark_version import TTL_ARGUMENT
 from streamwarden.lint.facts import Bound
-
-_TTL_AT: Final = {"getValueState": 2, "getListState": 2, "getMapState": 3}
-"""State variable -> position of its `ttlDurationMs` among the arguments (PySpark 4.3)."""
 
 _CLEARS: Final = frozenset({"clear", "removeKey", "remove", "deleteIfExists"})
 
@@ -19,12 +17,12 @@ _CLEARS: Final = frozenset({"clear", "removeKey", "remove", "deleteIfExists"})
 def bound_of(tree: ast.Module) -> tuple[Bound, str]:
     """(what removes state of the job's processor, how that is known). Unknown if the job has not exactly one."""
     classes = {node.name: _calls(node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    processors = [name for name, calls in classes.items() if _TTL_AT.keys() & calls.keys()]
+    processors = [name for name, calls in classes.items() if TTL_ARGUMENT.keys() & calls.keys()]
     if len(processors) != 1:
         return Bound.UNKNOWN, f"the job's text has {len(processors)} classes that declare state variables, not one"
     (name,) = processors
     calls = classes[name]
-    lives = [_expires(call, at) for method, at in _TTL_AT.items() for call in calls.get(method, ())]
+    lives = [_expires(call, at) for method, at in TTL_ARGUMENT.items() for call in calls.get(method, ())]
     clears = bool(_CLEARS & calls.keys())
     if all(lives):
         return Bound.TTL, f"all state variables of {name} have a time to live"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to 
     from streamwarden.config.loading import Catalog
     from streamwarden.config.ownership import Tenure
     from streamwarden.drills.engine import Engine
-    from streamwarden.drills.faults import Fault
-    from streamwarden.drills.records.sections import FaultKind
     from streamwarden.drills.spec import DrillSpec
     from streamwarden.health.thresholds import Thresholds
     from streamwarden.services.fleet.fleet import Fleet
@@ -183,19 +181,12 @@ class Workspace:
 
         return HealthMonitor(self.store, thresholds=self.thresholds())
 
-    def drill_engine(
-        self,
-        faults: Mapping[FaultKind, Fault] | None = None,
-        *,
-        paused: Callable[[str], bool | None] = lambda stream: None,
-    ) -> Engine:
+    def drill_engine(self, *, paused: Callable[[str], bool | None] = lambda stream: None) -> Engine:
         """Runs the drills of this workspace. Raises ConfigError, StoreError.
 
         Args:
-            faults: None: every fault that there is.
             paused: whether the DAG of a stream is paused; None: unknown, as in a shell.
         """
-        from streamwarden.drills.faults import FAULTS
         from streamwarden.services.drilling.engine import build_engine
 
         return build_engine(
@@ -207,7 +198,6 @@ class Workspace:
             project=self.project,
             data=self.data,
             paused=paused,
-            faults=FAULTS if faults is None else faults,
         )
 
     def _ensure(self, folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""What runs inside the Spark driver."""
+"""The code that runs inside Spark's processes."""

@@ -29,7 +29,7 @@ _registered: dict[str, dict[int, BatchInput]] = {}
 
 
 def registered(stream: str) -> Mapping[int, BatchInput]:
-    """What the job of `stream` reads, by the source's place in the query.
+    """The inputs of the job of `stream`, by the source's place in the query.
 
     Empty if nothing of it can be malformed, or the job reads without `read_rows`.
     """

@@ -10,18 +10,9 @@ from typing import Final
 from streamwarden.errors import InvalidValue
 from streamwarden.units import Bytes
 
-__all__ = ["DeployMode", "ExecutorsSpec", "Manager", "SparkSpec"]
+__all__ = ["DeployMode", "ExecutorsSpec", "SparkSpec"]
 
 VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Manager(StrEnum):
-    """What gives a stream its executors."""
-
-    LOCAL = "local"  # nothing: tasks run in the driver
-    STANDALONE = "standalone"
-    YARN = "yarn"
-    KUBERNETES = "kubernetes"
 
 
 class DeployMode(StrEnum):
@@ -83,16 +74,3 @@ class SparkSpec:
         for name in self.env:
             if VARIABLE_PATTERN.fullmatch(name) is None:
                 raise InvalidValue(repr(name), key="env", allowed="names of environment variables, without values")
-
-    @property
-    def manager(self) -> Manager | None:
-        """The manager that `master` names; None if Spark knows no such master."""
-        return next((kind for pattern, kind in _MASTERS if pattern.fullmatch(self.master)), None)
-
-
-_MASTERS: Final = (
-    (re.compile(r"local(\[.+\])?|local-cluster\[.+\]"), Manager.LOCAL),
-    (re.compile(r"spark://[^/\s]+"), Manager.STANDALONE),
-    (re.compile(r"yarn"), Manager.YARN),
-    (re.compile(r"k8s://\S+"), Manager.KUBERNETES),
-)

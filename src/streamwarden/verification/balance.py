@@ -1,4 +1,4 @@
-"""The law of an audit: what a query began with and read is what it wrote and still holds.
+"""The balance that an audit checks: state before + input = output + state after.
 
 For the batches after M up to N of a query: state after M + input = output + state after N, for each entry (a group with
 its window) and each amount (a count or a sum of its output). Input are the rows that were not late: a row of batch b is
@@ -8,14 +8,13 @@ were swapped, therefore each amount has to balance in each entry.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
-
-__all__ = ["Audit", "Entry", "Outcome", "Range"]
 
 BEFORE: Final = ("opening", "input")
 """State after M, and the input that was not late."""
@@ -63,6 +62,7 @@ class Entry:
     Args:
         key: column -> value, as text.
         sides: side -> amount -> number.
+        end_ms: its end, Unix milliseconds, which the watermark has to pass; None: it has none.
         batch: the batch that has to write it: the first one whose watermark passed its end. None: none has to yet, or
             the watermark does not decide it.
         read_by: the first and the last batch that read rows of the entry; None: none did, or it is unknown.
@@ -71,6 +71,7 @@ class Entry:
 
     key: Mapping[str, Any]
     sides: Sides
+    end_ms: int | None = None
     batch: int | None = None
     read_by: Range | None = None
     exclusive: bool = True
@@ -104,12 +105,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """The result of an audit.
+class Books:
+    """The two sides of a query's books, compared.
 
     Args:
-        stream: its name.
-        range: the audited batches; None if there are none.
         unit: what `counts` counts.
         operator: what keeps the state, in words.
         amounts: output columns that were balanced; counts: the one of them that counts input rows.
@@ -118,12 +117,8 @@ class Audit:
             that cannot be judged, because Spark does not define which of their rows it takes.
         read: input rows, of an operator that neither writes nor keeps each row; None: the totals show them.
         totals: side -> amount -> sum over all entries.
-        problems: deviations that the logs show by themselves.
-        impossible: why nothing was balanced.
     """
 
-    stream: str
-    range: Range | None
     operator: str = ""
     amounts: Sequence[str] = ()
     counts: str | None = None
@@ -135,6 +130,53 @@ class Audit:
     read: int | None = None
     unit: str = "rows"
     totals: Sides = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the process that reads the books writes into a file for the one that asked.
+
+    Args:
+        impossible: why nothing was balanced; failed: what the job or Spark raised.
+    """
+
+    books: Books = field(default_factory=Books)
+    impossible: str | None = None
+    failed: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), default=str)  # a DECIMAL becomes text
+
+    @classmethod
+    def of_json(cls, text: str) -> Result:
+        raw = json.loads(text)
+        books = raw.pop("books")
+        worst = tuple(
+            Entry(**{**entry, "sides": _numbers(entry["sides"]), "read_by": read_by and Range(**read_by)})
+            for entry in books["worst"]
+            for read_by in [entry["read_by"]]
+        )
+        return cls(
+            books=Books(
+                **{**books, "amounts": tuple(books["amounts"]), "worst": worst, "totals": _numbers(books["totals"])}
+            ),
+            **raw,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit(Books):
+    """The result of an audit.
+
+    Args:
+        stream: its name.
+        range: the audited batches; None if there are none.
+        problems: deviations that the logs show by themselves.
+        impossible: why nothing was balanced.
+    """
+
+    stream: str
+    range: Range | None
     problems: tuple[str, ...] = ()
     impossible: str | None = None
 
@@ -288,6 +330,13 @@ def _equal(one: Amount, other: Amount) -> bool:
     if isinstance(one, float) or isinstance(other, float):
         return math.isclose(one, other, rel_tol=FRACTION)
     return one == other
+
+
+def _numbers(sides: Mapping[str, Mapping[str, Any]]) -> Sides:
+    return {
+        side: {name: Decimal(value) if isinstance(value, str) else value for name, value in amounts.items()}
+        for side, amounts in sides.items()
+    }
 
 
 def _plain(value: Amount | None) -> int | float | str | None:

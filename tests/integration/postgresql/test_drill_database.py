@@ -9,7 +9,7 @@ import pytest
 from streamwarden.adapters.connections import variable
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillError
-from streamwarden.services.drilling.sink import ForkSink
+from streamwarden.services.drilling.ports.sink import ForkSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.transaction import Batch
 from streamwarden.stream.spec import StreamSpec

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden.clusters import UNKNOWN, manager_of
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.errors import ConfigError
 from streamwarden.problems import ConfigFileError
@@ -97,7 +98,7 @@ def test_what_is_shipped_is_found_below_the_project(project: Project) -> None:
     ],
 )
 def test_each_kind_of_cluster_has_its_keys(project: Project, line: str) -> None:
-    assert project.load(project.stream("a", line + "\n")).spark.manager is not None
+    assert manager_of(project.load(project.stream("a", line + "\n")).spark.master) is not UNKNOWN
 
 
 def test_a_spec_survives_the_way_through_json(project: Project) -> None:

@@ -5,28 +5,27 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.checkpoint.diagnosis.damage import Consequence
-from streamwarden.drills.faults import FAULTS, Aftermath
-from streamwarden.drills.faults.checkpoint_damage import RULES
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
+from streamwarden.drills.faults.checkpoint_damage import RULES, CheckpointTarget, FileDamage
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import CheckpointTarget, FaultKind, FaultSpec, FileDamage
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import InvalidValue
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
-KIND = FaultKind.CHECKPOINT_DAMAGE
+KIND = "checkpoint_damage"
 COMMIT_LOST = (CheckpointTarget.COMMIT, FileDamage.LOST)
 CHANGES_CUT = (CheckpointTarget.CHANGELOG, FileDamage.TRUNCATED)
 ON_ROCKSDB = sorted(pair for pair in RULES if pair[0] is not CheckpointTarget.DELTA)
 
 
 def spec(target: CheckpointTarget, damage: FileDamage, **changes: object) -> DrillSpec:
-    return drill(KIND, fault=FaultSpec(kind=KIND, target=target, damage=damage, **changes))  # type: ignore[arg-type]
+    return drill(KIND, fault=fault_of(KIND, target=target, damage=damage, **changes))  # type: ignore[arg-type]
 
 
 def run(world: World, pair: tuple[CheckpointTarget, FileDamage], **changes: object) -> DrillRun:
-    return world.engine(spec(*pair, **changes)).run(KIND.value)
+    return world.engine(spec(*pair, **changes)).run(KIND)
 
 
 @pytest.mark.parametrize("pair", ON_ROCKSDB)
@@ -34,7 +33,7 @@ def test_each_damage_has_the_declared_outcome(pair: tuple[CheckpointTarget, File
     world = World(sink="parquet")
     result = run(world, pair)
     assert result.passed, result.reason
-    refused = RULES[pair].aftermath is Aftermath.REFUSES
+    refused = RULES[pair].expected_end is ExpectedEnd.REFUSES
     assert ("told" in result.facts) is refused
     assert world.files.restored == (1 if refused else 0)
     proof = result.facts["fault"]
@@ -112,7 +111,7 @@ def test_a_state_without_snapshots_cannot_lose_one() -> None:
 def test_a_strike_that_died_after_the_damage_is_undone_and_made_again() -> None:
     world = World(sink="parquet", die_at="after_harm", total_batches=20)
     wanted = spec(*CHANGES_CUT)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)
@@ -126,7 +125,7 @@ def test_a_strike_that_died_after_the_damage_is_undone_and_made_again() -> None:
 def test_a_healing_undoes_what_a_strike_left() -> None:
     world = World(sink="parquet", die_at="after_harm", total_batches=20)
     wanted = spec(*CHANGES_CUT)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)
@@ -148,11 +147,6 @@ def test_a_pair_without_a_declared_outcome_is_invalid(
         spec(target, damage)
 
 
-def test_the_target_and_the_damage_are_needed() -> None:
-    with pytest.raises(InvalidValue, match="one of commit, offsets, metadata"):
-        drill(KIND, fault=FaultSpec(kind=KIND))
-
-
 def test_a_delta_needs_the_hdfs_backend() -> None:
     world = World(sink="parquet")
     result = run(world, (CheckpointTarget.DELTA, FileDamage.LOST))
@@ -163,6 +157,6 @@ def test_a_delta_needs_the_hdfs_backend() -> None:
 
 def test_the_fault_that_a_file_chooses_declares_its_outcome() -> None:
     for (target, damage), rule in RULES.items():
-        chosen = FAULTS[KIND].chosen(FaultSpec(kind=KIND, target=target, damage=damage))
-        assert chosen.aftermath is rule.aftermath
-        assert FAULTS[KIND].variants[f"target: {target}, damage: {damage}"][0] is rule.aftermath
+        chosen = fault_of(KIND, target=target, damage=damage).chosen
+        assert chosen.expected_end is rule.expected_end
+        assert FAULTS[KIND].variants[f"target: {target}, damage: {damage}"][0] is rule.expected_end

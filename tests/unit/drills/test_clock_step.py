@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
+from streamwarden.drills.faults import Fault
 from streamwarden.drills.faults.driver.clock_step import STEP
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.errors import DrillAborted, InvalidValue
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
-KIND = FaultKind.CLOCK_STEP
+KIND = "clock_step"
 HOUR = 3600.0
 
 
-def spec_of(**options: Any) -> FaultSpec:
-    return FaultSpec(kind=KIND, **{"attempts": 1, **options})
+def spec_of(**options: Any) -> Fault:
+    return fault_of(KIND, **{"attempts": 1, **options})
 
 
 def run(world: World, **options: Any) -> DrillRun:
-    return world.engine(drill(KIND, fault=spec_of(**options))).run(KIND.value)
+    return world.engine(drill(KIND, fault=spec_of(**options))).run(KIND)
 
 
 @pytest.mark.parametrize("by", [None, 60.0, -HOUR], ids=["an hour, by default", "a minute", "an hour back"])
@@ -63,7 +63,7 @@ def test_a_driver_that_ends_before_it_has_planned_a_batch_is_a_miss_too() -> Non
 def test_the_clock_is_right_again_after_the_process_of_the_drill_was_killed(next_step: DrillStep) -> None:
     world = World(die_at="after_clock_step", total_batches=20)
     engine = world.engine(drill(KIND, fault=spec_of()))
-    run_id = engine.begin(KIND.value)
+    run_id = engine.begin(KIND)
     engine.step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
         engine.step(run_id, DrillStep.FAULT)
@@ -90,7 +90,7 @@ def test_a_source_that_makes_its_rows_by_the_clock_is_refused() -> None:
 
 def test_another_fault_has_the_clock_of_the_host() -> None:
     world = World()
-    assert world.engine(drill()).run(FaultKind.KILL_DRIVER.value).passed
+    assert world.engine(drill()).run("kill_driver").passed
     assert not world.clock.provided
 
 

@@ -6,26 +6,32 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, RecoverySpec, SteadyStateSpec
+from streamwarden.drills.records.sections import RecoverySpec, SteadyStateSpec
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, DrillError, ProcessError, VerificationError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.verification.columns import ColumnReport, Role
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import PERFECT, World
 
-EVERY = pytest.mark.parametrize("kind", list(FaultKind))
-ENDING = [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS]
+EVERY = pytest.mark.parametrize("kind", list(FAULTS))
+ENDING = [kind for kind in FAULTS if FAULTS[kind].expected_end is ExpectedEnd.ENDS]
 """Faults after which the fork is started again."""
 
-LIVES = {Aftermath.ENDS: 2, Aftermath.LIVES: 1, Aftermath.MAY_END: 1, Aftermath.REFUSES: 3, Aftermath.REPLACED: 2}
+LIVES = {
+    ExpectedEnd.ENDS: 2,
+    ExpectedEnd.LIVES: 1,
+    ExpectedEnd.MAY_END: 1,
+    ExpectedEnd.REFUSES: 3,
+    ExpectedEnd.REPLACED: 2,
+}
 """Drivers of a fork that behaves; one of those after a refusal applies the remediation."""
 
 
-def run(world: World, kind: FaultKind = FaultKind.KILL_DRIVER, **changes: object) -> DrillRun:
+def run(world: World, kind: str = "kill_driver", **changes: object) -> DrillRun:
     spec = drill(kind, **changes)
     return world.engine(spec).run(spec.name)
 
@@ -39,15 +45,15 @@ def assert_healed(world: World, result: DrillRun) -> None:
 
 
 @EVERY
-def test_a_stream_that_recovers_and_loses_nothing_passes(kind: FaultKind) -> None:
+def test_a_stream_that_recovers_and_loses_nothing_passes(kind: str) -> None:
     world = World()
     result = run(world, kind)
     assert result.passed, result.reason
     assert verdict_word(result) == "PASSED"
     assert result.facts["fault"]["landed"]
     assert result.facts["recovery"]["first_commit_at"] > result.facts["fault"]["moment"]
-    gave_up = kind is FaultKind.SINK_FAILING
-    assert len(world.drivers) == LIVES[FAULTS[kind].aftermath] + gave_up
+    gave_up = kind == "sink_failing"
+    assert len(world.drivers) == LIVES[FAULTS[kind].expected_end] + gave_up
     assert_healed(world, result)
 
 
@@ -62,7 +68,7 @@ def test_a_drill_that_cannot_work_is_refused_before_anything_is_made() -> None:
 
 def test_a_fault_that_cannot_hit_the_stream_is_refused_before_anything_is_made() -> None:
     world = World(sink="parquet")
-    result = run(world, FaultKind.KILL_AFTER_TOPIC_WRITE)
+    result = run(world, "kill_after_topic_write")
     assert verdict_word(result) == "ABORTED"
     assert "which has no topic" in result.reason
     assert world.forks_made == 0
@@ -90,7 +96,7 @@ def test_a_kill_lands_between_the_plan_of_a_batch_and_its_commit() -> None:
 
 
 def test_a_controlled_restart_cuts_no_batch() -> None:
-    result = run(World(), FaultKind.CONTROLLED_RESTART)
+    result = run(World(), "controlled_restart")
     proof = result.facts["fault"]
     assert proof["planned"] == proof["committed"]
     assert proof["evidence"]["exit"] == "stopped"
@@ -187,7 +193,7 @@ def test_a_recovery_slower_than_its_target_deviates_though_the_output_is_right()
 
 
 @pytest.mark.parametrize("kind", ENDING)
-def test_a_stream_that_refuses_to_start_again_never_came_back(kind: FaultKind) -> None:
+def test_a_stream_that_refuses_to_start_again_never_came_back(kind: str) -> None:
     world = World(lives_that_start=1)
     result = run(world, kind)
     assert result.status is DrillStatus.COMPLETED
@@ -302,7 +308,7 @@ def test_a_kill_that_comes_after_the_commit_did_not_land() -> None:
         return done
 
     world.kill = late_kill  # type: ignore[method-assign]
-    result = run(world, fault=FaultSpec(kind=FaultKind.KILL_DRIVER, attempts=2))
+    result = run(world, fault=fault_of("kill_driver", attempts=2))
     assert result.status is DrillStatus.FAILED
     assert result.deviated is None
     assert "the fault did not land in 2 attempts" in result.reason
@@ -332,7 +338,7 @@ def test_a_miss_is_retried_after_a_new_start() -> None:
 
 def test_a_kill_without_effect_did_not_land() -> None:
     world = World(kill_works=False, total_batches=400)
-    spec = FaultSpec(kind=FaultKind.KILL_DRIVER, attempts=1, within=20.0)
+    spec = fault_of("kill_driver", attempts=1, within=20.0)
     result = run(world, fault=spec)
     assert result.status is DrillStatus.FAILED
     assert "still alive" in result.reason
@@ -344,14 +350,14 @@ def test_a_kill_without_effect_did_not_land() -> None:
 
 def test_a_stop_that_cuts_a_batch_is_no_controlled_restart() -> None:
     world = World(stop_cuts=True, total_batches=40)
-    result = run(world, FaultKind.CONTROLLED_RESTART, fault=FaultSpec(kind=FaultKind.CONTROLLED_RESTART, attempts=2))
+    result = run(world, "controlled_restart", fault=fault_of("controlled_restart", attempts=2))
     assert result.status is DrillStatus.FAILED
     assert "the stop cut batch" in result.reason
 
 
 def test_a_stop_that_is_obeyed_at_the_end_of_the_input_leaves_nothing_to_restart() -> None:
     """Otherwise the restart, with no batch to commit, would look like a stream that never came back."""
-    result = run(World(stop_is_late=True), FaultKind.CONTROLLED_RESTART)
+    result = run(World(stop_is_late=True), "controlled_restart")
     assert result.status is DrillStatus.FAILED
     assert result.deviated is None
     assert "only at the end of the input" in result.reason

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.drills.reporting.report import verdict_word
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
-KIND = FaultKind.FREEZE_DRIVER
+KIND = "freeze_driver"
 
 
 def run(world: World, **changes: object) -> DrillRun:
-    return world.engine(drill(KIND, fault=FaultSpec(kind=KIND, **changes))).run(KIND.value)  # type: ignore[arg-type]
+    return world.engine(drill(KIND, fault=fault_of(KIND, **changes))).run(KIND)  # type: ignore[arg-type]
 
 
 def test_another_driver_takes_over_and_the_first_one_ends() -> None:
@@ -82,7 +81,7 @@ def test_a_batch_that_was_committed_before_the_driver_stood_still_is_a_miss() ->
 def test_a_strike_that_died_while_the_driver_stood_still_is_undone_and_made_again() -> None:
     world = World(die_at="before_take_over", total_batches=30)
     wanted = drill(KIND)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE, park=False)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.drills.reporting.report import verdict_word
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
-KIND = FaultKind.INPUT_GONE
+KIND = "input_gone"
 
 
 def run(world: World, **changes: object) -> DrillRun:
-    return world.engine(drill(KIND, fault=FaultSpec(kind=KIND, **changes))).run(KIND.value)  # type: ignore[arg-type]
+    return world.engine(drill(KIND, fault=fault_of(KIND, **changes))).run(KIND)  # type: ignore[arg-type]
 
 
 def test_the_stream_refuses_without_the_file_and_goes_on_with_it() -> None:
@@ -76,7 +75,7 @@ def test_a_topic_has_no_files() -> None:
 def test_a_healing_puts_the_file_back() -> None:
     world = World(source="files", die_at="after_take_out")
     wanted = drill(KIND)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)
@@ -89,7 +88,7 @@ def test_a_healing_puts_the_file_back() -> None:
 def test_a_strike_that_died_is_made_again_with_the_file_back(where: str) -> None:
     world = World(source="files", die_at=where, total_batches=20)
     wanted = drill(KIND)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import World
 
-DATABASE = FaultKind.KILL_AFTER_DATABASE_COMMIT
-TOPIC = FaultKind.KILL_AFTER_TOPIC_WRITE
+DATABASE = "kill_after_database_commit"
+TOPIC = "kill_after_topic_write"
 PLACES = pytest.mark.parametrize(("kind", "place"), [(DATABASE, "database"), (TOPIC, "topic")])
 
 
-def run(world: World, kind: FaultKind = DATABASE, **changes: object) -> DrillRun:
-    spec = FaultSpec(kind=kind, **changes)  # type: ignore[arg-type]
+def run(world: World, kind: str = DATABASE, **changes: object) -> DrillRun:
+    spec = fault_of(kind, **changes)  # type: ignore[arg-type]
     wanted = drill(kind, fault=spec)
     return world.engine(wanted).run(wanted.name)
 
 
 @PLACES
-def test_a_kill_in_the_window_lands_and_the_proof_names_the_batch(kind: FaultKind, place: str) -> None:
+def test_a_kill_in_the_window_lands_and_the_proof_names_the_batch(kind: str, place: str) -> None:
     result = run(World(), kind)
     assert result.passed, result.reason
     proof = result.facts["fault"]
@@ -40,9 +39,7 @@ def test_a_kill_in_the_window_lands_and_the_proof_names_the_batch(kind: FaultKin
         (TOPIC, "script", "topic", "kill_driver"),
     ],
 )
-def test_another_sink_has_no_such_window_and_nothing_starts(
-    kind: FaultKind, sink: str, place: str, instead: str
-) -> None:
+def test_another_sink_has_no_such_window_and_nothing_starts(kind: str, sink: str, place: str, instead: str) -> None:
     world = World(sink=sink)
     result = run(world, kind)
     assert result.status is DrillStatus.ABORTED
@@ -61,7 +58,7 @@ def test_a_kill_that_comes_after_sparks_commit_is_a_miss_and_tried_again() -> No
 
 
 @PLACES
-def test_a_sink_that_has_not_the_batch_is_a_miss(kind: FaultKind, place: str) -> None:
+def test_a_sink_that_has_not_the_batch_is_a_miss(kind: str, place: str) -> None:
     result = run(World(database_keeps=False, total_batches=40), kind, attempts=1)
     assert result.status is DrillStatus.FAILED
     assert f"but the {place}'s newest batch is None" in result.reason

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.drills.reporting.report import verdict_word
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import World
 
 
 def run(world: World, **changes: object) -> DrillRun:
-    spec = FaultSpec(kind=FaultKind.KILL_EXECUTOR, **changes)  # type: ignore[arg-type]
-    return world.engine(drill(FaultKind.KILL_EXECUTOR, fault=spec)).run("kill_executor")
+    spec = fault_of("kill_executor", **changes)  # type: ignore[arg-type]
+    return world.engine(drill("kill_executor", fault=spec)).run("kill_executor")
 
 
 def test_the_driver_lives_through_it_and_the_cut_batch_commits() -> None:
@@ -91,7 +90,7 @@ def test_a_driver_that_does_not_live_through_it_deviates_and_is_not_started_agai
 def test_a_kill_whose_process_died_is_not_a_proof_and_another_executor_is_struck() -> None:
     """Batch N commits soon after: what is left cannot show that it had not when the executor died."""
     world = World(die_at="after_executor_kill", total_batches=30)
-    engine = world.engine(drill(FaultKind.KILL_EXECUTOR))
+    engine = world.engine(drill("kill_executor"))
     run_id = engine.begin("kill_executor")
     engine.step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(BaseException, match="after_executor_kill"):

@@ -11,17 +11,16 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
-from streamwarden.drills.faults.driver.kill_driver import moment_in
+from streamwarden.drills.faults import Fault
+from streamwarden.drills.faults.driver.kill_driver import KillMoment, moment_in
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment
 from streamwarden.drills.records.types import ForkView
-from streamwarden.errors import InvalidValue
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
 
-def spec(moment: KillMoment, **changes: object) -> FaultSpec:
-    return FaultSpec(kind=FaultKind.KILL_DRIVER, moment=moment, **changes)  # type: ignore[arg-type]
+def spec(moment: KillMoment, **changes: object) -> Fault:
+    return fault_of("kill_driver", moment=moment, **changes)  # type: ignore[arg-type]
 
 
 def run(world: World, moment: KillMoment, **changes: object) -> DrillRun:
@@ -107,12 +106,6 @@ def test_a_fork_in_an_object_store_shows_no_moment() -> None:
     result = run(Away(sink="parquet"), KillMoment.AFTER_STATE)
     assert result.status is DrillStatus.ABORTED
     assert "the moments of a batch, which the times of files show, need a fork on this host" in result.reason
-
-
-def test_another_kind_of_fault_has_no_moment() -> None:
-    fault = FaultSpec(kind=FaultKind.CONTROLLED_RESTART, moment=KillMoment.AFTER_STATE)
-    with pytest.raises(InvalidValue, match="a fault of the kind controlled_restart has no moment"):
-        drill(FaultKind.CONTROLLED_RESTART, fault=fault)
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
+from streamwarden.drills.faults.driver.kill_driver import KillMoment
 from streamwarden.drills.live.approval import Answer
 from streamwarden.drills.live.request import body, subject
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
-from streamwarden.drills.records.sections import (
-    FaultKind,
-    FaultSpec,
-    KillMoment,
-    RecoverySpec,
-    VerificationSpec,
-)
+from streamwarden.drills.records.sections import RecoverySpec, VerificationSpec
 from streamwarden.drills.reporting.comparison import compare
 from streamwarden.drills.reporting.report import build_report
 from streamwarden.drills.state import RunState, StepOutcome
@@ -25,6 +20,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.verification.balance import Audit, Entry
 from support.drill_live import HOURS, RUN, approved, finished, live_drill, live_world
+from support.drill_specs import fault_of
 from support.drill_world import World
 from support.simulated_streams import balanced
 
@@ -75,24 +71,24 @@ def test_the_report_names_who_approved_and_when() -> None:
 
 @pytest.mark.parametrize("moment", KillMoment)
 def test_a_moment_of_the_batch_is_hit_on_the_live_driver(moment: KillMoment) -> None:
-    spec = live_drill(fault=FaultSpec(kind=FaultKind.KILL_DRIVER, moment=moment))
+    spec = live_drill(fault=fault_of("kill_driver", moment=moment))
     assert finished(approved(live_world(), spec), spec).passed
 
 
 @pytest.mark.parametrize(
     ("kind", "sink"),
     [
-        (FaultKind.CONTROLLED_RESTART, "parquet"),
-        (FaultKind.KILL_EXECUTOR, "parquet"),
-        (FaultKind.KILL_AFTER_DATABASE_COMMIT, "postgresql"),
-        (FaultKind.SINK_SLOW, "parquet"),
+        ("controlled_restart", "parquet"),
+        ("kill_executor", "parquet"),
+        ("kill_after_database_commit", "postgresql"),
+        ("sink_slow", "parquet"),
     ],
 )
-def test_the_other_faults_of_a_live_stream(kind: FaultKind, sink: str) -> None:
+def test_the_other_faults_of_a_live_stream(kind: str, sink: str) -> None:
     world, spec = live_world(sink=sink), live_drill(kind)
     run = finished(approved(world, spec), spec)
     assert run.passed, run.reason
-    assert len(world.streams.launches) == (1 if FAULTS[kind].aftermath is Aftermath.ENDS else 0)
+    assert len(world.streams.launches) == (1 if FAULTS[kind].expected_end is ExpectedEnd.ENDS else 0)
 
 
 def test_a_row_that_is_missing_after_the_drill_is_a_deviation() -> None:
@@ -172,7 +168,7 @@ def test_an_airflow_that_does_not_answer_for_a_moment_is_no_end_of_the_stream() 
 
 
 def test_a_driver_that_has_to_survive_and_was_replaced_is_a_deviation() -> None:
-    world, spec = live_world(driver_survives_executor=False), live_drill(FaultKind.KILL_EXECUTOR)
+    world, spec = live_world(driver_survives_executor=False), live_drill("kill_executor")
     run = finished(approved(world, spec), spec)
     assert not run.passed
     assert "another driver replaced the struck one" in run.reason

@@ -8,19 +8,13 @@ from typing import Any
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.faults import Fault
+from streamwarden.drills.faults.checkpoint_damage import CheckpointTarget, FileDamage
+from streamwarden.drills.faults.driver.kill_driver import KillMoment
+from streamwarden.drills.faults.service_outage import OutageService, OutageSpec
 from streamwarden.drills.production import ProductionSpec
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import (
-    CheckpointTarget,
-    DrillTarget,
-    FaultKind,
-    FaultSpec,
-    FileDamage,
-    KillMoment,
-    OutageService,
-    OutageSpec,
-)
+from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.reporting.comparison import compare
 from streamwarden.drills.reporting.resilience import (
     NEVER,
@@ -33,10 +27,11 @@ from streamwarden.drills.reporting.resilience import (
 )
 from streamwarden.drills.spec import DrillSpec
 from support.drill_live import HOURS
+from support.drill_specs import fault_of
 from support.stored_journals import facts_with, stored
 
-KILL = DrillSpec(name="kill", stream="orders", fault=FaultSpec(kind=FaultKind.KILL_DRIVER))
-STOP = DrillSpec(name="stop", stream="orders", fault=FaultSpec(kind=FaultKind.CONTROLLED_RESTART))
+KILL = DrillSpec(name="kill", stream="orders", fault=fault_of("kill_driver"))
+STOP = DrillSpec(name="stop", stream="orders", fault=fault_of("controlled_restart"))
 
 
 def ran(number: int, *, deviated: bool = False, **recovery: Any) -> DrillRun:
@@ -53,7 +48,7 @@ def tried(*runs: DrillRun) -> list[Trial]:
 
 def killing(name: str, moment: KillMoment | None) -> DrillSpec:
     """A drill that kills the driver of `orders` at this moment."""
-    return DrillSpec(name=name, stream="orders", fault=FaultSpec(kind=FaultKind.KILL_DRIVER, moment=moment))
+    return DrillSpec(name=name, stream="orders", fault=fault_of("kill_driver", moment=moment))
 
 
 def killed(number: int, spec: DrillSpec, *, deviated: bool = False) -> Trial:
@@ -174,7 +169,7 @@ def test_a_variant_that_no_drill_has_any_more_is_shown_and_does_not_count() -> N
 def test_each_part_of_a_checkpoint_and_each_damage_is_another_experiment(one: Any, other: Any) -> None:
     def damaged(options: Any) -> DrillSpec:
         chosen = {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST, **options}
-        return DrillSpec(name="x", stream="orders", fault=FaultSpec(kind=FaultKind.CHECKPOINT_DAMAGE, **chosen))
+        return DrillSpec(name="x", stream="orders", fault=fault_of("checkpoint_damage", **chosen))
 
     assert len(resilience({"one": damaged(one), "other": damaged(other)}, [])) == 2
 
@@ -182,23 +177,20 @@ def test_each_part_of_a_checkpoint_and_each_damage_is_another_experiment(one: An
 def test_what_only_says_how_a_fault_is_tried_makes_no_other_experiment() -> None:
     """Attempts, deadlines and the commands of an outage; and a default that a file spells out."""
 
-    def stopped(command: str, lasts: float) -> FaultSpec:
+    def stopped(command: str, lasts: float) -> Fault:
         outage = OutageSpec(service=OutageService.SINK, down=(command,), up=("up",), lasts=lasts)
-        return FaultSpec(kind=FaultKind.SERVICE_OUTAGE, outage=outage, attempts=int(lasts))
+        return fault_of("service_outage", outage=outage, attempts=int(lasts))
 
     pairs = {
         "outage.service: sink": (stopped("stop", 5.0), stopped("halt", 7.0)),
-        "by: 1h": (FaultSpec(kind=FaultKind.CLOCK_STEP), FaultSpec(kind=FaultKind.CLOCK_STEP, by=3600.0)),
-        "lasts: 10.0 s": (FaultSpec(kind=FaultKind.SINK_LOCKED), FaultSpec(kind=FaultKind.SINK_LOCKED, lasts=10.0)),
+        "by: 1h": (fault_of("clock_step"), fault_of("clock_step", by=3600.0)),
+        "lasts: 10.0 s": (fault_of("sink_locked"), fault_of("sink_locked", lasts=10.0)),
     }
     for variant, faults in pairs.items():
         assert {variant_of(KILL, each) for each in faults} == {variant}
-    assert variant_of(KILL, FaultSpec(kind=FaultKind.CLOCK_STEP, by=-7200.0)) == "by: -2h"
-    assert (
-        Fault.variant(FAULTS[FaultKind.SINK_LOCKED], FaultSpec(kind=FaultKind.SINK_LOCKED, lasts=90.0))
-        == "lasts: 1m 30s"
-    )
-    assert variant_of(KILL, FaultSpec(kind=FaultKind.INPUT_DOUBLED, deduplicates=True)) == "deduplicates: true"
+    assert variant_of(KILL, fault_of("clock_step", by=-7200.0)) == "by: -2h"
+    assert Fault.variant.fget(fault_of("sink_locked", lasts=90.0)) == "lasts: 1m 30s"
+    assert variant_of(KILL, fault_of("input_doubled", deduplicates=True)) == "deduplicates: true"
 
 
 def test_the_live_stream_is_another_experiment_than_its_fork() -> None:

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 import pytest
 
+from streamwarden.drills.faults.service_outage import CommandResult, OutageService, OutageSpec
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.records.types import CommandResult, ForkView
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.driver import ExitKind
-from support.drill_specs import OUTAGE, drill
+from support.drill_specs import OUTAGE, drill, fault_of
 from support.drill_world import Killed, World
 from support.simulated_checkpoint import SimulatedCheckpoint
 
-KIND = FaultKind.SERVICE_OUTAGE
+KIND = "service_outage"
 
 
 def run(world: World, outage: OutageSpec = OUTAGE, **changes: object) -> DrillRun:
-    spec = FaultSpec(kind=KIND, outage=outage, **changes)  # type: ignore[arg-type]
-    return world.engine(drill(KIND, fault=spec)).run(KIND.value)
+    spec = fault_of(KIND, outage=outage, **changes)  # type: ignore[arg-type]
+    return world.engine(drill(KIND, fault=spec)).run(KIND)
 
 
 def assert_started_again(world: World) -> None:
@@ -163,7 +163,7 @@ def test_a_process_killed_in_mid_outage_leaves_it_to_the_healing(where: str) -> 
     """The fault's task never comes again: the healing's brings the service back."""
     world = World(total_batches=60)
     engine = world.engine(drill(KIND))
-    run_id = engine.begin(KIND.value)
+    run_id = engine.begin(KIND)
     engine.step(run_id, DrillStep.STEADY_STATE)
     world.die_at = where
     if where == "after_down":  # and with it everything that would have run `up`

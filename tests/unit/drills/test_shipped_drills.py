@@ -9,54 +9,55 @@ from itertools import pairwise
 import pytest
 from croniter import croniter
 
-from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.faults.checkpoint_damage import RULES
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment
+from streamwarden.drills.faults.driver.kill_driver import KillMoment
 from streamwarden.errors import DrillAborted
 from support.catalogue import drills, streams
+from support.drill_specs import fault_of
 
 WEEK_BEGINS = datetime(2026, 1, 4, 0, 30, tzinfo=UTC)
 HOUR = 3600.0
 
 
-def experiments() -> Iterator[FaultSpec]:
+def experiments() -> Iterator[Fault]:
     """Each fault with each of its options, without those that take commands of an installation."""
     for kind, fault in FAULTS.items():
-        if not fault.needs:
-            yield FaultSpec(kind=kind)
+        if not fault.needs_options():
+            yield fault_of(kind)
     for moment in KillMoment:
-        yield FaultSpec(kind=FaultKind.KILL_DRIVER, moment=moment)
+        yield fault_of("kill_driver", moment=moment)
     for target, damage in RULES:
-        yield FaultSpec(kind=FaultKind.CHECKPOINT_DAMAGE, target=target, damage=damage)
+        yield fault_of("checkpoint_damage", target=target, damage=damage)
 
 
-def can_hit(fault: FaultSpec) -> bool:
+def can_hit(fault: Fault) -> bool:
     """Whether the fault can hit one of the catalogue's streams."""
     for stream in streams().values():
         try:
-            FAULTS[fault.kind].chosen(fault).require(stream.name, stream, fault)
+            fault.chosen.require(stream.name, stream)
         except DrillAborted:
             continue
         return True
     return False
 
 
-def options(fault: FaultSpec) -> tuple[object, ...]:
-    return fault.kind, fault.moment, fault.target, fault.damage
+def options(fault: Fault) -> tuple[object, ...]:
+    return fault.kind, *(getattr(fault, name, None) for name in ("moment", "target", "damage"))
 
 
-def named(fault: FaultSpec) -> str:
+def named(fault: Fault) -> str:
     return "-".join(str(option) for option in options(fault) if option is not None)
 
 
 @pytest.mark.parametrize("fault", experiments(), ids=named)
-def test_each_fault_that_can_hit_the_catalogue_has_a_drill(fault: FaultSpec) -> None:
+def test_each_fault_that_can_hit_the_catalogue_has_a_drill(fault: Fault) -> None:
     shipped = {options(spec.fault) for spec in drills().values()}
     assert (options(fault) in shipped) == can_hit(fault)
 
 
 def test_a_fault_of_a_broker_cannot_hit_a_stream_that_reads_files() -> None:
-    assert not can_hit(FaultSpec(kind=FaultKind.RETENTION_PASSED))
+    assert not can_hit(fault_of("retention_passed"))
 
 
 def test_the_weekly_drills_never_begin_within_an_hour_of_one_another() -> None:

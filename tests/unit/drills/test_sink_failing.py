@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
-KIND = FaultKind.SINK_FAILING
+KIND = "sink_failing"
 
 
 def run(world: World, **changes: object) -> DrillRun:
-    return world.engine(drill(KIND, fault=FaultSpec(kind=KIND, **changes))).run(KIND.value)  # type: ignore[arg-type]
+    return world.engine(drill(KIND, fault=fault_of(KIND, **changes))).run(KIND)  # type: ignore[arg-type]
 
 
 def test_the_driver_fails_and_a_restart_cures_it() -> None:
@@ -80,7 +79,7 @@ def test_a_sink_without_a_folder_fails_otherwise(sink: str, instead: str) -> Non
 def test_a_strike_that_died_is_undone_and_made_again(where: str) -> None:
     world = World(die_at=where, total_batches=30)
     wanted = drill(KIND)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE, park=False)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)

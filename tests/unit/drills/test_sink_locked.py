@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import World
 
-KIND = FaultKind.SINK_LOCKED
+KIND = "sink_locked"
 
 
 def run(world: World, **options: Any) -> DrillRun:
-    spec = drill(KIND, fault=FaultSpec(kind=KIND, **{"attempts": 1, "within": 200.0, **options}))
-    return world.engine(spec).run(KIND.value)
+    spec = drill(KIND, fault=fault_of(KIND, **{"attempts": 1, "within": 200.0, **options}))
+    return world.engine(spec).run(KIND)
 
 
 def test_the_batch_waits_and_is_committed_when_the_table_is_free() -> None:

@@ -8,16 +8,15 @@ import pytest
 
 from streamwarden.drills.faults.sink.sink_slow import LASTS
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
 from streamwarden.errors import InvalidValue
-from support.drill_specs import drill
+from support.drill_specs import drill, fault_of
 from support.drill_world import Killed, World
 
-KIND = FaultKind.SINK_SLOW
+KIND = "sink_slow"
 
 
 def run(world: World, **options: Any) -> DrillRun:
-    return world.engine(drill(KIND, fault=FaultSpec(kind=KIND, **options))).run(KIND.value)
+    return world.engine(drill(KIND, fault=fault_of(KIND, **options))).run(KIND)
 
 
 def test_slow_batches_are_committed_by_the_same_driver() -> None:
@@ -69,13 +68,13 @@ def test_a_sink_without_a_manifest_shows_no_slow_folder(sink: str, instead: str)
 
 def test_a_driver_that_would_be_replaced_meanwhile_is_refused() -> None:
     with pytest.raises(InvalidValue, match="a driver that stands still for longer is replaced"):
-        drill(KIND, fault=FaultSpec(kind=KIND, lasts=16.0))
+        drill(KIND, fault=fault_of(KIND, lasts=16.0))
 
 
 def test_a_strike_that_died_leaves_no_driver_standing() -> None:
     world = World(die_at="after_freeze", total_batches=30)
     wanted = drill(KIND)
-    run_id = world.engine(wanted).begin(KIND.value)
+    run_id = world.engine(wanted).begin(KIND)
     world.engine(wanted).step(run_id, DrillStep.STEADY_STATE, park=False)
     with pytest.raises(Killed):
         world.engine(wanted).step(run_id, DrillStep.FAULT)

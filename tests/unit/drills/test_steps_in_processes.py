@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, Aftermath
+from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from support.drill_specs import drill
@@ -16,16 +15,16 @@ STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 """How the reason of a stop ends that is the strike itself, or its beginning."""
 
 
-UNTOUCHED = (FaultKind.SERVICE_OUTAGE, FaultKind.SINK_LOCKED, FaultKind.CLOCK_STEP)
+UNTOUCHED = ("service_outage", "sink_locked", "clock_step")
 """Faults that send the driver no signal."""
 
-STRUCK_ONCE = [kind for kind in FaultKind if FAULTS[kind].feed is Feed.ORIGIN and kind is not FaultKind.INPUT_GONE]
+STRUCK_ONCE = [kind for kind in FAULTS if FAULTS[kind].feed is Feed.ORIGIN and kind != "input_gone"]
 """A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/test_input_gone.py."""
 
 
-def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
+def run_in_processes(world: World, kind: str, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
     """A new engine for each step, as Airflow's tasks have it; a killed step is tried again."""
-    run_id = world.engine(drill(kind)).begin(kind.value, run_id="scheduled-1")
+    run_id = world.engine(drill(kind)).begin(kind, run_id="scheduled-1")
     for step in FORK_STEPS:
         try:
             world.engine(drill(kind)).step(run_id, step)
@@ -36,8 +35,8 @@ def run_in_processes(world: World, kind: FaultKind, *, pause: float = 0.0, retry
     return world.journals.runs[run_id]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if FAULTS[kind].aftermath is Aftermath.ENDS])
-def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: FaultKind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in FAULTS if FAULTS[kind].expected_end is ExpectedEnd.ENDS])
+def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: str) -> None:
     """Between two steps ten minutes pass: the fork is parked, so its bounded input does not run out."""
     world = World(health_after=None)
     result = run_in_processes(world, kind, pause=600.0)
@@ -47,8 +46,8 @@ def test_the_steps_work_in_separate_processes_however_long_the_pauses(kind: Faul
     assert result.facts["reconciliation"]["exactly_once"]
 
 
-@pytest.mark.parametrize("kind", [FaultKind.KILL_EXECUTOR, FaultKind.SERVICE_OUTAGE])
-def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKind) -> None:
+@pytest.mark.parametrize("kind", ["kill_executor", "service_outage"])
+def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: str) -> None:
     """It has read its whole input before the recovery's process starts."""
     result = run_in_processes(World(), kind, pause=600.0)
     assert result.passed, result.reason
@@ -63,21 +62,21 @@ def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: FaultKi
         *("before_down", "after_down", "before_up", "before_executor_kill"),
     ],
 )
-def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, where: str) -> None:
+def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: str, where: str) -> None:
     world = World(die_at=where)
     result = run_in_processes(world, kind)
     assert result.passed, result.reason
     assert world.forks_made == 1
-    ends = FAULTS[kind].aftermath is Aftermath.ENDS
+    ends = FAULTS[kind].expected_end is ExpectedEnd.ENDS
     strikes = [each for each in world.signals if each.startswith(("kill", "freeze")) or each.endswith(STRIKES)]
     assert len(strikes) == (0 if kind in UNTOUCHED else 1)
-    followed = ends or FAULTS[kind].aftermath is Aftermath.REPLACED or kind is FaultKind.SINK_FAILING
+    followed = ends or FAULTS[kind].expected_end is ExpectedEnd.REPLACED or kind == "sink_failing"
     assert len(world.drivers) == (3 if followed else 2)  # parked, struck, and the one that follows, if one does
     assert world.service.down_since is world.table.locked_at is None
-    assert (world.service.commands[-1:] == ["up"]) is (kind is FaultKind.SERVICE_OUTAGE)
+    assert (world.service.commands[-1:] == ["up"]) is (kind == "service_outage")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FaultKind if FAULTS[kind].feed is not Feed.ORIGIN])
+@pytest.mark.parametrize("kind", [kind for kind in FAULTS if FAULTS[kind].feed is not Feed.ORIGIN])
 @pytest.mark.parametrize(
     "where",
     [
@@ -85,15 +84,15 @@ def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: FaultKind, wher
         *("after_forget", "before_remake", "after_remake", "before_renew", "reconcile", "clear"),
     ],
 )
-def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: FaultKind, where: str) -> None:
+def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: str, where: str) -> None:
     """A strike that died between the stop and what comes after it did nothing: it is a miss, and is done again."""
     world = World(die_at=where, total_batches=24)
     result = run_in_processes(world, kind)
     assert result.passed, result.reason
     assert world.forks_made == 1
-    assert world.input.grown is (kind is FaultKind.PARTITIONS_ADDED)
-    assert (world.input.recreated is not None) is (kind is FaultKind.TOPIC_RECREATED)
-    assert any(world.input.first.values()) is (kind is FaultKind.RETENTION_PASSED)
+    assert world.input.grown is (kind == "partitions_added")
+    assert (world.input.recreated is not None) is (kind == "topic_recreated")
+    assert any(world.input.first.values()) is (kind == "retention_passed")
     assert all(driver.exit for driver in world.drivers.values())
 
 
@@ -101,7 +100,7 @@ def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: FaultKin
 def test_the_recovery_counts_from_the_new_partitions_whichever_try_reports_them(where: str) -> None:
     """The new records are read long before the next try starts; if that try adds them, it counts again."""
     world = World(die_at=where, total_batches=24)
-    result = run_in_processes(world, FaultKind.PARTITIONS_ADDED, retry_after=40.0)
+    result = run_in_processes(world, "partitions_added", retry_after=40.0)
     assert result.passed, result.reason
     recovery = result.facts["recovery"]
     assert world.input.grown_at is not None
@@ -113,7 +112,7 @@ def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> Non
     """The driver died with the process that was adding them: it is unknown which of the records that it reads then are
     new."""
     world = World(die_at="after_grow", total_batches=24)
-    engine = world.engine(drill(FaultKind.PARTITIONS_ADDED))
+    engine = world.engine(drill("partitions_added"))
     run_id = engine.begin("partitions_added")
     engine.step(run_id, DrillStep.STEADY_STATE)
     with pytest.raises(Killed):
@@ -127,7 +126,7 @@ def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> Non
 def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
     """The driver takes a batch's time to obey, and the next try asks once more."""
     world = World(batch_seconds=30.0)
-    engine = world.engine(drill(FaultKind.CONTROLLED_RESTART))
+    engine = world.engine(drill("controlled_restart"))
     run_id = engine.begin("controlled_restart")
     engine.step(run_id, DrillStep.STEADY_STATE)
     world.die_at = "after_stop"
@@ -164,7 +163,7 @@ def test_a_retry_of_the_first_task_begins_no_second_run() -> None:
 def test_the_drill_is_the_one_that_was_begun_even_if_its_file_changes() -> None:
     world = World()
     run_id = world.engine(drill()).begin("kill_driver")
-    changed = drill(FaultKind.CONTROLLED_RESTART)
+    changed = drill("controlled_restart")
     engine = world.engine(changed)
     for step in FORK_STEPS:
         engine.step(run_id, step)
@@ -307,7 +306,7 @@ def test_what_a_run_left_is_healed_by_the_next_run_of_its_drill() -> None:
 def test_an_abandoned_run_is_healed_by_the_run_that_follows() -> None:
     """Somebody marked the DAG run as failed between `down` and `up`: no task of it runs any more."""
     world = World(total_batches=500)
-    spec = drill(FaultKind.SERVICE_OUTAGE)
+    spec = drill("service_outage")
     engine = world.engine(spec)
     left = engine.begin(spec.name, "scheduled-1")
     engine.step(left, DrillStep.STEADY_STATE)

@@ -9,26 +9,26 @@ import pytest
 
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, ForkSpec, RecoverySpec
+from streamwarden.drills.records.sections import ForkSpec, RecoverySpec
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import DrillAborted
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from support.drill_specs import declared, drill
+from support.drill_specs import declared, drill, fault_of
 from support.drill_topics import TOPIC, UNIT
 from support.drill_world import World
 
-ADDED, PASSED, RECREATED = FaultKind.PARTITIONS_ADDED, FaultKind.RETENTION_PASSED, FaultKind.TOPIC_RECREATED
+ADDED, PASSED, RECREATED = "partitions_added", "retention_passed", "topic_recreated"
 REFUSED = pytest.mark.parametrize("kind", [PASSED, RECREATED])
 EVERY = pytest.mark.parametrize("kind", [ADDED, PASSED, RECREATED])
 
 
-def run(world: World, kind: FaultKind, turn: Callable[[Any], None] = lambda topic: None, **changes: object) -> DrillRun:
+def run(world: World, kind: str, turn: Callable[[Any], None] = lambda topic: None, **changes: object) -> DrillRun:
     turn(world.input)
-    spec = FaultSpec(kind=kind, attempts=2, within=60.0)
-    return world.engine(drill(kind, fault=spec, **changes)).run(kind.value)
+    spec = fault_of(kind, attempts=2, within=60.0)
+    return world.engine(drill(kind, fault=spec, **changes)).run(kind)
 
 
 def knob(name: str, value: object) -> Callable[[Any], None]:
@@ -43,17 +43,17 @@ def assert_deviated(result: DrillRun, words: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("source", ["files", "rate", "script"])
-def test_a_stream_that_reads_no_topic_is_refused_with_what_to_do_instead(kind: FaultKind, source: str) -> None:
+def test_a_stream_that_reads_no_topic_is_refused_with_what_to_do_instead(kind: str, source: str) -> None:
     with pytest.raises(DrillAborted, match=f"{kind} is not applicable.*kind {source}.*kill_driver"):
-        FAULTS[kind].require("flights", declared(source=source), FaultSpec(kind=kind))
-    FAULTS[kind].require("flights", declared(source="kafka"), FaultSpec(kind=kind))
+        fault_of(kind).require("flights", declared(source=source))
+    fault_of(kind).require("flights", declared(source="kafka"))
 
 
 @EVERY
-def test_a_copied_topic_has_other_offsets_so_the_fork_begins_from_nothing(kind: FaultKind) -> None:
+def test_a_copied_topic_has_other_offsets_so_the_fork_begins_from_nothing(kind: str) -> None:
     assert FAULTS[kind].feed is not Feed.ORIGIN
     with pytest.raises(ValueError, match=r"fork\.rewind is 3, allowed is `all`"):
-        DrillSpec(name="d", stream="s", fault=FaultSpec(kind=kind), fork=ForkSpec(rewind=3))
+        DrillSpec(name="d", stream="s", fault=fault_of(kind), fork=ForkSpec(rewind=3))
 
 
 def test_a_stream_that_reads_new_partitions_by_itself_passes() -> None:
@@ -86,7 +86,7 @@ def test_a_stream_that_never_reads_the_new_partitions_never_came_back() -> None:
 
 
 @EVERY
-def test_a_record_that_no_batch_has_is_missed_although_every_row_is_as_expected(kind: FaultKind) -> None:
+def test_a_record_that_no_batch_has_is_missed_although_every_row_is_as_expected(kind: str) -> None:
     result = run(World(), kind, knob("unread", 1))
     there = result.facts["fault"]["records"]
     assert_deviated(result, f"{there - 1:,} records were read, and the fork's topic has {there:,}")
@@ -132,7 +132,7 @@ def test_a_topic_that_was_recreated_passes_with_a_new_checkpoint() -> None:
 
 
 @REFUSED
-def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
+def test_a_stream_that_goes_on_in_silence_deviates(kind: str) -> None:
     """Which is what failOnDataLoss: "false" in its spec makes of it, although nothing after that is wrong."""
     result = run(World(), kind, knob("silent", True))
     if kind is PASSED:
@@ -155,14 +155,14 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: FaultKind) -> None:
         ("check_status", Status.OK, "the check input_lost: it is OK"),
     ],
 )
-def test_a_loss_that_is_reported_in_part_only_deviates(kind: FaultKind, name: str, value: object, words: str) -> None:
+def test_a_loss_that_is_reported_in_part_only_deviates(kind: str, name: str, value: object, words: str) -> None:
     world = World()
     assert_deviated(run(world, kind, knob(name, value)), words)
     assert "| refusal | no: the fault was not reported in full" in next(iter(world.archive.summaries.values()))
 
 
 @REFUSED
-def test_what_was_not_removed_is_a_miss(kind: FaultKind) -> None:
+def test_what_was_not_removed_is_a_miss(kind: str) -> None:
     result = run(World(total_batches=40), kind, knob("removes", False))
     assert result.status is DrillStatus.FAILED
     assert result.deviated is None

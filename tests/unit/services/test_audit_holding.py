@@ -30,15 +30,12 @@ from streamwarden.services.auditing.records import FOLDER
 from streamwarden.services.auditing.work import WORK, remove_abandoned, work_folder
 from streamwarden.services.forks.copying import hold
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Audit, Outcome, Range
+from streamwarden.verification.balance import Audit, Books, Outcome, Range, Result
 from support.airflow_harness import wait_for
 from support.checkpoints import Unpack, stream_of
 
 KINDS = ("rocksdb", "changelog", "hdfs", "format2", "processor", "join")
-BALANCED = {
-    **{"operator": "aggregation", "amounts": ["n"], "counts": "n", "left_out": {}, "entries": 1, "unbalanced": 0},
-    **{"unsure": 0, "read": None, "unit": "rows", "worst": [], "totals": {}, "exclusive": True},
-}
+BALANCED = Result(books=Books(operator="aggregation", amounts=("n",), counts="n", entries=1))
 
 
 @pytest.fixture
@@ -90,8 +87,8 @@ class Reader:
         self.shares.append(share)
         self.requests.append(json.loads((folder / "request.json").read_text()))
         self.before(self.requests[-1])
-        result = BALANCED if can_be_read(self.requests[-1]) else {"failed": "a file does not exist"}
-        (folder / "result.json").write_text(json.dumps(result))
+        result = BALANCED if can_be_read(self.requests[-1]) else Result(failed="a file does not exist")
+        (folder / "result.json").write_text(result.to_json())
         return 0
 
 

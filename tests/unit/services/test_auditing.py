@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.records import record, settle
 from streamwarden.stream.spec import SourceSpec, StreamSpec
-from streamwarden.verification.balance import Audit, Entry, Outcome, Range
+from streamwarden.verification.balance import Audit, Books, Entry, Outcome, Range, Result
 from support.projects import Project
 
 COMMITTED = {batch: 1_000.0 + batch for batch in range(20)}
@@ -126,6 +127,14 @@ LOST = Audit(
     worst=[Entry(key={"carrier": "AA"}, sides={"input": {"n": 3}, "output": {"n": 1}}, batch=7)],
 )
 RIGHT = replace(LOST, unbalanced=0, worst=[])
+
+
+def test_a_result_survives_the_way_through_its_file() -> None:
+    sides = {"input": {"n": 3, "price": Decimal("1.10"), "share": 0.5}, "output": {"n": None}}
+    entry = Entry(key={"carrier": "AA"}, sides=sides, end_ms=60_000, read_by=Range(after=3, upto=5), exclusive=False)
+    books = Books(operator="a join", amounts=("n", "price"), left_out={"x": "why"}, entries=2, worst=(entry,), read=4)
+    for result in (Result(books=books), Result(impossible="it keeps no state"), Result(failed="OSError: no")):
+        assert Result.of_json(result.to_json()) == result
 
 
 def open_reasons(store: Store) -> list[str]:

@@ -10,12 +10,11 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence, worst
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.drills.faults.base import Aftermath
-from streamwarden.drills.faults.checkpoint_damage import RULES, choose
-from streamwarden.drills.records.sections import CheckpointTarget, FileDamage
+from streamwarden.drills.faults.base import ExpectedEnd
+from streamwarden.drills.faults.checkpoint_damage import RULES, CheckpointTarget, FileDamage, choose
 from streamwarden.drills.records.types import ForkView
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
-from streamwarden.services.drilling.checkpoint_files import COPY, ForkCheckpointFiles
+from streamwarden.services.drilling.ports.checkpoint_files import COPY, ForkCheckpointFiles
 from support.checkpoints import Unpack, stream_of
 
 FILES = ForkCheckpointFiles()
@@ -55,16 +54,16 @@ def test_the_inspector_foretells_what_is_declared(
     before = content(Path(fork.checkpoint))
     FILES.keep(fork)
     (path,) = hit(fork, target)
-    FILES.harm(fork, (path,), damage)
-    harmed = FILES.harmed(fork)
+    FILES.damage(fork, (path,), damage)
+    harmed = FILES.damaged(fork)
     assert harmed
     assert all(each.path == path or each.path.startswith(f"{path}/") for each in harmed)
-    foretold = worst(tuple(FILES.foresee(fork)))
-    assert RULES[pair].fits(foretold), FILES.foresee(fork)
-    assert foretold is Consequence.REFUSES or RULES[pair].aftermath is Aftermath.ENDS, foretold
+    foretold = worst(tuple(FILES.predict(fork)))
+    assert RULES[pair].fits(foretold), FILES.predict(fork)
+    assert foretold is Consequence.REFUSES or RULES[pair].expected_end is ExpectedEnd.ENDS, foretold
     assert FILES.restore(fork)
     assert content(Path(fork.checkpoint)) == before
-    assert not FILES.harmed(fork)
+    assert not FILES.damaged(fork)
     assert not FILES.restore(fork)
     assert not (tmp_path / COPY).exists()
 
@@ -75,7 +74,7 @@ def test_a_restore_that_was_interrupted_is_completed(unpack: Unpack, tmp_path: P
     FILES.keep(fork)
     (tmp_path / f"{COPY}.part").mkdir()
     FILES.keep(fork)
-    FILES.harm(fork, hit(fork, CheckpointTarget.STATE), FileDamage.LOST)
+    FILES.damage(fork, hit(fork, CheckpointTarget.STATE), FileDamage.LOST)
     (Path(fork.checkpoint) / "metadata").unlink()
     FILES.restore(fork)
     assert content(Path(fork.checkpoint)) == before
@@ -88,7 +87,7 @@ def test_a_position_can_be_read_from_each_damaged_checkpoint(unpack: Unpack, tmp
         fork = fork_of(unpack, "spark-4.3.0-changelog", tmp_path / str(number))
         paths, before = hit(fork, target), reader.position(fork)
         if paths:
-            FILES.harm(fork, paths, damage)
+            FILES.damage(fork, paths, damage)
             damaged += 1
             after = reader.position(fork)
             assert after.planned == before.planned

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle.submission import executor_tag
-from streamwarden.services.drilling.executors import ForkExecutors
+from streamwarden.services.drilling.ports.executors import ForkExecutors
 
 BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 KUBERNETES = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"

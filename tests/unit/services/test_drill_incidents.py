@@ -12,7 +12,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.drills.production import AllowedHours, ProductionSpec
 from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import DrillTarget, FaultKind, FaultSpec
+from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.evaluations import Evaluator
@@ -28,10 +28,11 @@ from streamwarden.services.incidents.drill_incidents import (
 )
 from streamwarden.services.monitoring.rounds import run_round
 from streamwarden.services.workspace import Workspace
+from support.drill_specs import fault_of
 
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = datetime(2026, 11, 23, tzinfo=UTC).timestamp()
-SPEC = DrillSpec(name="kill", stream="orders", fault=FaultSpec(kind=FaultKind.KILL_DRIVER), schedule="@daily")
+SPEC = DrillSpec(name="kill", stream="orders", fault=fault_of("kill_driver"), schedule="@daily")
 PASSED = DrillRun(
     run_id="kill-1",
     drill="kill",

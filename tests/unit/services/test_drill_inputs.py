@@ -14,7 +14,7 @@ from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.drilling.inputs import TAKEN_OUT, ForkInputs
+from streamwarden.services.drilling.ports.inputs import TAKEN_OUT, ForkInputs
 from support.checkpoints import Unpack, stream_of
 
 INPUTS = ForkInputs()

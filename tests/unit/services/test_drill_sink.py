@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.records.types import ForkView
-from streamwarden.services.drilling.sink import ForkSink
+from streamwarden.services.drilling.ports.sink import ForkSink
 from support.checkpoints import stream_of
 
 SINK = ForkSink()

@@ -13,8 +13,8 @@ import pytest
 
 from streamwarden.errors import DrillAborted
 from streamwarden.services.drilling.archive import DrillArchive
-from streamwarden.services.drilling.clock import driver_clock
-from streamwarden.services.drilling.clock.driver_clock import ForkClock
+from streamwarden.services.drilling.ports import driver_clock
+from streamwarden.services.drilling.ports.driver_clock import ForkClock
 
 SHARED = Path("/dev/shm")
 RUN = "kill_driver-20260101T000000Z-0123456789"

@@ -66,18 +66,18 @@ def launch(space: Workspace) -> Launch:
 
 def test_a_running_stream_under_its_dag_may_be_hit(space: Workspace, launch: Launch) -> None:
     record = launch()
-    standing = streams(space).standing("counted")
-    assert standing.alive
-    assert standing.here
-    assert standing.supervised
-    assert standing.restarter is Restarter.DAG
-    assert standing.driver is not None
-    assert standing.driver.record.driver_id == record.driver_id
+    status = streams(space).status("counted")
+    assert status.alive
+    assert status.here
+    assert status.supervised
+    assert status.restarter is Restarter.DAG
+    assert status.driver is not None
+    assert status.driver.record.driver_id == record.driver_id
 
 
 def test_a_stream_that_never_ran_is_not_alive(space: Workspace) -> None:
-    standing = streams(space).standing("counted")
-    assert (standing.driver, standing.alive, standing.here) == (None, False, False)
+    status = streams(space).status("counted")
+    assert (status.driver, status.alive, status.here) == (None, False, False)
 
 
 @pytest.mark.parametrize(("paused", "restarter"), [(True, Restarter.PAUSED_DAG), (None, Restarter.NOTHING)])
@@ -85,20 +85,20 @@ def test_nothing_restarts_a_stream_whose_dag_is_paused_or_unknown(
     space: Workspace, launch: Launch, paused: bool | None, restarter: Restarter
 ) -> None:
     launch()
-    standing = streams(space, paused).standing("counted")
-    assert standing.restarter is restarter
-    assert not standing.supervised
+    status = streams(space, paused).status("counted")
+    assert status.restarter is restarter
+    assert not status.supervised
 
 
 def test_a_supervisor_in_a_shell_restarts_it_too(space: Workspace, launch: Launch) -> None:
     record = launch()
     space.store.drivers.event(supervised(record.driver_id, Supervisor.SHELL, time.time()))
-    assert streams(space, None).standing("counted").supervised
+    assert streams(space, None).status("counted").supervised
 
 
 def test_a_driver_on_another_host_is_not_here(space: Workspace, launch: Launch) -> None:
     launch(process=ProcessIdentity(host="elsewhere", pid=1, started_at=1))
-    assert not streams(space).standing("counted").here
+    assert not streams(space).status("counted").here
 
 
 def test_a_stopped_stream_and_one_that_supervision_left_down(space: Workspace, launch: Launch) -> None:
@@ -109,9 +109,9 @@ def test_a_stopped_stream_and_one_that_supervision_left_down(space: Workspace, l
     space.store.drivers.event(
         DriverEvent(driver_id=record.driver_id, at=now, kind=GAVE_UP, detail={"reason": "out of budget"})
     )
-    standing = streams(space).standing("counted")
-    assert standing.stopped
-    assert standing.down == "out of budget"
+    status = streams(space).status("counted")
+    assert status.stopped
+    assert status.down == "out of budget"
 
 
 def test_one_more_failure_than_the_restart_budget_allows_would_leave_it_down(space: Workspace, launch: Launch) -> None:
@@ -121,10 +121,10 @@ def test_one_more_failure_than_the_restart_budget_allows_would_leave_it_down(spa
         launch(f"counted-{number}", at=now - 100 + number)
         space.store.drivers.exited(f"counted-{number}", ExitRecord(kind=ExitKind.FAILED, ended_at=now - 99 + number))
     launch("counted-new")
-    assert streams(space).standing("counted").down is None
+    assert streams(space).status("counted").down is None
     launch("counted-more", at=now - 50)
     space.store.drivers.exited("counted-more", ExitRecord(kind=ExitKind.FAILED, ended_at=now - 49))
-    down = streams(space).standing("counted").down
+    down = streams(space).status("counted").down
     assert down is not None
     assert f"the budget is {budget} restarts" in down
 
@@ -136,9 +136,9 @@ def test_open_incidents_of_the_stream_and_runs_of_every_drill_are_seen(space: Wo
         status = DrillStatus.RUNNING if ended is None else DrillStatus.ABORTED
         run = DrillRun(run_id=name, drill="d", stream="another", started_at=1.0, ended_at=ended, status=status)
         space.store.journals.save(run)
-    standing = streams(space).standing("counted")
-    assert [each.reason for each in standing.incidents] == ["6 GB"]
-    assert [each.run_id for each in standing.drills] == ["a-1"]
+    status = streams(space).status("counted")
+    assert [each.reason for each in status.incidents] == ["6 GB"]
+    assert [each.run_id for each in status.drills] == ["a-1"]
 
 
 def test_a_stream_that_no_audit_can_read_is_refused_before_anything_else(space: Workspace, project: Project) -> None:

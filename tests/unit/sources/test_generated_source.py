@@ -10,7 +10,7 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, ForkSpec
+from streamwarden.drills.records.sections import ForkSpec
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import ConfigError, DrillAborted
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -24,6 +24,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.sources.rate import RateSource
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
+from support.drill_specs import fault_of
 
 BEGAN = 1_700_000_000_000
 
@@ -149,13 +150,13 @@ def test_another_pace_or_another_end_is_another_input(stream: StreamSpec, tmp_pa
     assert len(digests) == 3
 
 
-OF_INPUT = [kind for kind in FaultKind if kind.startswith(("input_", "partitions_", "retention_", "topic_"))]
+OF_INPUT = [kind for kind in FAULTS if kind.startswith(("input_", "partitions_", "retention_", "topic_"))]
 
 
 @pytest.mark.parametrize("kind", OF_INPUT)
-def test_a_fault_of_the_input_is_refused_with_what_to_do_instead(kind: FaultKind, stream: StreamSpec) -> None:
+def test_a_fault_of_the_input_is_refused_with_what_to_do_instead(kind: str, stream: StreamSpec) -> None:
     with pytest.raises(DrillAborted, match=f"{kind} is not applicable.*kind rate") as refused:
-        FAULTS[kind].require(stream.name, stream, FaultSpec(kind=kind))
+        fault_of(kind).require(stream.name, stream)
     assert refused.value.expected.startswith("source.kind ")
     assert refused.value.where
     assert refused.value.next_step

@@ -30,7 +30,7 @@ NOT_A_KIND = {"base", "rows"}
 """Modules of `sources` that are shared by the kinds."""
 
 ALLOWED = {
-    "services/drilling/inputs.py": "a drill breaks a fork's own input of files by renaming and copying them",
+    "services/drilling/ports/inputs.py": "a drill breaks a fork's own input of files by renaming and copying them",
     "services/fleet/launching/class_archive.py": "the stream that trains the class archive fills its own folder",
 }
 """Modules outside of `sources` that name a kind, and why."""

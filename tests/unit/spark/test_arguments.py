@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-SPARED = "from streamwarden.spark.driver.skip_numpy import without_numpy; without_numpy()"
+SPARED = "from streamwarden.spark.internals.skip_numpy import without_numpy; without_numpy()"
 CONVERTERS = """
 import json, sys
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter

@@ -11,10 +11,10 @@ from py4j.protocol import Py4JNetworkError
 
 from streamwarden.errors import JobError, LeaseHeld, StoreError
 from streamwarden.spark.driver import start_gate as module
-from streamwarden.spark.driver.listener import QueryProgressed, QueryStarted, QueryTerminated
-from streamwarden.spark.driver.query_registry import Admission, Roster
+from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
 from streamwarden.spark.driver.sessions import StartedQuery
-from streamwarden.spark.driver.start_gate import Gate
+from streamwarden.spark.driver.start_gate import StartGate
+from streamwarden.spark.internals.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 
 
@@ -56,10 +56,10 @@ class Door:
     def refuse(self) -> None:
         self.refusals += 1
 
-    def gate(self, starts: int | None = None) -> tuple[Gate, Roster]:
-        roster = Roster(StreamSpec(name="pair", job="/j.py", checkpoint="/cp"), "pair-1", starts=starts)
+    def gate(self, starts: int | None = None) -> tuple[StartGate, QueryRegistry]:
+        registry = QueryRegistry(StreamSpec(name="pair", job="/j.py", checkpoint="/cp"), "pair-1", starts=starts)
         both: Any = self  # it is link and sessions
-        return Gate(roster, both, both, refuse=self.refuse, ending=lambda: self.stopping), roster
+        return StartGate(registry, both, both, refuse=self.refuse, ending=lambda: self.stopping), registry
 
 
 def test_a_query_on_the_checkpoint_of_the_launchers_claim_begins_whatever_the_store_does() -> None:
@@ -78,11 +78,11 @@ def test_a_query_that_is_found_has_its_checkpoint_claimed_first() -> None:
 
 def test_a_checkpoint_of_another_driver_forbids_the_query_and_ends_the_driver() -> None:
     door = Door(place="/other", trouble=[LeaseHeld("driver x has it", next_step="stop it first")])
-    gate, roster = door.gate(starts=2)
+    gate, registry = door.gate(starts=2)
     assert not gate.lets_pass(QueryStarted("q", "r"))
     assert isinstance(gate.refused, LeaseHeld)
     assert (door.forbidden, door.refusals, door.kept) == (["r"], 1, [])
-    assert roster.records() == (), "nothing is kept under its name"
+    assert registry.records() == (), "nothing is kept under its name"
 
 
 def test_nothing_of_a_refused_query_passes() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from streamwarden.spark.driver.failures import run_of
-from streamwarden.spark.driver.foreach_errors import Guarded, Raised
+from streamwarden.spark.driver.foreach_errors import ForeachErrors, Guarded
 
 
 @dataclass
@@ -32,8 +33,8 @@ class Ended(Exception):
 class Writer:
     """A writer that starts runs of the queries it is given, one after the other."""
 
-    def __init__(self, raised: Raised) -> None:
-        self._start = raised._keeping(lambda writer, query: query)
+    def __init__(self, raised: ForeachErrors) -> None:
+        self._start = partial(raised._start, lambda writer, query: query)
 
     def start(self, query: str, run: str, failure: BaseException | None = None) -> None:
         guard = Guarded(lambda frame, batch: None)
@@ -46,18 +47,18 @@ OUTAGE, TYPO = ConnectionError("the database is away"), NameError("nmae")
 
 
 @pytest.fixture
-def raised(monkeypatch: pytest.MonkeyPatch) -> Raised:
+def raised(monkeypatch: pytest.MonkeyPatch) -> ForeachErrors:
     from streamwarden.spark.driver import foreach_errors as module
 
     monkeypatch.setattr(module, "is_of_function", lambda chain: True)
-    return Raised()
+    return ForeachErrors()
 
 
-def behind(raised: Raised, error: BaseException) -> BaseException | None:
+def behind(raised: ForeachErrors, error: BaseException) -> BaseException | None:
     return raised.explain(error)[0]
 
 
-def test_the_function_of_the_query_that_ended_is_blamed_not_the_newest(raised: Raised) -> None:
+def test_the_function_of_the_query_that_ended_is_blamed_not_the_newest(raised: ForeachErrors) -> None:
     writer = Writer(raised)
     writer.start("a", "run a", OUTAGE)
     writer.start("b", "run b", TYPO)
@@ -65,7 +66,7 @@ def test_the_function_of_the_query_that_ended_is_blamed_not_the_newest(raised: R
     assert behind(raised, Ended("run b")) is TYPO
 
 
-def test_a_failure_that_the_script_recovered_from_is_blamed_for_nothing_later(raised: Raised) -> None:
+def test_a_failure_that_the_script_recovered_from_is_blamed_for_nothing_later(raised: ForeachErrors) -> None:
     writer = Writer(raised)
     writer.start("b", "run b1", TYPO)
     writer.start("b", "run b2")
@@ -74,7 +75,7 @@ def test_a_failure_that_the_script_recovered_from_is_blamed_for_nothing_later(ra
     assert raised.explain_query("run b1") == (None, ())
 
 
-def test_of_two_that_failed_none_is_blamed_where_the_error_does_not_tell_which(raised: Raised) -> None:
+def test_of_two_that_failed_none_is_blamed_where_the_error_does_not_tell_which(raised: ForeachErrors) -> None:
     writer = Writer(raised)
     writer.start("a", "run a", OUTAGE)
     assert behind(raised, Ended()) is OUTAGE
@@ -82,7 +83,7 @@ def test_of_two_that_failed_none_is_blamed_where_the_error_does_not_tell_which(r
     assert behind(raised, Ended()) is None
 
 
-def test_a_query_that_is_started_again_and_again_is_kept_once(raised: Raised) -> None:
+def test_a_query_that_is_started_again_and_again_is_kept_once(raised: ForeachErrors) -> None:
     writer = Writer(raised)
     for number in range(100):
         writer.start("a", f"run {number}")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.spark.driver.foreach_errors import Guarded
+from streamwarden.spark.internals.topic_size import client_settings
 from streamwarden.spark.scripts.batch_writes import changes_storage, place_of
 from streamwarden.spark.scripts.captures import publish
 from streamwarden.spark.scripts.fork_reads import changed, limit
-from streamwarden.spark.scripts.topic_size import client_settings
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
 from streamwarden.spark.driver import control as module
 from streamwarden.spark.driver.control import Control, Ending, Reason
-from streamwarden.spark.driver.graceful import Stop
-from streamwarden.spark.driver.listener import QueryTerminated
+from streamwarden.spark.internals.graceful import Stop
+from streamwarden.spark.internals.listener import QueryTerminated
 from streamwarden.stream.spec import StreamSpec
 from support.drivers import until
 
@@ -83,7 +83,7 @@ def control_of(pair: tuple[Query, ...], folder: Path, link: Link | None = None, 
     others: Any = link
     sessions: Any = Queries(*pair)
     jvm = ProcessIdentity("h", 1, 1)
-    return Control(spec, folder, link=others, sessions=sessions, roster=others, jvm=jvm, finish=lambda: None)
+    return Control(spec, folder, link=others, sessions=sessions, registry=others, jvm=jvm, finish=lambda: None)
 
 
 def test_a_query_with_a_long_batch_holds_up_no_other_and_spark_waits_for_it(

@@ -21,9 +21,9 @@ from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.exits.backfill import load_spill
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
 from streamwarden.spark.driver import store_link
-from streamwarden.spark.driver.listener import QueryProgressed, QueryStarted, QueryTerminated
-from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import StartedQuery
+from streamwarden.spark.internals.listener import QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import until
 
@@ -277,7 +277,7 @@ OTHER = "0b1c2d3e-0000-4000-8000-000000000000"
 NAMES = {QUERY: "first", OTHER: None}
 
 
-def start(desk: Desk, roster: Roster, query_id: str, checkpoint: Path) -> str:
+def start(desk: Desk, registry: QueryRegistry, query_id: str, checkpoint: Path) -> str:
     """A query starts as the gate lets it; returns under which name it is kept."""
     found = StartedQuery(
         query_id=query_id,
@@ -286,21 +286,21 @@ def start(desk: Desk, roster: Roster, query_id: str, checkpoint: Path) -> str:
         checkpoint=str(checkpoint),
         trigger=TriggerSpec(),
     )
-    admission = roster.admit(found)
-    roster.enter(admission)
+    admission = registry.admit(found)
+    registry.enter(admission)
     desk.link.admitted(admission)
     desk.link.emit(QueryStarted(query_id, found.run_id))
     return admission.record.identity
 
 
 @pytest.fixture
-def roster(desk: Desk) -> Roster:
+def registry(desk: Desk) -> QueryRegistry:
     """The names of the driver's queries, known to its link."""
     spec = StreamSpec(name="counts", job="/j.py", checkpoint=str(desk.checkpoint))
-    made = Roster(spec, "counts-1")
+    made = QueryRegistry(spec, "counts-1")
     own = processes.identity(1) or ProcessIdentity("h", 1, 1)
     desk.link = store_link.StoreLink(
-        desk.url, stream="counts", folder=desk.folder, lease=desk.lease, process=own, roster=made
+        desk.url, stream="counts", folder=desk.folder, lease=desk.lease, process=own, registry=made
     )
     return made
 
@@ -309,14 +309,14 @@ def kept(desk: Desk, name: str) -> list[int]:
     return [batch.batch_id for batch in desk.store.batches.window(name) if batch.progress]
 
 
-def test_the_first_query_gets_a_name_when_a_second_one_comes_unforeseen(desk: Desk, roster: Roster) -> None:
+def test_the_first_query_gets_a_name_when_a_second_one_comes_unforeseen(desk: Desk, registry: QueryRegistry) -> None:
     """What was kept under the stream's name goes with it, and each report goes where its query's batches are."""
     desk.link.bind()
     desk.link.start()
-    assert start(desk, roster, QUERY, desk.checkpoint) == "counts"
+    assert start(desk, registry, QUERY, desk.checkpoint) == "counts"
     desk.link.emit(report(0))
     until("the first report", lambda: kept(desk, "counts") == [0])
-    assert start(desk, roster, OTHER, desk.checkpoint.parent / "second") == "counts/second"
+    assert start(desk, registry, OTHER, desk.checkpoint.parent / "second") == "counts/second"
     desk.link.emit(report(1))
     desk.link.emit(report(0, query=OTHER))
     until("the reports", lambda: (kept(desk, "counts/first"), kept(desk, "counts/second")) == ([0, 1], [0]) or None)
@@ -324,10 +324,12 @@ def test_the_first_query_gets_a_name_when_a_second_one_comes_unforeseen(desk: De
     assert kept(desk, "counts") == []
 
 
-def test_reports_that_were_spilled_are_loaded_under_the_names_of_their_queries(desk: Desk, roster: Roster) -> None:
+def test_reports_that_were_spilled_are_loaded_under_the_names_of_their_queries(
+    desk: Desk, registry: QueryRegistry
+) -> None:
     """The driver dies with the store away; the process that records its end loads them from its folder."""
-    start(desk, roster, QUERY, desk.checkpoint)
-    start(desk, roster, OTHER, desk.checkpoint.parent / "second")
+    start(desk, registry, QUERY, desk.checkpoint)
+    start(desk, registry, OTHER, desk.checkpoint.parent / "second")
     for query in (QUERY, OTHER):
         files.append_line(desk.folder / files.SPILL, json.loads(report(4, query=query).text))
     record = desk.store.drivers.get("counts-1")

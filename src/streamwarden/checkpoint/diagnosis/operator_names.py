@@ -27,15 +27,6 @@ _RULES: Final[Sequence[tuple[str, _Rule]]] = (
 )
 """Spark's name -> whether a store with this key and value is that operator's; the first rule that applies counts."""
 
-KNOWN_NAMES: Final = frozenset(name for name, _ in _RULES) | {
-    "symmetricHashJoin",
-    "applyInPandasWithState",
-    "transformWithStateExec",
-    "transformWithStateInPandasExec",
-    "transformWithStateInPySparkExec",
-}
-"""The names of Spark 4.3."""
-
 
 def infer_name(stores: Sequence[str], schemas: Sequence[StateSchema]) -> str | None:
     """Spark's name of the operator that has these stores; None if no schema can be read.

@@ -19,7 +19,7 @@ from streamwarden.checkpoint.diagnosis.damage import (
 )
 from streamwarden.checkpoint.diagnosis.loading import diagnose_load
 from streamwarden.checkpoint.diagnosis.logs import Logs
-from streamwarden.checkpoint.diagnosis.operator_names import KNOWN_NAMES, infer_name
+from streamwarden.checkpoint.diagnosis.operator_names import infer_name
 from streamwarden.checkpoint.diagnosis.partitions import (
     diagnose_layout,
     expected_layout,
@@ -45,6 +45,7 @@ from streamwarden.checkpoint.formats.operators import (
 )
 from streamwarden.checkpoint.formats.schemas import FAMILIES, StateSchema, parse_schema, schema_paths
 from streamwarden.checkpoint.formats.state import StateStore
+from streamwarden.checkpoint.spark_version import STATEFUL_OPERATORS
 
 _MISSING_STATE: Final = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
 """Spark's class if `state/` is empty or missing."""
@@ -174,7 +175,7 @@ def _other_name(
 ) -> Iterator[Damage]:
     """A name that Spark does not use, while the schema says which operator it is."""
     inferred = infer_name([store.name for store in stores], schemas)
-    if inferred is not None and metadata.name not in KNOWN_NAMES:
+    if inferred is not None and metadata.name not in STATEFUL_OPERATORS:
         where = operator_metadata_path(checkpoint, metadata.operator) or join(STATE, str(metadata.operator))
         yield refuses_start(where, f"it names the operator {metadata.name[:40]!r}", RESTORE, _OTHER_OPERATOR)
 

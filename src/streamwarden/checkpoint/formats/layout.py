@@ -16,6 +16,7 @@ from typing import Any, Final, TypeGuard
 
 from streamwarden.checkpoint.filesystem import Location, NotAFile, TooLarge
 from streamwarden.checkpoint.formats.checksums import ChecksumMismatch, verify
+from streamwarden.checkpoint.spark_version import SPARK
 
 METADATA: Final = "metadata"
 OFFSETS: Final = "offsets"
@@ -156,9 +157,9 @@ def checked(file: Location) -> int | None:
 
 
 def require_version(log: LogFile, newest: int) -> None:
-    """Raises Damaged for a format that is too new for Spark 4.3."""
+    """Raises Damaged for a format that is too new for the known Spark."""
     if log.version > newest:
-        raise Damaged(f"its format is v{log.version}, of a later Spark; Spark 4.3 reads formats up to v{newest}")
+        raise Damaged(f"its format is v{log.version}, of a later Spark; Spark {SPARK} reads formats up to v{newest}")
 
 
 def parse_log_file(content: bytes) -> LogFile:

@@ -24,11 +24,8 @@ from streamwarden.checkpoint.formats.layout import (
     read_log_file,
     require_version,
 )
+from streamwarden.checkpoint.spark_version import COMMIT_LOG, OFFSET_LOG
 from streamwarden.errors import CheckpointError, InputGone
-
-NEWEST_OFFSETS: Final = 2
-NEWEST_COMMIT: Final = 3
-"""The newest formats of `offsets/N` and `commits/N` that Spark 4.3 reads."""
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,9}")
@@ -223,7 +220,7 @@ def require_uuid(query_id: str) -> None:
 
 def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
     """Raises Damaged if it is cut off: Spark writes the metadata line first, then one line a source."""
-    require_version(log, NEWEST_OFFSETS)
+    require_version(log, OFFSET_LOG)
     if not log.lines:
         raise Damaged("there is nothing after the version line")
     head = parse_object(log.lines[0])
@@ -246,7 +243,7 @@ def parse_offsets(batch: int, log: LogFile) -> OffsetRecord:
 
 def parse_commit(batch: int, log: LogFile) -> CommitRecord:
     """Raises Damaged if it is cut off. Spark before 2.4 wrote `{}`; a version line alone means the same to Spark."""
-    require_version(log, NEWEST_COMMIT)
+    require_version(log, COMMIT_LOG)
     body = parse_object(log.lines[0]) if log.lines else {}
     state_ids = body.get("stateUniqueIds") if log.version > 1 else None
     if state_ids is not None and not _is_ids(state_ids):

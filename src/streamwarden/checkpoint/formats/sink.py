@@ -29,9 +29,7 @@ from streamwarden.checkpoint.formats.layout import (
     require_version,
 )
 from streamwarden.checkpoint.formats.uris import to_path
-
-NEWEST_FORMAT: Final = 1
-"""The newest format of the manifest that Spark 4.3 reads."""
+from streamwarden.checkpoint.spark_version import FILE_SINK_MANIFEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +176,7 @@ def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
 def _read_entry(folder: Location, batch: int, compact: bool, *, strict: bool) -> ManifestEntry:
     """Raises Damaged, Unread, FileNotFoundError."""
     log = read_log_file(folder / compactible_name(batch, compact), LARGE if strict else None)
-    require_version(log, NEWEST_FORMAT)
+    require_version(log, FILE_SINK_MANIFEST)
     files = tuple(_sink_file(line, strict=strict) for line in log.lines)
     return ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines, files=files)
 

@@ -6,7 +6,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import (
@@ -24,10 +24,8 @@ from streamwarden.checkpoint.formats.layout import (
 )
 from streamwarden.checkpoint.formats.logs import all_offsets, unreadable
 from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.spark_version import FILE_SOURCE_LOG
 from streamwarden.errors import CheckpointError
-
-NEWEST_FORMAT: Final = 1
-"""The newest format of a file source's log that Spark 4.3 reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ def source_entries(checkpoint: Location, source: int = 0, most: int | None = Non
 def read_source_log(file: Location, offset: int, most: int | None = None) -> tuple[SourceFile, ...]:
     """Entries of one file of the log. Raises Damaged, Unread beyond `most` bytes, FileNotFoundError."""
     log = read_log_file(file, most)
-    require_version(log, NEWEST_FORMAT)
+    require_version(log, FILE_SOURCE_LOG)
     return parse_source_log(offset, log.lines)
 
 

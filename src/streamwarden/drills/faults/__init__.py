@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
-from streamwarden.drills.faults.base import Aftermath, Fault, FaultContext, LiveUse, Proof, RefusalFault
+from streamwarden.drills.faults.base import ExpectedEnd, Fault, FaultContext, LiveUse, Proof, RefusalFault, by_kind
 from streamwarden.drills.faults.checkpoint_damage import CheckpointDamage
 from streamwarden.drills.faults.driver.clock_step import ClockStep
 from streamwarden.drills.faults.driver.controlled_restart import ControlledRestart
@@ -23,28 +22,42 @@ from streamwarden.drills.faults.sink.sink_slow import SinkSlow
 from streamwarden.drills.faults.topic.partitions_added import PartitionsAdded
 from streamwarden.drills.faults.topic.retention_passed import RetentionPassed
 from streamwarden.drills.faults.topic.topic_recreated import TopicRecreated
-from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.records.codec import ByKind
 
-FAULTS: Final[Mapping[FaultKind, Fault]] = {
-    FaultKind.CONTROLLED_RESTART: ControlledRestart(),
-    FaultKind.KILL_DRIVER: KillDriver(),
-    FaultKind.FREEZE_DRIVER: FreezeDriver(),
-    FaultKind.KILL_AFTER_DATABASE_COMMIT: KillAfterDatabaseCommit(),
-    FaultKind.KILL_AFTER_TOPIC_WRITE: KillAfterTopicWrite(),
-    FaultKind.KILL_EXECUTOR: KillExecutor(),
-    FaultKind.SERVICE_OUTAGE: ServiceOutage(),
-    FaultKind.PARTITIONS_ADDED: PartitionsAdded(),
-    FaultKind.RETENTION_PASSED: RetentionPassed(),
-    FaultKind.TOPIC_RECREATED: TopicRecreated(),
-    FaultKind.CHECKPOINT_DAMAGE: CheckpointDamage(),
-    FaultKind.INPUT_GONE: InputGone(),
-    FaultKind.INPUT_DOUBLED: InputDoubled(),
-    FaultKind.INPUT_LATE: InputLate(),
-    FaultKind.INPUT_OUT_OF_ORDER: InputOutOfOrder(),
-    FaultKind.SINK_FAILING: SinkFailing(),
-    FaultKind.SINK_SLOW: SinkSlow(),
-    FaultKind.SINK_LOCKED: SinkLocked(),
-    FaultKind.CLOCK_STEP: ClockStep(),
-}
+FAULTS: Final[dict[str, type[Fault]]] = by_kind(
+    ControlledRestart,
+    KillDriver,
+    FreezeDriver,
+    KillAfterDatabaseCommit,
+    KillAfterTopicWrite,
+    KillExecutor,
+    ServiceOutage,
+    PartitionsAdded,
+    RetentionPassed,
+    TopicRecreated,
+    CheckpointDamage,
+    InputGone,
+    InputDoubled,
+    InputLate,
+    InputOutOfOrder,
+    SinkFailing,
+    SinkSlow,
+    SinkLocked,
+    ClockStep,
+)
+"""The faults by their kinds, in the order of the documentation."""
 
-__all__ = ["FAULTS", "Aftermath", "Fault", "FaultContext", "KillDriver", "LiveUse", "Proof", "RefusalFault"]
+AnyFault = Annotated[Fault, ByKind(FAULTS)]
+"""The type of a field that holds one of them."""
+
+__all__ = [
+    "FAULTS",
+    "AnyFault",
+    "ExpectedEnd",
+    "Fault",
+    "FaultContext",
+    "KillDriver",
+    "LiveUse",
+    "Proof",
+    "RefusalFault",
+]

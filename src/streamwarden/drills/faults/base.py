@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.ports import (
-    CheckpointFiles,
-    CheckpointReader,
-    Clock,
-    DriverClock,
-    DriverControl,
-    Executors,
-    InputFiles,
-    Ports,
-    ServiceControl,
-    SinkProbe,
-    SourceTopic,
-)
-from streamwarden.drills.records.sections import FaultSpec
+from streamwarden.drills.ports import Ports
+from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import DriverView, ForkView
+from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.failures.failure_patterns import Cause
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.units import format_duration
+from streamwarden.units import Seconds, format_duration
+
+MOST_ATTEMPTS: Final = 100
+"""Attempts of a fault; the deadlines of a step grow with them."""
+
+F = TypeVar("F", bound="Fault")
 
 
-class Aftermath(StrEnum):
+class ExpectedEnd(StrEnum):
     """What becomes of the struck driver, if all is as it should be. It defines the recovery."""
 
     ENDS = "ends"  # the recovery is the start that follows
@@ -82,28 +77,18 @@ class FaultContext:
     run_id: str
     fork: ForkView
     driver_id: str
-    spec: FaultSpec
-    drivers: DriverControl
-    checkpoint: CheckpointReader
-    files: CheckpointFiles
-    inputs: InputFiles
-    sink: SinkProbe
-    source: SourceTopic
-    executors: Executors
-    services: ServiceControl
-    driver_clock: DriverClock
-    clock: Clock
+    ports: Ports
     seed: int
     marked_at: float | None
     record_mark: Callable[[float], None]
 
     def observe(self) -> DriverView:
-        return self.drivers.observe(self.driver_id)
+        return self.ports.drivers.observe(self.driver_id)
 
     def mark(self) -> float:
         """The moment of the strike: now, in Unix seconds. It is written to the journal before anything is done, for the
         process that continues the strike if this one is killed. That costs a write to the store. Raises StoreError."""
-        moment = self.clock.now()
+        moment = self.ports.clock.now()
         self.record_mark(moment)
         return moment
 
@@ -154,50 +139,101 @@ class Proof:
     clock_step: float | None = None
 
 
-class Fault(Protocol):
-    """One kind of fault. Everything that other modules need to know about the kind is declared here.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault(ABC):
+    """One kind of fault, with the options that a drill's file chose: the fields are the keys of its section, and the
+    text below each one is its documentation. Everything else that other modules need to know about the kind is declared
+    here too.
 
     Args:
-        aftermath: what becomes of the struck driver.
+        expected_end: what becomes of the struck driver.
         event: the fault as a person who is not an engineer calls it, as the subject of a sentence about the stream.
+        proof: what proves that it landed; recovery: what counts as the recovery from it. For the page docs/faults.md.
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
-        needs, takes: the options of the fault's section (see `parts.OPTIONS`) that this kind must have, and may have.
-            No other kind allows them.
-        steps_clock: the fork's drivers need a clock that can be stepped, from their start on.
         live: whether it may hit a live stream: by default it may not.
         description: for the page docs/faults.md; variants: those of its options that differ, by how a drill's file
             spells them.
     """
 
-    aftermath: ClassVar[Aftermath]
+    expected_end: ClassVar[ExpectedEnd]
     event: ClassVar[str]
+    proof: ClassVar[str]
+    recovery: ClassVar[str]
     feed: ClassVar[Feed] = Feed.ORIGIN
-    needs: ClassVar[tuple[str, ...]] = ()
-    takes: ClassVar[tuple[str, ...]] = ()
-    steps_clock: ClassVar[bool] = False
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes or removes data that only a fork may lose")
     description: ClassVar[Description]
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {}
 
-    def chosen(self, fault: FaultSpec) -> Fault:
-        """The fault as the drill's file chooses it: by default this one. Raises InvalidValue for options that do not
-        fit one another."""
+    kind: str
+    """what the drill breaks, see [faults](../how-to/drills.md#faults)"""
+    attempts: int = 3
+    """how often the fault is tried until it lands"""
+    within: Seconds = 120.0
+    """how long one attempt waits for its moment and for its effect"""
+
+    def __post_init__(self) -> None:
+        require(1 <= self.attempts <= MOST_ATTEMPTS, "attempts", self.attempts, f"from 1 to {MOST_ATTEMPTS}")
+        require(self.within > 0, "within", self.within, "a positive duration")
+
+    @classmethod
+    def options(cls) -> tuple[Field[Any], ...]:
+        """The keys that other kinds do not have."""
+        return fields(cls)[len(fields(Fault)) :]
+
+    @classmethod
+    def needs_options(cls) -> bool:
+        """Whether a drill's file has to give one of them."""
+        return any(option.default is MISSING for option in cls.options())
+
+    @property
+    def chosen(self) -> Fault:
+        """The fault as its options choose it: by default this one."""
         return self
 
-    def variant(self, fault: FaultSpec) -> str:
+    @property
+    def variant(self) -> str:
         """The options that make it another experiment than its kind alone, as a drill's file spells them: `target:
         commit, damage: lost`; empty if there are none. By default all options of the kind that are given."""
-        given = ((option, getattr(fault, option)) for option in (*self.needs, *self.takes))
-        return ", ".join(f"{option}: {_spelled(value)}" for option, value in given if value is not None)
+        given = ((option.name, getattr(self, option.name)) for option in self.options())
+        return ", ".join(f"{name}: {_spelled(value)}" for name, value in given if value is not None)
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    @property
+    def detail(self) -> str:
+        """What follows the kind in a question to the person who has to approve it; empty: nothing, as by default."""
+        return ""
+
+    @property
+    def drops_copies(self) -> bool:
+        """The output must be that of the input without the files that the fault has copied."""
+        return False
+
+    def as_kind(self, kind: type[F]) -> F:
+        """The same options as a fault of another class that has them."""
+        return kind(**{each.name: getattr(self, each.name) for each in fields(self)})
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
         every stream."""
         return
 
+    def require_host(self, ports: Ports) -> None:
+        """Raise DrillAborted, before the fork is made, if this host does not have what the fault needs."""
+        return
+
+    def prepare(self, run_id: str, ports: Ports) -> None:
+        """Give a fork that was made what the fault needs, before its first driver starts."""
+        return
+
+    def release(self, run_id: str, ports: Ports) -> None:
+        """Free what `prepare` takes of the host, once no driver of the run is left; may run again, and for a run that
+        prepared nothing."""
+        return
+
+    @abstractmethod
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         """Wait for the moment, strike, and wait until it is done, all before `deadline` (Unix seconds)."""
 
+    @abstractmethod
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         """Judge by what is left. `strike` is None if the process that struck died before it recorded the strike: then
         only the evidence counts."""
@@ -209,6 +245,11 @@ class Fault(Protocol):
         Raises DrillError if it cannot be undone.
         """
         return None
+
+
+def by_kind(*faults: type[Fault]) -> dict[str, type[Fault]]:
+    """The faults by the kinds that they declare."""
+    return {str(fields(fault)[0].default): fault for fault in faults}
 
 
 @runtime_checkable
@@ -259,11 +300,11 @@ def prove_as_observed(
             message=message,
             evidence=dict(strike.evidence),
         )
-    position = context.checkpoint.position(context.fork)
+    position = context.ports.checkpoint.position(context.fork)
     return Proof(
         landed=False,
         driver_id=context.driver_id,
-        moment=context.clock.now(),
+        moment=context.ports.clock.now(),
         planned=position.planned,
         committed=position.committed,
         message=strike.message if strike else "the process that struck died before it recorded what it had done",
@@ -271,7 +312,7 @@ def prove_as_observed(
     )
 
 
-def require_this_host(context: FaultContext, what: str) -> None:
+def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
     """Raises DrillAborted for a fork in an object store.
 
     Args:
@@ -280,8 +321,7 @@ def require_this_host(context: FaultContext, what: str) -> None:
     places = (context.fork.checkpoint, context.fork.output or "")
     if any("://" in place for place in places):
         raise DrillAborted(
-            f"{context.spec.kind} is not applicable: {what} need a fork on this host, and this one is in an object "
-            "store",
+            f"{fault.kind} is not applicable: {what} need a fork on this host, and this one is in an object store",
             expected="a fork whose checkpoint and output are on this host",
             where=f"the drill of {context.fork.origin}",
             next_step="leave out `fork.at`, or drill this stream with another fault",
@@ -295,17 +335,18 @@ def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) ->
         return strike.moment
     if context.marked_at is not None:
         return context.marked_at
-    return context.clock.now() if view.exit is None else view.exit.ended_at
+    return context.ports.clock.now() if view.exit is None else view.exit.ended_at
 
 
 def await_exit(context: FaultContext, *, deadline: float) -> DriverView:
     """The driver as last observed: with its recorded exit, or without one if the deadline passed first."""
-    while True:
-        late = context.clock.now() >= deadline
-        view = context.observe()
-        if view.exit is not None or late:
-            return view
-        context.clock.sleep(0.1)
+    wait_for(
+        lambda: True if context.observe().exit is not None else None,
+        clock=context.ports.clock,
+        deadline=deadline,
+        every=0.1,
+    )
+    return context.observe()
 
 
 def describe_exit(view: DriverView) -> dict[str, Any]:

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from itertools import product
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
-from streamwarden.checkpoint.diagnosis.damage import Consequence, worst
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
 from streamwarden.checkpoint.formats.layout import COMMITS, METADATA, OFFSETS, STATE
 from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStore
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -29,11 +30,11 @@ from streamwarden.drills.faults.base import (
     require_this_host,
 )
 from streamwarden.drills.faults.topic.own_topic import stop_between_batches
-from streamwarden.drills.ports import Ports
-from streamwarden.drills.records.sections import CheckpointTarget, FaultSpec, FileDamage
-from streamwarden.drills.records.types import ForkView, HarmedFile
+from streamwarden.drills.ports import Port, Ports
+from streamwarden.drills.records.sections import require
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.waiting import wait_for
-from streamwarden.errors import DrillAborted, InvalidValue
+from streamwarden.errors import DrillAborted
 from streamwarden.health.checks.driver.restart_loop import CHECK as RESTART_LOOP
 from streamwarden.lifecycle.failures.causes import CHECKPOINT_DAMAGED
 from streamwarden.lifecycle.failures.failure_patterns import Cause
@@ -41,6 +42,58 @@ from streamwarden.stream.spec import Backend, StreamSpec
 
 POLL_EVERY: Final = 0.2
 """Seconds between two listings of the state, while no file of the target is there."""
+
+
+class CheckpointTarget(StrEnum):
+    """The part of a checkpoint that `checkpoint_damage` hits."""
+
+    COMMIT = "commit"
+    OFFSETS = "offsets"
+    METADATA = "metadata"
+    STATE = "state"
+    SNAPSHOT = "snapshot"
+    CHANGELOG = "changelog"
+    DELTA = "delta"
+
+
+class FileDamage(StrEnum):
+    """What happens to a file."""
+
+    LOST = "lost"
+    TRUNCATED = "truncated"
+    FLIPPED = "flipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedFile:
+    """A file of the checkpoint that is not as it was: its bytes before and after; None: it is gone."""
+
+    path: str
+    before: int
+    after: int | None
+
+
+class CheckpointFiles(Protocol):
+    """The files of the fork's checkpoint on this host, which a drill damages while no driver runs."""
+
+    def stores(self, fork: ForkView) -> Sequence[StateStore]: ...
+    def keep(self, fork: ForkView) -> None:
+        """Copy the checkpoint. Replaces an earlier copy."""
+
+    def damage(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
+        """Damage these files, whose paths are below the checkpoint."""
+
+    def damaged(self, fork: ForkView) -> Sequence[DamagedFile]:
+        """The files that are not as in the copy; none if there is no copy."""
+
+    def predict(self, fork: ForkView) -> Sequence[Damage]:
+        """What the inspector finds in the checkpoint, and predicts."""
+
+    def restore(self, fork: ForkView) -> bool:
+        """Put the copy in the place of the checkpoint; False: there is none. May run again."""
+
+
+FILES: Final = Port[CheckpointFiles]("the files of the checkpoint")
 
 _HEALED: Final = frozenset({None, Consequence.HARMLESS, Consequence.RECOVERS})
 """What the inspector foretells of a damage after which Spark starts and the output is right; None: no finding."""
@@ -85,34 +138,38 @@ class _Rule:
         unsure: the inspector may also foretell that it is harmless, since it does not know the query.
     """
 
-    aftermath: Aftermath
+    expected_end: ExpectedEnd
     promise: str
     unsure: bool = False
 
     def fits(self, foretold: Consequence | None) -> bool:
         """Whether the inspector foretells this outcome."""
-        if self.aftermath is Aftermath.ENDS:
+        if self.expected_end is ExpectedEnd.ENDS:
             return foretold in _HEALED
         return foretold is Consequence.REFUSES or (self.unsure and foretold is Consequence.HARMLESS)
 
     @property
     def seen(self) -> str:
-        return _STARTED if self.aftermath is Aftermath.ENDS else _REFUSED
+        return _STARTED if self.expected_end is ExpectedEnd.ENDS else _REFUSED
 
     @property
     def next_step(self) -> str:
-        return "Nothing: start the stream." if self.aftermath is Aftermath.ENDS else _RESTORE
+        return "Nothing: start the stream." if self.expected_end is ExpectedEnd.ENDS else _RESTORE
 
 
-_RERUN: Final = _Rule(Aftermath.ENDS, "The batch runs again from its plan. The sink has its rows already.")
-_NO_LOG: Final = _Rule(Aftermath.REFUSES, "Spark reads the last file of each log when it starts, and fails.")
+_RERUN: Final = _Rule(ExpectedEnd.ENDS, "The batch runs again from its plan. The sink has its rows already.")
+_NO_LOG: Final = _Rule(ExpectedEnd.REFUSES, "Spark reads the last file of each log when it starts, and fails.")
 _NO_QUERY: Final = _Rule(
-    Aftermath.REFUSES, "Spark starts no query on a checkpoint with batches and without `metadata`."
+    ExpectedEnd.REFUSES, "Spark starts no query on a checkpoint with batches and without `metadata`."
 )
-_NO_STATE: Final = _Rule(Aftermath.REFUSES, "Spark starts no stateful query whose operator has no folder.", unsure=True)
-_REPAIRED: Final = _Rule(Aftermath.ENDS, "Spark loads an older snapshot, or none, and replays all changes since then.")
+_NO_STATE: Final = _Rule(
+    ExpectedEnd.REFUSES, "Spark starts no stateful query whose operator has no folder.", unsure=True
+)
+_REPAIRED: Final = _Rule(
+    ExpectedEnd.ENDS, "Spark loads an older snapshot, or none, and replays all changes since then."
+)
 _NO_CHANGES: Final = _Rule(
-    Aftermath.REFUSES, "The newest version of the state cannot be loaded: the first batch fails."
+    ExpectedEnd.REFUSES, "The newest version of the state cannot be loaded: the first batch fails."
 )
 
 _T, _D = CheckpointTarget, FileDamage
@@ -130,22 +187,34 @@ RULES: Final[Mapping[tuple[CheckpointTarget, FileDamage], _Rule]] = {
 outcome."""
 
 
-def _variants() -> Iterator[tuple[str, tuple[Aftermath, Description]]]:
+def _variants() -> Iterator[tuple[str, tuple[ExpectedEnd, Description]]]:
     for (target, damage), rule in RULES.items():
         described = Description(
             does=_DOES[damage].format(_WHAT[target]), promise=rule.promise, seen=rule.seen, next_step=rule.next_step
         )
-        yield f"target: {target}, damage: {damage}", (rule.aftermath, described)
+        yield f"target: {target}, damage: {damage}", (rule.expected_end, described)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDamage(Fault):
     """Proof: the driver stopped with every planned batch committed; compared with the copy, exactly the files of the
     target are damaged; and the inspector foretells what is declared."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    kind: str = "checkpoint_damage"
+    target: CheckpointTarget
+    """which part of the checkpoint is damaged"""
+    damage: FileDamage
+    """what happens to that part: see [faults](../faults.md#checkpoint_damage) for the pairs that there are"""
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
     event: ClassVar[str] = "a damage to its checkpoint"
-    needs: ClassVar[tuple[str, ...]] = ("target", "damage")
+    proof: ClassVar[str] = (
+        "The driver stopped between two batches; compared with a copy, exactly that part is damaged; "
+        "`inspect` foretells the declared outcome."
+    )
+    recovery: ClassVar[str] = (
+        "By the damage: the start that follows; or the stream must fail with an error that names the cause, "
+        "then the copy is restored."
+    )
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, damages one part of the fork's checkpoint, and starts the driver.",
         promise="It depends on the part and on the damage: Spark repairs it, or refuses to go on. It must not go on "
@@ -156,26 +225,27 @@ class CheckpointDamage(Fault):
         "only a query without state can continue.",
         next_step="Before a start on a checkpoint that may be damaged: `streamwarden inspect NAME`.",
     )
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = dict(_variants())
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = dict(_variants())
 
-    def chosen(self, fault: FaultSpec) -> CheckpointDamage:
-        """The damage with its declared outcome. Raises InvalidValue for a pair without one."""
-        if fault.target is None or fault.damage is None:  # the spec has reported it
-            return self
-        rule = RULES.get((fault.target, fault.damage))
-        if rule is None:
-            fitting = ", ".join(damage for target, damage in RULES if target is fault.target)
-            raise InvalidValue(repr(fault.damage.value), key="fault.damage", allowed=f"for {fault.target}: {fitting}")
-        return RefusedDamage() if rule.aftermath is Aftermath.REFUSES else self
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        fitting = [damage for target, damage in RULES if target is self.target]
+        require(self.damage in fitting, "damage", self.damage.value, f"for {self.target}: {', '.join(fitting)}")
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    @property
+    def chosen(self) -> CheckpointDamage:
+        """The damage with its declared outcome."""
+        refuses = RULES[self.target, self.damage].expected_end is ExpectedEnd.REFUSES
+        return self.as_kind(RefusedDamage) if refuses else self
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Changes of the state are files of the backend."""
-        backend, target = declared.state.backend, fault.target
+        backend, target = declared.state.backend, self.target
         fitting = {
             CheckpointTarget.CHANGELOG: backend is Backend.ROCKSDB and declared.state.changelog,
             CheckpointTarget.DELTA: backend is Backend.HDFS,
         }
-        if target is not None and not fitting.get(target, True):
+        if not fitting.get(target, True):
             raise DrillAborted(
                 f"the target {target} is not applicable: {stream} has the state backend {backend}, "
                 f"{'with' if declared.state.changelog else 'without'} changelogs",
@@ -185,35 +255,35 @@ class CheckpointDamage(Fault):
             )
 
     def undo(self, context: FaultContext) -> str | None:
-        return "the checkpoint was restored from its copy" if context.files.restore(context.fork) else None
+        return "the checkpoint was restored from its copy" if context.ports[FILES].restore(context.fork) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        require_this_host(context, "damages to files")
+        require_this_host(self, context, "damages to files")
         missed = self._await_target(context, deadline=deadline) or stop_between_batches(
             context, why="its checkpoint is to be damaged", deadline=deadline
         )
         paths = () if missed is not None else self._paths(context)
-        if missed is None and context.checkpoint.unplanned(context.fork) == 0:
+        if missed is None and context.ports.checkpoint.unplanned(context.fork) == 0:
             missed = "the driver stopped only at the end of the input: no batch is left that a restart could commit"
         if missed is not None or not paths:
-            return Strike(moment=None, message=missed or f"the checkpoint has no file to damage: {_what(context)}")
-        context.files.keep(context.fork)
+            return Strike(moment=None, message=missed or f"the checkpoint has no file to damage: {_WHAT[self.target]}")
+        context.ports[FILES].keep(context.fork)
         moment = context.mark()
-        context.files.harm(context.fork, paths, _damage(context))
-        strike = Strike(moment=moment, message=f"{paths[0]} is {_damage(context)}", evidence=self._evidence(context))
-        other = self._otherwise(context, strike.evidence)
+        context.ports[FILES].damage(context.fork, paths, self.damage)
+        strike = Strike(moment=moment, message=f"{paths[0]} is {self.damage}", evidence=self._evidence(context))
+        other = self._otherwise(strike.evidence)
         if other is not None:
-            context.files.restore(context.fork)
+            context.ports[FILES].restore(context.fork)
             return Strike(moment=None, message=f"{strike.message}, but {other}: the checkpoint was restored")
         return strike
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         def judge(struck: Strike) -> tuple[bool, str]:
-            harmed = context.files.harmed(context.fork)
+            harmed = context.ports[FILES].damaged(context.fork)
             if not harmed:
                 return False, f"{struck.message}, but every file of the checkpoint is as it was"
             found = "; ".join(_describe(each) for each in harmed)
-            other = self._otherwise(context, struck.evidence)
+            other = self._otherwise(struck.evidence)
             return other is None, f"between two batches the checkpoint was damaged: {found}" + (
                 "" if other is None else f", but {other}"
             )
@@ -227,46 +297,44 @@ class CheckpointDamage(Fault):
         def probe() -> str | bool | None:
             if self._paths(context):
                 return True
-            return None if context.observe().alive else f"the driver ended before there was {_what(context)}"
+            return None if context.observe().alive else f"the driver ended before there was {_WHAT[self.target]}"
 
-        result = wait_for(probe, clock=context.clock, deadline=deadline, every=POLL_EVERY)
-        return f"there was no {_what(context)}" if result is None else result if isinstance(result, str) else None
+        result = wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL_EVERY)
+        return f"there was no {_WHAT[self.target]}" if result is None else result if isinstance(result, str) else None
 
     def _paths(self, context: FaultContext) -> tuple[str, ...]:
-        committed = context.checkpoint.position(context.fork).committed
-        target = context.spec.target
-        if committed is None or target is None:
+        committed = context.ports.checkpoint.position(context.fork).committed
+        if committed is None:
             return ()
-        return choose(target, committed, context.files.stores(context.fork))
+        return choose(self.target, committed, context.ports[FILES].stores(context.fork))
 
     def _evidence(self, context: FaultContext) -> dict[str, Any]:
         """What is there after the damage; the inspector reads it as it is."""
-        position = context.checkpoint.position(context.fork)
-        findings = context.files.foresee(context.fork)
+        position = context.ports.checkpoint.position(context.fork)
+        findings = context.ports[FILES].predict(context.fork)
         gravest = worst(tuple(findings))
         return {
             "planned": position.planned,
             "committed": position.committed,
-            "harmed": [asdict(each) for each in context.files.harmed(context.fork)],
+            "harmed": [asdict(each) for each in context.ports[FILES].damaged(context.fork)],
             "foretold": None if gravest is None else gravest.value,
             "findings": [asdict(each) for each in findings],
         }
 
-    def _otherwise(self, context: FaultContext, evidence: Mapping[str, Any]) -> str | None:
+    def _otherwise(self, evidence: Mapping[str, Any]) -> str | None:
         """What the inspector foretells, if it is not what is declared."""
         foretold = None if evidence["foretold"] is None else Consequence(evidence["foretold"])
-        target, damage = context.spec.target, context.spec.damage
-        if target is None or damage is None or RULES[target, damage].fits(foretold):
+        if RULES[self.target, self.damage].fits(foretold):
             return None
-        declared = "recovers" if self.aftermath is Aftermath.ENDS else "refuses"
+        declared = "recovers" if self.expected_end is ExpectedEnd.ENDS else "refuses"
         return f"`inspect` foretells {foretold or 'nothing'}, and the declared outcome is that the stream {declared}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedDamage(CheckpointDamage):
     """A damage that no restart cures. See RefusalFault."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     cause: ClassVar[Cause] = CHECKPOINT_DAMAGED
     check: ClassVar[str] = RESTART_LOOP.name
 
@@ -279,7 +347,7 @@ class RefusedDamage(CheckpointDamage):
 
     def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
         """The checkpoint is restored from its copy."""
-        ports.files.restore(fork)
+        ports[FILES].restore(fork)
         return fork
 
 
@@ -309,17 +377,7 @@ def _state_file(target: CheckpointTarget, store: StateStore, version: int) -> St
     return newest if newest is not None and newest.kind is _KINDS[target] and newest.version == version else None
 
 
-def _what(context: FaultContext) -> str:
-    target = context.spec.target
-    return "target" if target is None else _WHAT[target]
-
-
-def _damage(context: FaultContext) -> FileDamage:
-    assert context.spec.damage is not None, "the drill's spec requires it"
-    return context.spec.damage
-
-
-def _describe(harmed: HarmedFile) -> str:
+def _describe(harmed: DamagedFile) -> str:
     """`commits/7 is gone (86 bytes before)`."""
     if harmed.after is None:
         return f"{harmed.path} is gone ({harmed.before:,} bytes before)"

@@ -10,13 +10,14 @@ and once more when the drill is healed if the process that ran `down` was killed
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -25,11 +26,79 @@ from streamwarden.drills.faults.base import (
     prove_as_observed,
     require_this_host,
 )
-from streamwarden.drills.records.sections import FaultSpec, OutageService, OutageSpec
-from streamwarden.drills.records.types import CommandResult, ServiceStatus
+from streamwarden.drills.ports import Port
+from streamwarden.drills.records.sections import require
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.redaction import redacted
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import Seconds
+
+
+class OutageService(StrEnum):
+    """What is made unavailable."""
+
+    SOURCE = "source"  # the broker of the stream's topic
+    SINK = "sink"  # the database of its table, or the broker of its topic
+    STORE = "store"  # Streamwarden's own store
+    MASTER = "master"  # the master of its standalone cluster
+    WORKER = "worker"  # the workers of that cluster on this host
+    DISK = "disk"  # the file system of the fork's checkpoint, which is filled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutageSpec:
+    """How a service is stopped and started again. A drill stops no server by itself: it runs these two commands."""
+
+    service: OutageService
+    """what is made unavailable: the broker of the stream's `source`, the database or broker of its `sink`, the `store`
+    of Streamwarden, the `master` or the `worker` of a standalone cluster, or the `disk` of the fork's checkpoint"""
+    down: tuple[str, ...]
+    """program and arguments that stop it, run without a shell in the project's folder, with the environment of the
+    drill; the journal shows them, so they hold no secret"""
+    up: tuple[str, ...]
+    """program and arguments that start it again; may run more than once"""
+    lasts: Seconds = 20.0
+    """shortest time from the moment at which the service stops answering until `up`; the outage lasts longer, up to
+    `fault.within`, until no commit has come for twice as long as a batch takes"""
+
+    def __post_init__(self) -> None:
+        for key, command in (("down", self.down), ("up", self.up)):
+            whole = bool(command) and bool(command[0].strip()) and not any("\0" in part for part in command)
+            require(whole, key, list(command), "a list: a program and its arguments")
+            shown = redacted(list(command))
+            require(shown == list(command), key, shown, "no secret: let the program read it from a file or a variable")
+        require(self.lasts > 0, "lasts", self.lasts, "a positive duration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """Whether a service answers its own client. `detail`: what it answered, or why it did not."""
+
+    name: str
+    answers: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """The result of a command. `status` None: it did not end in time and was killed. `output`: its last output."""
+
+    status: int | None
+    output: str = ""
+
+
+class ServiceControl(Protocol):
+    """The services that the fork needs, and the commands that stop and start them."""
+
+    def probe(self, fork: ForkView, service: OutageService) -> ServiceStatus:
+        """Send it one request and wait some seconds for the answer. Raises ConfigError if its connection is unknown."""
+
+    def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult: ...
+
+
+SERVICES: Final = Port[ServiceControl]("the services that the fork needs")
 
 GONE_WITHIN = 15.0
 """Seconds after `down` within which the service must have stopped answering."""
@@ -46,9 +115,9 @@ STALLS = 2.0
 """No batch may have been committed for this many times the median duration of a batch: less could be one long batch."""
 
 
-_VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
+_VARIANTS: Final[Mapping[str, tuple[ExpectedEnd, Description]]] = {
     "outage.service: source": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the broker of the stream's topic.",
             promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
@@ -57,7 +126,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: sink": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the database of the stream's table, or the broker of the topic that it writes.",
             promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
@@ -66,7 +135,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: store": (
-        Aftermath.LIVES,
+        ExpectedEnd.LIVES,
         Description(
             does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
             promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
@@ -76,7 +145,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: master": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the master of the stream's standalone cluster.",
             promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
@@ -87,7 +156,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: worker": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
             promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
@@ -96,7 +165,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
         ),
     ),
     "outage.service: disk": (
-        Aftermath.MAY_END,
+        ExpectedEnd.MAY_END,
         Description(
             does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
             promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
@@ -108,7 +177,7 @@ _VARIANTS: Final[Mapping[str, tuple[Aftermath, Description]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOutage(Fault):
     """Proof: the service answered before `down` and not after it, nor at the end of the outage; then a batch hung
     between its plan and its commit, and no commit had come for longer than batches take. Of a service without which a
@@ -119,8 +188,15 @@ class ServiceOutage(Fault):
     it is measured from the moment at which the service stopped answering, and may have read all its input meanwhile.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    kind: str = "service_outage"
+    outage: OutageSpec
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "an outage of its broker or its database"
+    proof: ClassVar[str] = (
+        "The service answered before, did not answer after `down`, and did not answer at the end; a batch "
+        "hung, and no commit came for twice as long as a batch takes."
+    )
+    recovery: ClassVar[str] = "The batch that hung; if the driver gave up, it is started again, as supervision does."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="it runs only the commands of its file, and `up` brings the service back (`store` and `disk`: refused)",
@@ -131,22 +207,31 @@ class ServiceOutage(Fault):
         seen="The output was right.",
         next_step="Bring the service back. The stream continues where it was.",
     )
-    needs: ClassVar[tuple[str, ...]] = ("outage",)
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = _VARIANTS
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = _VARIANTS
     goes_on: ClassVar[bool] = False
     """Whether the stream has to commit batches during the outage."""
 
-    def chosen(self, fault: FaultSpec) -> ServiceOutage:
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
+
+    @property
+    def chosen(self) -> ServiceOutage:
         """The outage of the service that the drill's file names."""
-        return self if fault.outage is None else _KINDS.get(fault.outage.service, self)
+        return self.as_kind(_KINDS.get(self.outage.service, ServiceOutage))
 
-    def variant(self, fault: FaultSpec) -> str:
+    @property
+    def variant(self) -> str:
         """The service; the commands and the time are ways to stop it."""
-        return f"outage.service: {_outage(fault).service}"
+        return f"outage.service: {self.outage.service}"
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    @property
+    def detail(self) -> str:
+        return f" of the {self.outage.service}, with `{' '.join(self.outage.down)}`"
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """A folder needs no service."""
-        part = _outage(fault).service
+        part = self.outage.service
         if part not in (OutageService.SOURCE, OutageService.SINK):
             return
         given = declared.source if part is OutageService.SOURCE else declared.sink
@@ -161,8 +246,8 @@ class ServiceOutage(Fault):
 
     def undo(self, context: FaultContext) -> str:
         """Start the service again and check that it answers. Raises DrillError if it does not."""
-        outage = _outage(context.spec)
-        done = context.services.run(outage.up, within=COMMAND_WITHIN)
+        outage = self.outage
+        done = context.ports[SERVICES].run(outage.up, within=COMMAND_WITHIN)
         if done.status != 0:
             raise _not_back(outage, f"`up` {_ended(done)}")
         back = _await_status(context, outage, answers=True, within=BACK_WITHIN)
@@ -171,8 +256,8 @@ class ServiceOutage(Fault):
         return f"{back.name} is back"
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        outage = _outage(context.spec)
-        before = context.services.probe(context.fork, outage.service)
+        outage = self.outage
+        before = context.ports[SERVICES].probe(context.fork, outage.service)
         if not before.answers:
             return Strike(moment=None, message=f"{before.name} did not answer before the fault: {before.detail}")
         if not context.observe().alive:
@@ -184,7 +269,7 @@ class ServiceOutage(Fault):
             self.undo(context)  # an error that this raises matters more than an error of the outage
         if isinstance(effect, str):
             return Strike(moment=None, message=effect)
-        moment = context.clock.now()
+        moment = context.ports.clock.now()
         return Strike(
             moment=moment,
             message=f"an outage of {before.name} lasted {moment - effect['down_at']:.1f} s",
@@ -195,10 +280,10 @@ class ServiceOutage(Fault):
         self, context: FaultContext, outage: OutageSpec, usual: float | None, deadline: float
     ) -> dict[str, Any] | str:
         """Stop the service until the outage has lasted and had an effect, or time is up. Text: why it failed."""
-        clock, checkpoint = context.clock, context.checkpoint
+        clock, checkpoint = context.ports.clock, context.ports.checkpoint
         unread = checkpoint.unplanned(context.fork)  # asked before: what is stopped may have to answer that
         down_at = clock.now()
-        done = context.services.run(outage.down, within=COMMAND_WITHIN)
+        done = context.ports[SERVICES].run(outage.down, within=COMMAND_WITHIN)
         if done.status != 0:
             return f"`down` {_ended(done)}"
         gone = _await_status(context, outage, answers=False, within=GONE_WITHIN)
@@ -214,7 +299,7 @@ class ServiceOutage(Fault):
             if now_at.committed != position.committed:
                 still_since = clock.now()
             position = now_at
-        last = context.services.probe(context.fork, outage.service)
+        last = context.ports[SERVICES].probe(context.fork, outage.service)
         if last.answers:
             return f"{last.name} came back before `up`: something else started it"
         return {
@@ -243,7 +328,7 @@ class ServiceOutage(Fault):
         seen = proof.evidence
         if not seen["went_on"]:
             return replace(proof, violation=f"no batch was committed during {self.event}, which no batch needs")
-        if self.aftermath is Aftermath.LIVES:
+        if self.expected_end is ExpectedEnd.LIVES:
             return replace(proof, moment=seen["gone_at"], committed=seen["committed_before"])
         return proof
 
@@ -256,21 +341,21 @@ class ServiceOutage(Fault):
         return _judge(strike)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOutage(ServiceOutage):
     """Streamwarden's own store. The drill writes nothing to its journal, which is in the store, during the outage."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.LIVES
     event: ClassVar[str] = "an outage of Streamwarden's store"
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="supervision and this drill's own journal need the store")
     goes_on: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOutage(ServiceOutage):
     """A part of a standalone cluster."""
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec) -> None:
         master = declared.spark.master
         if not master.startswith("spark://"):
             raise DrillAborted(
@@ -281,7 +366,7 @@ class ClusterOutage(ServiceOutage):
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MasterOutage(ClusterOutage):
     """A running driver needs no master. One that comes back without recovery ends its executors; then the driver ends,
     and the next one registers with the new master."""
@@ -290,14 +375,14 @@ class MasterOutage(ClusterOutage):
     goes_on: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOutage(ClusterOutage):
     """The executors end with their worker. The batch waits for others."""
 
     event: ClassVar[str] = "an outage of its cluster's workers"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskOutage(ServiceOutage):
     """A batch may not even be planned on a full disk. It counts that none is committed."""
 
@@ -307,27 +392,27 @@ class DiskOutage(ServiceOutage):
         reason="everything else on the disk of the live stream would fail too",
     )
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Every stream has a checkpoint."""
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        require_this_host(context, "full disks")
+        require_this_host(self, context, "full disks")
         return ServiceOutage.strike(self, context, deadline=deadline)
 
     def left(self, context: FaultContext, unread: int) -> int:
         """The source does not need the disk."""
-        return context.checkpoint.unplanned(context.fork)
+        return context.ports.checkpoint.unplanned(context.fork)
 
     def judge(self, strike: Strike) -> tuple[bool, str]:
         left = strike.evidence["left"] > 0
         return _judge(replace(strike, evidence={**strike.evidence, "hung": strike.evidence["hung"] or left}))
 
 
-_KINDS: Final[Mapping[OutageService, ServiceOutage]] = {
-    OutageService.STORE: StoreOutage(),
-    OutageService.MASTER: MasterOutage(),
-    OutageService.WORKER: WorkerOutage(),
-    OutageService.DISK: DiskOutage(),
+_KINDS: Final[Mapping[OutageService, type[ServiceOutage]]] = {
+    OutageService.STORE: StoreOutage,
+    OutageService.MASTER: MasterOutage,
+    OutageService.WORKER: WorkerOutage,
+    OutageService.DISK: DiskOutage,
 }
 
 
@@ -354,18 +439,12 @@ def _judge(strike: Strike) -> tuple[bool, str]:
     )
 
 
-def _outage(spec: FaultSpec) -> OutageSpec:
-    if spec.outage is None:
-        raise DrillError("the fault has no outage", expected="`fault.outage`", next_step="run `streamwarden validate`")
-    return spec.outage
-
-
 def _usual(context: FaultContext) -> float | None:
     """Median seconds from a batch's plan to its commit. The first batch, of a cold driver, counts only if there is no
     other."""
     durations = [
         batch.committed_at - batch.planned_at
-        for batch in context.checkpoint.batches(context.fork)
+        for batch in context.ports.checkpoint.batches(context.fork)
         if batch.planned_at is not None and batch.committed_at is not None
     ]
     return statistics.median(durations[1:] or durations) if durations else None
@@ -376,10 +455,10 @@ def _await_status(context: FaultContext, outage: OutageSpec, *, answers: bool, w
     last: list[ServiceStatus] = []
 
     def probe() -> ServiceStatus | None:
-        last[:] = [context.services.probe(context.fork, outage.service)]
+        last[:] = [context.ports[SERVICES].probe(context.fork, outage.service)]
         return last[0] if last[0].answers is answers else None
 
-    wait_for(probe, clock=context.clock, deadline=context.clock.now() + within, every=POLL)
+    wait_for(probe, clock=context.ports.clock, deadline=context.ports.clock.now() + within, every=POLL)
     return last[0]
 
 

@@ -21,7 +21,7 @@ class Answer:
 
 
 def approval(context: StepContext) -> StepResult:
-    """Raises DrillAborted: whoever runs this step has asked nobody. `ask` and `record_answer` end it otherwise."""
+    """Raises DrillAborted: no approval was requested. `ask` and `record_answer` end the step otherwise."""
     spec = context.recorder.spec
     raise DrillAborted(
         f"nobody approved the drill {spec.name}, which hits the live stream {spec.stream}",

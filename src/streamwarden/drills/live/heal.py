@@ -25,7 +25,7 @@ def heal(context: StepContext) -> StepResult:
     if left is not None or down is not None:
         start = f"; start it with `streamwarden start {live.stream}`" if down is not None else ""
         return unclean(context, "; ".join(filter(None, (left, down))) + start)
-    return _clean(context, f"{_standing(context, live)}; nothing was removed")
+    return _clean(context, f"{_status(context, live)}; nothing was removed")
 
 
 def _await_driver(context: StepContext, live: ForkView) -> str | None:
@@ -33,17 +33,17 @@ def _await_driver(context: StepContext, live: ForkView) -> str | None:
     clock, streams = context.ports.clock, context.ports.live
 
     def probe() -> str | bool | None:
-        return True if streams.standing(live.stream).alive else left_down(context, live)
+        return True if streams.status(live.stream).alive else left_down(context, live)
 
     found = wait_for(probe, clock=clock, deadline=clock.now() + BACK_WITHIN, every=OBSERVE_EVERY)
     if isinstance(found, str):
         return found
-    supervised = found is True or streams.standing(live.stream).supervised
+    supervised = found is True or streams.status(live.stream).supervised
     return None if supervised else f"{live.stream} is down, and nothing is known to start it again"
 
 
-def _standing(context: StepContext, live: ForkView) -> str:
-    if context.ports.live.standing(live.stream).alive:
+def _status(context: StepContext, live: ForkView) -> str:
+    if context.ports.live.status(live.stream).alive:
         return f"{live.stream} runs"
     return f"{live.stream} does not run yet, and its supervision starts it"
 

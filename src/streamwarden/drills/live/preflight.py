@@ -12,7 +12,7 @@ def preflight(context: StepContext) -> StepResult:
     """Raises DrillAborted if the fault may not hit the stream, or not now."""
     recorder, live, spec = context.recorder, context.ports.live, context.recorder.spec
     require_live_fault(context.fault, spec)
-    context.fault.require(spec.stream, live.declared(spec.stream), context.fault_spec)
+    context.fault.require(spec.stream, live.declared(spec.stream))
     require_admission(context)
     found = Preflight(last_on_fork=last_on_fork(spec, live.past(spec.stream)))
     recorder.put(preflight=found)
@@ -24,4 +24,4 @@ def preflight(context: StepContext) -> StepResult:
 def require_admission(context: StepContext) -> None:
     """Raises DrillAborted if the stream may not be hit now."""
     spec, ports = context.recorder.spec, context.ports
-    admit(spec, context.recorder.run.run_id, ports.live.standing(spec.stream), ports.clock.now())
+    admit(spec, context.recorder.run.run_id, ports.live.status(spec.stream), ports.clock.now())

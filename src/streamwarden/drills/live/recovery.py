@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from streamwarden.drills.faults import Aftermath
+from streamwarden.drills.faults import ExpectedEnd
 from streamwarden.drills.live.supervision import await_supervised_commit, is_reached
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import ForkView
@@ -22,7 +22,7 @@ def recovery(context: StepContext) -> StepResult:
     recorder, spec = context.recorder, context.recorder.spec
     live, fault = recorder.require_live(), recorder.state.landed
     struck = context.ports.drivers.observe(fault.driver_id).record
-    predict_once(context, live, struck, over=context.fault.aftermath is Aftermath.ENDS)
+    predict_once(context, live, struck, over=context.fault.expected_end is ExpectedEnd.ENDS)
     first_new = (-1 if fault.committed is None else fault.committed) + 1
     deadline = fault.moment + spec.recovery.deadline
     problem = await_supervised_commit(context, live, first_new, deadline=deadline)
@@ -42,7 +42,7 @@ def _caught_up(
     context: StepContext, live: ForkView, measured: Recovery, last: int, holds: bool, said: str
 ) -> StepResult:
     recorder, checkpoint = context.recorder, context.ports.checkpoint
-    replaced = context.fault.aftermath is Aftermath.LIVES and measured.restarted
+    replaced = context.fault.expected_end is ExpectedEnd.LIVES and measured.restarted
     done = is_reached(context, live, last) and not replaced
     message = (
         "another driver replaced the struck one, which had to go on"

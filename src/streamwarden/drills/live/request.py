@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from streamwarden.drills.faults import FAULTS
-from streamwarden.drills.records.sections import FaultSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 
@@ -17,11 +15,11 @@ def body(state: RunState) -> str:
     """Markdown: what will happen, what is known of it, and until when an answer counts."""
     drill = state.drill
     (given,) = drill.sequence
-    fault = FAULTS[given.kind].chosen(given)
+    fault = given.chosen
     known = state.preflight.last_on_fork if state.preflight is not None else "unknown"
     lines = [
         f"The drill **{drill.name}** hits the live stream **{drill.stream}** itself, not a copy of it.",
-        f"- **Fault**: {given.kind}{_options(given)}. {fault.description.does}",
+        f"- **Fault**: {given.kind}{given.detail}. {fault.description.does}",
         f"- **Why it may**: {fault.live.reason}.",
         f"- **What follows**: supervision starts the stream again if its driver ends. The first new batch is expected "
         f"within {drill.recovery.target:.0f} s. Nothing is deleted, and an audit checks the output before and after.",
@@ -34,9 +32,3 @@ def body(state: RunState) -> str:
             f"- **An answer counts until**: {hours.clock(state.approval.until)}. Without one the drill is aborted.",
         ]
     return "\n\n".join([lines[0], "\n".join(lines[1:])]) + "\n"
-
-
-def _options(fault: FaultSpec) -> str:
-    if fault.moment is not None:
-        return f" at the moment {fault.moment}"
-    return "" if fault.outage is None else f" of the {fault.outage.service}, with `{' '.join(fault.outage.down)}`"

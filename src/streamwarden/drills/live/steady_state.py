@@ -20,7 +20,7 @@ def steady_state(context: StepContext) -> StepResult:
     require_admission(context)
     recorder, ports, spec = context.recorder, context.ports, context.recorder.spec
     live = recorder.live or _observe(context)
-    context.fault.require(live.origin, live.spec, context.fault_spec)
+    context.fault.require(live.origin, live.spec)
     committed = ports.checkpoint.position(live).committed
     first = 0 if committed is None else committed + 1
     wanted = first + spec.steady_state.min_batches - 1

@@ -40,11 +40,11 @@ def is_reached(context: StepContext, live: ForkView, batch: int) -> bool:
 def left_down(context: StepContext, live: ForkView) -> str | None:
     """Why no driver runs and none will be started; None: one runs, or supervision may start it. An Airflow that does
     not answer for a moment proves nothing."""
-    standing = context.ports.live.standing(live.stream)
-    if standing.alive:
+    status = context.ports.live.status(live.stream)
+    if status.alive:
         return None
-    reason = "a person stopped it" if standing.stopped else standing.down
-    if reason is None and standing.restarter is Restarter.PAUSED_DAG:
+    reason = "a person stopped it" if status.stopped else status.down
+    if reason is None and status.restarter is Restarter.PAUSED_DAG:
         reason = "its DAG is paused"
     return None if reason is None else f"{live.stream} is down and stays down: {reason}"
 

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum, EnumType
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 Readers = Mapping[type, Callable[[Any], Any]]
 Writers = Mapping[type, Callable[[Any], Any]]
 
 _STORED_AS: Final = "stored_as"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByKind:
+    """Annotates a type that stands for several: which one a value has, the `kind` in its data says."""
+
+    kinds: Mapping[str, type[Any]]
 
 
 def stored_as(key: str) -> Mapping[str, str]:
@@ -44,6 +51,9 @@ def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
     if isinstance(kind, EnumType):
         return kind(raw)
     origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        by_kind = next((extra for extra in parts if isinstance(extra, ByKind)), None)
+        return decode(parts[0] if by_kind is None else by_kind.kinds[raw["kind"]], raw, readers)
     if raw is None or origin is None:
         return raw
     if origin in (Union, UnionType):
@@ -74,7 +84,7 @@ def _decode_fields(kind: Any, raw: Any, readers: Readers | None) -> Any:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, include_extras=True)
 
 
 def _plain(value: Any, writers: Writers) -> Any:

@@ -10,7 +10,7 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.health.incidents.incident import Incident
-from streamwarden.lifecycle.driver import DriverRecord, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.stream.spec import StreamSpec
@@ -78,7 +78,7 @@ class ForkView(ForkRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LiveStatus:
     """How a live stream stands now, as far as it decides whether it may be hit.
 
     Args:
@@ -162,40 +162,6 @@ class Judgement:
     success: bool
     expectations: Sequence[Mapping[str, Any]] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HarmedFile:
-    """A file of the checkpoint that is not as it was: its bytes before and after; None: it is gone."""
-
-    path: str
-    before: int
-    after: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorProcess:
-    """An executor of a driver, as a process of this host. `id` is Spark's."""
-
-    id: str
-    process: ProcessIdentity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceStatus:
-    """Whether a service answers its own client. `detail`: what it answered, or why it did not."""
-
-    name: str
-    answers: bool
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
-    """The result of a command. `status` None: it did not end in time and was killed. `output`: its last output."""
-
-    status: int | None
-    output: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

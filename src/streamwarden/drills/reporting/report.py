@@ -276,7 +276,7 @@ def _fork(fork: ForkRecord | None) -> str:
 def _fault(result: FaultResult) -> str:
     proof = result.landed
     if proof is not None:
-        return f"{proof.kind.value}, landed at attempt {proof.attempts}: {proof.message}"
+        return f"{proof.kind}, landed at attempt {proof.attempts}: {proof.message}"
     return f"missed: {'; '.join(result.misses)}" if result.misses else "did not land"
 
 
@@ -321,7 +321,7 @@ def _predictions(result: FaultResult) -> Iterator[Prediction]:
     recovery = result.recovery
     for each in result.predicted:
         yield Prediction(
-            fault=result.spec.kind.value,
+            fault=result.spec.kind,
             formula=each.formula,
             since="the launch" if recovery is not None and recovery.restarted else "the fault",
             predicted=each.seconds,

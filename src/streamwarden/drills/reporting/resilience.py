@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, TypeAlias
 
-from streamwarden.drills.faults import FAULTS
+from streamwarden.drills.faults import Fault
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.records.sections import DrillTarget, FaultSpec
+from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import FaultResult, RunState
@@ -193,7 +193,7 @@ def resilience(
     late = frozenset(overdue)
     configured: dict[_Key, list[str]] = {}
     for name, spec in sorted(drills.items()):
-        for kind, variant in dict.fromkeys((each.kind.value, variant_of(spec, each)) for each in spec.sequence):
+        for kind, variant in dict.fromkeys((each.kind, variant_of(spec, each)) for each in spec.sequence):
             configured.setdefault((spec.stream, kind, variant), []).append(name)
     tried: dict[_Key, list[Trial]] = {}
     for trial in trials:
@@ -219,11 +219,11 @@ def cells(rows: Iterable[Resilience]) -> tuple[Cell, ...]:
     return tuple(Cell(stream=key[0], fault=key[1], variants=tuple(found)) for key, found in grouped.items())
 
 
-def variant_of(spec: DrillSpec, fault: FaultSpec) -> str:
+def variant_of(spec: DrillSpec, fault: Fault) -> str:
     """What makes the fault of this drill another experiment than its kind alone: its options, and the live stream
     instead of a fork. `moment: after_state`; empty: nothing."""
     live = "on the live stream" if spec.target is DrillTarget.PRODUCTION else ""
-    return ", ".join(filter(None, (FAULTS[fault.kind].variant(fault), live)))
+    return ", ".join(filter(None, (fault.variant, live)))
 
 
 def trials_of(run: DrillRun) -> tuple[Trial, ...]:
@@ -250,7 +250,7 @@ def _trial(run: DrillRun, state: RunState, number: int) -> Trial:
         number=number,
         drill=run.drill,
         stream=run.stream,
-        fault=result.spec.kind.value,
+        fault=result.spec.kind,
         variant=variant_of(state.drill, result.spec),
         at=run.started_at,
         verdict=verdict_word(run),

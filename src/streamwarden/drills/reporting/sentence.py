@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.reporting.outcome import find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import RunState
@@ -19,7 +18,7 @@ def sentence(run: DrillRun, state: RunState) -> str:
     if run.deviated is None:
         word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
         return f"The drill {word} and says nothing about the stream: {run.reason}."
-    event = " followed by ".join(FAULTS[each.kind].chosen(each).event for each in state.fault_specs)
+    event = " followed by ".join(each.chosen.event for each in state.fault_specs)
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
     return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."

@@ -3,13 +3,11 @@ repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamwarden.drills.faults import Fault
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
-from streamwarden.drills.records.sections import FaultSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,25 +15,18 @@ class StepContext:
     """What a step works with.
 
     Args:
-        faults: the fault that a section of the drill's file chooses.
         park: end the fork's driver gracefully after the steady state, because the next step is another process and the
             bounded input must not run out until that process has started.
     """
 
     recorder: RunRecorder
     ports: Ports
-    faults: Callable[[FaultSpec], Fault]
     park: bool
 
     @property
-    def fault_spec(self) -> FaultSpec:
-        """The fault whose turn it is, as the drill's file has it."""
-        return self.recorder.state.fault_spec
-
-    @property
     def fault(self) -> Fault:
-        """The fault whose turn it is."""
-        return self.faults(self.fault_spec)
+        """The fault whose turn it is, as its options choose it."""
+        return self.recorder.state.fault_spec.chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

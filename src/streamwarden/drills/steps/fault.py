@@ -53,7 +53,7 @@ def strike_until_landed(
     Args:
         make_strikeable: makes sure that a driver runs and commits; returns why none can be struck, None: one can.
     """
-    recorder, spec, state = context.recorder, context.fault_spec, context.recorder.state
+    recorder, spec, state = context.recorder, context.fault, context.recorder.state
     if state.fault is not None:
         return StepResult(ok=True, message=state.fault.message)
     misses = list(state.misses)
@@ -87,7 +87,7 @@ def _pause(context: StepContext, fork: ForkView) -> None:
         return
     committed = ports.checkpoint.position(fork).committed
     last = (-1 if committed is None else committed) + batches
-    deadline = ports.clock.now() + context.fault_spec.within
+    deadline = ports.clock.now() + context.fault.within
     await_commit(context, fork, require_latest(context, fork).driver_id, last, deadline=deadline)
     awaited = format_count(batches, "batch")
     context.recorder.note(DrillStep.FAULT, "paused", f"{awaited} to be committed before the next strike")
@@ -96,7 +96,7 @@ def _pause(context: StepContext, fork: ForkView) -> None:
 def _strike(context: StepContext, fork: ForkView, driver_id: str, *, resumed: bool) -> Proof:
     """Strike and prove. A resumed strike first undoes what the killed process left in place; if the driver has ended,
     that process struck it, and only the proof is missing."""
-    clock, within = context.ports.clock, context.fault_spec.within
+    clock, within = context.ports.clock, context.fault.within
     target = fault_context(context, fork, driver_id)
     undone = context.fault.undo(target) if resumed else None
     if undone is not None:
@@ -114,7 +114,7 @@ def _make_strikeable(context: StepContext, fork: ForkView) -> str | None:
 
     A driver that was parked, or that a strike ended at the wrong moment, is started again first.
     """
-    ports, within = context.ports, context.fault_spec.within
+    ports, within = context.ports, context.fault.within
     record = require_latest(context, fork)
     view = ports.drivers.observe(record.driver_id)
     if view.exit is None and view.alive:
@@ -146,7 +146,7 @@ def _not_restartable(view: DriverView) -> str | None:
 
 
 def _missed(context: StepContext, misses: list[str]) -> StepResult:
-    kind = context.fault_spec.kind
+    kind = context.fault.kind
     name = "the fault" if len(context.recorder.spec.sequence) == 1 else f"the fault {kind}"
     reason = f"{name} did not land in {format_count(len(misses), 'attempt')}: {'; '.join(misses)}"
     context.recorder.halt(DrillStep.FAULT, DrillStatus.FAILED, reason)

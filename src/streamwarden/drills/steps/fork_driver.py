@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.drills.faults.base import Aftermath, FaultContext, await_exit, describe_exit
+from streamwarden.drills.faults.base import ExpectedEnd, FaultContext, await_exit, describe_exit
+from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.state import AnnouncedStrike
@@ -81,7 +82,7 @@ def await_input_end(context: StepContext, fork: ForkView, driver_id: str, *, dea
 
 def has_read_all(context: StepContext, fork: ForkView) -> bool:
     """Whether every record of the fork's own topic is in a committed batch."""
-    if any(lag.behind for lag in context.ports.source.lags(fork)):
+    if any(lag.behind for lag in context.ports[TOPIC].lags(fork)):
         return False
     return context.ports.checkpoint.position(fork).gap == 0
 
@@ -102,17 +103,7 @@ def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> Fault
         run_id=context.recorder.run.run_id,
         fork=fork,
         driver_id=driver_id,
-        spec=context.fault_spec,
-        drivers=context.ports.drivers,
-        checkpoint=context.ports.checkpoint,
-        files=context.ports.files,
-        inputs=context.ports.inputs,
-        sink=context.ports.sink,
-        source=context.ports.source,
-        executors=context.ports.executors,
-        services=context.ports.services,
-        driver_clock=context.ports.driver_clock,
-        clock=context.ports.clock,
+        ports=context.ports,
         seed=context.recorder.state.plan.seed,
         marked_at=announced.moment,
         record_mark=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
@@ -141,7 +132,7 @@ def may_start_again(context: StepContext, view: DriverView) -> bool:
     """Whether the driver failed as the fault allows, in a way that a restart cures: supervision would start it again,
     so the drill does."""
     failed = view.exit is not None and view.exit.kind is ExitKind.FAILED and view.exit.curable
-    return failed and context.fault.aftermath is Aftermath.MAY_END
+    return failed and context.fault.expected_end is ExpectedEnd.MAY_END
 
 
 def start_failed_again(context: StepContext, fork: ForkView, view: DriverView, step: DrillStep) -> DriverRecord | None:

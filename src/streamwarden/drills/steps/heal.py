@@ -23,7 +23,8 @@ def heal(context: StepContext) -> StepResult:
     left = undo_strike(context, fork)
     try:
         ended = _end_driver(context, fork)
-        context.ports.driver_clock.remove(recorder.run.run_id)
+        for fault in recorder.spec.sequence:
+            fault.release(recorder.run.run_id, context.ports)
         removed = [] if keep else list(context.ports.forks.clear(recorder.run.run_id, fork))
     except StoreError:
         raise

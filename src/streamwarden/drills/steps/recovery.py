@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import asdict, dataclass, replace
 
-from streamwarden.drills.faults import Aftermath, RefusalFault
+from streamwarden.drills.faults import ExpectedEnd, RefusalFault
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import BatchFact, DriverView, ForkView
 from streamwarden.drills.reporting.outcome import REMEDIATED
@@ -112,7 +112,7 @@ def _await_return(
     record = require_latest(context, fork)
     struck = record.driver_id == fault.driver_id  # it was not started again, not even by a killed try of this step
     if struck:
-        over = context.fault.aftermath is Aftermath.ENDS or _failed(context, record)
+        over = context.fault.expected_end is ExpectedEnd.ENDS or _failed(context, record)
         predict_once(context, fork, record, over=over)
         if over:
             record = start_driver(context, fork, DrillStep.RECOVERY)
@@ -145,7 +145,7 @@ def predict(
     batches = checkpoint.batches(fork)
     durations = [duration for batch in batches if (duration := _duration(batch)) is not None]
     usual = statistics.median(durations) if durations else None
-    if not over and context.fault.aftermath is Aftermath.MAY_END:
+    if not over and context.fault.expected_end is ExpectedEnd.MAY_END:
         return (predict_batch(usual),)
     snapshot = checkpoint.snapshot(fork)
     life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= struck.launched_at]

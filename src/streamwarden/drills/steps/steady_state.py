@@ -29,8 +29,8 @@ def steady_state(context: StepContext) -> StepResult:
     spec = recorder.spec
     fork = recorder.fork or _make_fork(context, spec)
     _require_work(fork, spec)
-    for each in spec.sequence:
-        context.faults(each).require(fork.origin, fork.spec, each)
+    for fault in spec.sequence:
+        fault.chosen.require(fork.origin, fork.spec)
     record = ports.drivers.latest(fork) or start_driver(context, fork, DrillStep.STEADY_STATE)
     first = 0 if fork.batch is None else fork.batch + 1
     wanted = first + spec.steady_state.min_batches - 1
@@ -77,22 +77,21 @@ def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
     """Refuse a drill that cannot work before anything is made."""
     feed = context.fault.feed
     forks = context.ports.forks
-    for each in spec.sequence:
-        context.faults(each).require(spec.stream, forks.declared(spec.stream, feed), each)
+    for fault in spec.sequence:
+        fault.chosen.require(spec.stream, forks.declared(spec.stream, feed))
     oracles = forks.oracles(spec.stream, feed, spec.verification.oracle)
-    if any(each.deduplicates for each in spec.sequence) and OracleKind.JOB not in oracles:
+    if any(fault.drops_copies for fault in spec.sequence) and OracleKind.JOB not in oracles:
         raise DrillAborted(
             "what the stream writes without the copy of a file is unknown: no oracle of the job judges it",
             expected="a job with its own oracle if `deduplicates` is true",
             where=f"drill {spec.name}, stream {spec.stream}",
             next_step="write an oracle for the job, or leave out `deduplicates`",
         )
-    steps_clock = any(context.faults(each).steps_clock for each in spec.sequence)
-    if steps_clock:
-        context.ports.driver_clock.require()
+    for fault in spec.sequence:
+        fault.require_host(context.ports)
     fork = forks.make(context.recorder.run.run_id, spec.stream, spec.fork, feed, oracles)
-    if steps_clock:
-        context.ports.driver_clock.provide(context.recorder.run.run_id)
+    for fault in spec.sequence:
+        fault.prepare(context.recorder.run.run_id, context.ports)
     context.recorder.put(fork=fork)
     start = "from the beginning" if fork.batch is None else f"after batch {fork.batch}"
     context.recorder.note(
@@ -125,7 +124,7 @@ def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
         reason = "parked between two steps of a drill"
         by = f"drill:{context.recorder.run.run_id}"
         ports.drivers.request_stop(fork, record.driver_id, by=by, reason=reason)
-    deadline = ports.clock.now() + context.fault_spec.within
+    deadline = ports.clock.now() + context.fault.within
     view = await_end(context, fork, record.driver_id, deadline=deadline)
     note_exit(context, DrillStep.STEADY_STATE, view)
     if view.exit is None:

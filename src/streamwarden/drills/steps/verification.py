@@ -56,7 +56,7 @@ def _compare_with_oracle(context: StepContext, fork: ForkView) -> Reconciliation
 def _copies(state: RunState) -> Copies | None:
     """The copies of input files that the faults have made; the newest proof has all of them."""
     files = {file for result in state.results if result.landed is not None for file in result.landed.copies}
-    deduplicated = any(fault.deduplicates for fault in state.fault_specs)
+    deduplicated = any(fault.drops_copies for fault in state.fault_specs)
     return Copies(files=tuple(sorted(files)), deduplicated=deduplicated) if files else None
 
 

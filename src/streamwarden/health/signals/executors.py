@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from streamwarden.clusters import manager_of
 from streamwarden.health.signals.series import FRESH
 from streamwarden.health.window import Measurement
-from streamwarden.stream.spark import Manager
 from streamwarden.stream.spec import StreamSpec
 
 BYTES: Final = "executor_peak_bytes"
@@ -48,7 +48,7 @@ class ExecutorSnapshot:
 
 def has_executors(spec: StreamSpec) -> bool:
     """Whether the stream's tasks run in separate processes, on a cluster."""
-    return spec.spark.manager is not Manager.LOCAL
+    return manager_of(spec.spark.master).has_executors
 
 
 def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnapshot]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Final
 
+from streamwarden.clusters import manager_of
+from streamwarden.clusters.local import threads
 from streamwarden.health.window import Batch, Measurement, Window
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import StreamSpec
@@ -23,7 +23,6 @@ MEMORY_BYTES: Final = "memory_without_state_bytes"
 """Measurements that the health monitor writes with each evaluation; the store rolls them up by the hour."""
 
 _COUNTED: Final = ("spark.cores.max", "spark.executor.instances", "spark.executor.cores")
-_LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 
 
 def current_batches(window: Window) -> tuple[Batch, ...]:
@@ -75,9 +74,8 @@ def sample(window: Window, count: int) -> Sequence[Progress]:
 
 def cores(spec: StreamSpec) -> int | None:
     """Tasks that can run at once, from the master URL or the executors' settings; None if they do not say."""
-    master = spec.spark.master
-    if master.startswith("local"):
-        return _local_cores(master)
+    if not manager_of(spec.spark.master).has_executors:
+        return threads(spec.spark.master)
     conf, executors = spec.spark.conf, spec.spark.executors
     if executors.instances is not None and not any(key in conf for key in _COUNTED):
         return executors.instances * (executors.cores or 1)
@@ -87,14 +85,6 @@ def cores(spec: StreamSpec) -> int | None:
         return int(conf["spark.executor.instances"]) * int(conf.get("spark.executor.cores", "1"))
     except (KeyError, ValueError):
         return None
-
-
-@lru_cache(maxsize=64)
-def _local_cores(master: str) -> int | None:
-    match = _LOCAL.fullmatch(master)
-    if match is None or match.group(1) == "*":
-        return None
-    return int(match.group(1) or 1)
 
 
 def tasks_at_once(spec: StreamSpec) -> Callable[[int | None], int]:

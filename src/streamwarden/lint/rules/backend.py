@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from streamwarden.clusters import manager_of
 from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_heap, flag
 from streamwarden.lint.facts import Bound, Facts, OperatorKind
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
-from streamwarden.stream.spark import Manager, SparkSpec
+from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import Backend
 from streamwarden.units import MB, format_size
 
@@ -26,7 +27,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
     operators = facts.operators() or ()
     where = f"{facts.file}: state.backend"
     remote = _REMOTE.match(spec.checkpoint) is not None
-    if not spec.spark.master.startswith("local") and not remote:
+    if manager_of(spec.spark.master).has_executors and not remote:
         observed = (
             f"the executors of {spec.spark.master} need the checkpoint {spec.checkpoint} under that very path: a "
             "folder of one host's disk fails, one that all hosts mount serves"
@@ -63,7 +64,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
 
 def _heap(spark: SparkSpec) -> int | None:
     """Bytes of heap for state: the driver's, or that of all executors; None if their number is not declared."""
-    if spark.manager is Manager.LOCAL:
+    if not manager_of(spark.master).has_executors:
         return spark.driver_memory
     return None if spark.executors.instances is None else spark.executors.instances * executor_heap(spark)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.balance import Audit, Entry, Range, audited_range, writing_batch
+from streamwarden.verification.balance import Audit, Range, Result, audited_range, writing_batch
 
 READING: Final = 3600.0
 """Seconds of reading, without its pauses, after which an audit is given up; a year of flights takes less than 60."""
@@ -162,7 +161,7 @@ def requested(
     return Request(range=audited, document=document, problems=output.problems, marks=marks)
 
 
-def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, folder: Path) -> dict[str, Any]:
+def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, folder: Path) -> Result:
     """The result of the program. Raises VerificationError, ProcessError."""
     (folder / "request.json").write_text(json.dumps(request.document), encoding="utf-8")
     try:
@@ -175,9 +174,9 @@ def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, fol
         ) from error
     result = folder / "result.json"
     if result.exists():
-        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-        if "failed" in found:
-            raise _failed(spec, found["failed"])
+        found = Result.of_json(result.read_text(encoding="utf-8"))
+        if found.failed is not None:
+            raise _failed(spec, found.failed)
         return found
     said = (folder / "audit.log").read_text(encoding="utf-8", errors="replace")
     raise _failed(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
@@ -202,42 +201,13 @@ def _failed(
     )
 
 
-def judged(spec: StreamSpec, request: Request, result: Mapping[str, Any]) -> Audit:
-    """The audit by the `result.json` of the reading process."""
-    audited, problems = request.range, request.problems
-    if "impossible" in result:
-        return Audit(stream=spec.name, range=audited, problems=problems, impossible=result["impossible"])
+def judged(spec: StreamSpec, request: Request, result: Result) -> Audit:
+    """The audit by the result of the reading process, with the batch that has to write each named entry."""
+    books = {each.name: getattr(result.books, each.name) for each in fields(result.books)}
+    books["worst"] = [
+        replace(entry, batch=writing_batch(entry.end_ms, request.marks, request.range.batches))
+        for entry in result.books.worst
+    ]
     return Audit(
-        stream=spec.name,
-        range=audited,
-        operator=result["operator"],
-        amounts=result["amounts"],
-        counts=result["counts"],
-        left_out=result["left_out"],
-        entries=result["entries"],
-        unbalanced=result["unbalanced"],
-        unsure=result["unsure"],
-        read=result["read"],
-        unit=result["unit"],
-        worst=[
-            Entry(
-                key=each["key"],
-                sides=_numbers(each["sides"]),
-                exclusive=result["exclusive"],
-                batch=writing_batch(each["end_ms"], request.marks, audited.batches),
-                read_by=None
-                if each["read_by"] is None
-                else Range(after=each["read_by"][0] - 1, upto=each["read_by"][1]),
-            )
-            for each in result["worst"]
-        ],
-        totals=_numbers(result["totals"]),
-        problems=problems,
+        stream=spec.name, range=request.range, problems=request.problems, impossible=result.impossible, **books
     )
-
-
-def _numbers(sides: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {
-        side: {name: Decimal(value) if isinstance(value, str) else value for name, value in amounts.items()}
-        for side, amounts in sides.items()
-    }

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 from streamwarden.drills.admission import require_live_fault
-from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.records.sections import DrillTarget, ForkSpec, OracleKind
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import JobError, VerificationError
@@ -79,7 +78,7 @@ def require_target(stream: StreamSpec, drill: DrillSpec, streams: Collection[Str
 def require_live(stream: StreamSpec, drill: DrillSpec) -> None:
     """Raises DrillAborted if the drill may not hit the live stream, VerificationError if no audit could judge it."""
     (fault,) = drill.sequence
-    require_live_fault(FAULTS[fault.kind].chosen(fault), drill)
+    require_live_fault(fault.chosen, drill)
     require_audit(stream)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
-from streamwarden.services.drilling.clock.driver_clock import ForkClock
+from streamwarden.services.drilling.ports.driver_clock import ForkClock
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

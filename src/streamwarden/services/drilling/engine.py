@@ -7,23 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamwarden.drills.engine import Engine
-from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.ports import Ports, SpecCodec
-from streamwarden.drills.records.sections import FaultKind
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
-from streamwarden.services.drilling.checkpoint_files import ForkCheckpointFiles
-from streamwarden.services.drilling.clock.driver_clock import ForkClock
 from streamwarden.services.drilling.drivers import ForkDrivers
-from streamwarden.services.drilling.executors import ForkExecutors
 from streamwarden.services.drilling.forks import DrillForks
-from streamwarden.services.drilling.inputs import ForkInputs
 from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth, ForkVerifier
 from streamwarden.services.drilling.live import LiveStreams
-from streamwarden.services.drilling.outages import ForkServices
-from streamwarden.services.drilling.sink import ForkSink
-from streamwarden.services.drilling.source import ForkSource
+from streamwarden.services.drilling.ports import Surroundings, implementations
+from streamwarden.services.drilling.ports.driver_clock import ForkClock
 from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.stream.spec import StreamSpec
 
@@ -43,7 +36,6 @@ def build_engine(
     project: Path,
     data: Path,
     paused: Callable[[str], bool | None] = lambda stream: None,
-    faults: Mapping[FaultKind, Fault] = FAULTS,
 ) -> Engine:
     """The engine over a project's valid drills.
 
@@ -53,24 +45,17 @@ def build_engine(
         paused: whether the DAG of a stream is paused; None: unknown. Only a drill on a live stream asks.
     """
     archive, specs = DrillArchive(data), StoredSpecs(stream)
-    driver_clock = ForkClock(archive)
     ports = Ports(
         forks=DrillForks(archive, stream),
         live=LiveStreams(store, fleet, data, stream, paused),
-        drivers=ForkDrivers(fleet, store, driver_clock),
+        drivers=ForkDrivers(fleet, store, ForkClock(archive)),
         checkpoint=ForkCheckpoint(store),
-        files=ForkCheckpointFiles(),
-        inputs=ForkInputs(),
-        sink=ForkSink(),
-        source=ForkSource(),
-        executors=ForkExecutors(),
-        services=ForkServices(project, store),
-        driver_clock=driver_clock,
         health=ForkHealth(health_monitor),
         verifier=ForkVerifier(store, stream, archive),
         judge=ExpectationsJudge(),
         archive=archive,
         clock=SystemClock(),
         specs=SpecCodec(read=specs.read, write=specs.write),
+        of_faults=implementations(Surroundings(project=project, store=store, archive=archive)),
     )
-    return Engine(drills, store.journals, ports, faults=faults)
+    return Engine(drills, store.journals, ports)

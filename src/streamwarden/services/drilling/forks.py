@@ -27,9 +27,9 @@ from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
-from streamwarden.services.drilling.checkpoint_files import COPY
 from streamwarden.services.drilling.drillable import require_fork, require_verdict
-from streamwarden.services.drilling.inputs import TAKEN_OUT
+from streamwarden.services.drilling.ports.checkpoint_files import COPY
+from streamwarden.services.drilling.ports.inputs import TAKEN_OUT
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.scripts import is_script, without_places

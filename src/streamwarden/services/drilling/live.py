@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.types import DriverView, ForkView, Standing
+from streamwarden.drills.records.types import DriverView, ForkView, LiveStatus
 from streamwarden.errors import ConfigError, DrillAborted, VerificationError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.restart import GiveUp, decide
@@ -81,13 +81,13 @@ class LiveStreams:
             spec=spec,
         )
 
-    def standing(self, stream: str) -> Standing:
+    def status(self, stream: str) -> LiveStatus:
         """Raises StoreError."""
         store, state = self._store, self._store.stops.desired(stream)
         latest = store.drivers.latest(stream)
         driver = None if latest is None else self._observe(latest.driver_id)
         events = [] if latest is None else store.drivers.events(latest.driver_id)
-        return Standing(
+        return LiveStatus(
             driver=driver,
             here=latest is not None and self._fleet.is_running(latest.driver_id),
             stopped=state is not None and state.desired is Desired.STOPPED,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.clusters import MANAGERS
 from streamwarden.errors import LeaseHeld
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 SUBMIT_TTL: Final = 600.0
 """Seconds that a cluster has to start a driver that was submitted to it. After that another driver may be submitted;
 the late one finds that its claim was taken, and ends."""
+
+
+_LOGS: Final = ", ".join(f"`{known.in_cluster.log}`" for known in MANAGERS if known.in_cluster is not None)
 
 
 class ClusterSubmissions:
@@ -108,5 +112,5 @@ def _of_application(failure: str | None, now: float, stop: StopRequest | None) -
         ended_at=now,
         error_class="ApplicationFailed",
         message=failure,
-        next_step="read the application's own log: `yarn logs -applicationId …`, `kubectl logs …`",
+        next_step=f"read the application's own log: {_LOGS}",
     )

@@ -30,6 +30,7 @@ from streamwarden.spark.audit.plan import (
     substituted,
     within,
 )
+from streamwarden.spark.internals.plans import analyzed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -222,7 +223,7 @@ def _state(known: Aggregation, raw: DataFrame) -> DataFrame:
             f"({', '.join(needed)}) for {len(known.grouping)}"
         )
     flat = raw.select(_numbered(raw, "key").alias("k"), _numbered(raw, "value").alias("v")).select("k.*", "v.*")
-    held = {each.name(): each for each in elements(flat._jdf.queryExecution().analyzed().output())}
+    held = {each.name(): each for each in elements(analyzed(flat).output())}
 
     def replace(expression: Any) -> Any | None:
         at = position(expression, known.grouping)

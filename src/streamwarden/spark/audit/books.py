@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS
+from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS, Books, Entry, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,7 +47,7 @@ _MAY_HAVE: Final[Mapping[str, int | None]] = {"__unsure": 0, "__first": None, "_
 """Column that a frame may have -> what stands for it in the others."""
 
 
-def compared(sides: Sides, *, limit: int) -> dict[str, Any]:
+def compared(sides: Sides, *, limit: int) -> Books:
     """The totals of each side, and the entries that do not balance: all are counted, `limit` are named."""
     from pyspark.sql import functions as f
 
@@ -92,32 +92,31 @@ def compared(sides: Sides, *, limit: int) -> dict[str, Any]:
 
     def amounts_of(row: Any) -> dict[str, dict[str, Any]]:
         pairs = list(zip((GROUPS, *sides.amounts), (GROUPS, *amounts), strict=True))
-        return {name: {given: plain(row[f"{name}_{column}"]) for given, column in pairs} for name in names}
+        return {name: {given: row[f"{name}_{column}"] for given, column in pairs} for name in names}
 
     renamed = dict(zip(keys, sides.keys, strict=True))
-    return {
-        "operator": sides.operator,
-        "keys": list(sides.keys),
-        "amounts": list(sides.amounts),
-        "counts": sides.counts,
-        "left_out": dict(sides.left_out),
-        "entries": totals["entries"],
-        "unbalanced": totals["unbalanced"],
-        "unsure": totals["__unsure"],
-        "read": sides.read,
-        "unit": sides.unit,
-        "exclusive": sides.exclusive,
-        "totals": amounts_of(totals),
-        "worst": [
-            {
-                "key": {renamed[name]: value for name, value in json.loads(row["key"]).items()},
-                "end_ms": None if row["__end_us"] is None else row["__end_us"] // 1000,
-                "read_by": None if row["__first"] is None else [row["__first"], row["__last"]],
-                "sides": amounts_of(row),
-            }
+    return Books(
+        operator=sides.operator,
+        amounts=tuple(sides.amounts),
+        counts=sides.counts,
+        left_out=dict(sides.left_out),
+        entries=totals["entries"],
+        unbalanced=totals["unbalanced"],
+        unsure=totals["__unsure"],
+        read=sides.read,
+        unit=sides.unit,
+        totals=amounts_of(totals),
+        worst=tuple(
+            Entry(
+                key={renamed[name]: value for name, value in json.loads(row["key"]).items()},
+                end_ms=None if row["__end_us"] is None else row["__end_us"] // 1000,
+                read_by=None if row["__first"] is None else Range(after=row["__first"] - 1, upto=row["__last"]),
+                sides=amounts_of(row),
+                exclusive=sides.exclusive,
+            )
             for row in worst
-        ],
-    }
+        ),
+    )
 
 
 def _differences(entries: DataFrame, sides: Sides, names: Sequence[str], amounts: Sequence[str]) -> list[Column]:
@@ -140,8 +139,3 @@ def _differences(entries: DataFrame, sides: Sides, names: Sequence[str], amounts
         there = f.greatest(*(of(side, GROUPS) for side in BEFORE))
         found.append(there != reduce(lambda a, b: a + b, [of(side, GROUPS) for side in AFTER]))
     return found
-
-
-def plain(value: Any) -> int | float | str | None:
-    """A sum as JSON; one of DECIMAL as text."""
-    return value if value is None or isinstance(value, int | float) else str(value)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamwarden.spark.audit.books import Sides
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, elements, kind
+from streamwarden.spark.internals.plans import analyzed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -142,7 +143,7 @@ def _joined(audited: Audited, known: Joined, rows: dict[str, DataFrame]) -> Data
     """The rows that have to be written: by the batches, or by a later one."""
     from pyspark.sql import functions as f
 
-    plans = [rows[side]._jdf.queryExecution().analyzed() for side in _SIDES]
+    plans = [analyzed(rows[side]) for side in _SIDES]
     joined = audited.catalyst.frame(known.node.withNewChildren(audited.catalyst.seq(plans)))
     left, right = (f.col(f"__{side}_old") for side in _SIDES)
     written = [left & right]

@@ -5,28 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from streamwarden.lint.facts import STATEFUL
 from streamwarden.spark.audit import aggregation, deduplication, join, processor
 from streamwarden.spark.audit.books import Sides
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.input import AuditedInput
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, kind, require_repeatable
 from streamwarden.stream.spec import StreamSpec
-
-_STATEFUL: Final = frozenset(
-    {
-        "Aggregate",
-        "Distinct",
-        "Deduplicate",
-        "DeduplicateWithinWatermark",
-        "Join",
-        "TransformWithState",
-        "TransformWithStateInPandas",
-        "TransformWithStateInPySpark",
-        "FlatMapGroupsWithState",
-        "FlatMapGroupsInPandasWithState",
-    }
-)
-
 
 _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
     "Aggregate": aggregation.sides,
@@ -76,7 +61,7 @@ def _require_repeatable(plan: Any, operator: str) -> None:
 
 
 def _stateful(plan: Any) -> list[Any]:
-    here = [plan] if kind(plan) in _STATEFUL and _keeps_state(plan) else []
+    here = [plan] if kind(plan) in STATEFUL and _keeps_state(plan) else []
     return [*here, *(each for child in children(plan) for each in _stateful(child))]
 
 

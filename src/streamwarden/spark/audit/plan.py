@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from streamwarden.spark.internals import plans
+from streamwarden.spark.internals.plans import kind as kind
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -43,35 +46,25 @@ class CannotBalance(Exception):
 
 @dataclass(frozen=True)
 class Catalyst:
-    """Spark's own plans and expressions, as far as an audit uses them. The classes are internal to Spark."""
+    """Spark's own plans and expressions, as far as an audit uses them."""
 
     spark: SparkSession
 
-    @property
-    def _jvm(self) -> Any:
-        return self.spark._jvm
-
     def plan(self, frame: DataFrame) -> Any:
         """The analyzed plan without aliases of its parts."""
-        analyzed = frame._jdf.queryExecution().analyzed()
-        return self._jvm.org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases.apply(analyzed)
+        return plans.without_aliases(frame)
 
     def merged(self, plan: Any) -> Any:
         """The plan with each projection merged into the projection or aggregation below it."""
-        return self._jvm.org.apache.spark.sql.catalyst.optimizer.CollapseProject.apply(plan, True)
+        return plans.merged_projections(self.spark, plan)
 
     def frame(self, plan: Any) -> DataFrame:
         """The rows of a plan."""
-        from pyspark.sql.classic.dataframe import DataFrame
-
-        dataset = self._jvm.org.apache.spark.sql.classic.Dataset
-        return DataFrame(dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+        return plans.frame_of_plan(self.spark, plan)
 
     def column(self, expression: Any) -> Column:
         """An expression over the rows of its plan."""
-        from pyspark.sql.classic.column import Column
-
-        return Column(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        return plans.column_of(self.spark, expression)
 
     def tagged(self, node: Any) -> Any:
         """The plan with the column AUDIT in its output. Raises CannotBalance if a step does not pass it on."""
@@ -101,16 +94,11 @@ class Catalyst:
 
     @property
     def _logical(self) -> Any:
-        return self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        return plans.logical_nodes(self.spark)
 
     def seq(self, values: Sequence[Any]) -> Any:
         """A Scala sequence."""
-        return self._jvm.PythonUtils.toSeq(list(values))
-
-
-def kind(node: Any) -> str:
-    """The name of the node's class."""
-    return str(node.getClass().getSimpleName()).rstrip("$")
+        return plans.scala_seq(self.spark, values)
 
 
 def elements(seq: Any) -> list[Any]:

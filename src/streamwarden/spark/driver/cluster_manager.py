@@ -6,34 +6,30 @@ methods on a stopped SparkContext".
 
 from __future__ import annotations
 
-import re
 import socket
 from dataclasses import replace
 from typing import Final
 
 from streamwarden.adapters.addresses import addresses
+from streamwarden.clusters import manager_of
+from streamwarden.lifecycle.failures.causes import CAUSES
 from streamwarden.lifecycle.failures.failure_patterns import Cause
-from streamwarden.lifecycle.failures.outage_causes import API_SERVER_AWAY, HOST_UNKNOWN, MASTER_AWAY
+from streamwarden.lifecycle.failures.outage_causes import HOST_UNKNOWN
 
 ANSWERS_WITHIN: Final = 3.0
 """Seconds for a connection to one address."""
 
-_KINDS: Final = (
-    (re.compile(r"spark://(.+)"), MASTER_AWAY, 7077),
-    (re.compile(r"k8s://(?:https?://)?([^/]+)"), API_SERVER_AWAY, 443),
-)
-
 
 def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None:
-    """What cannot be reached of the cluster that `master` names; None: it answers, or `master` is not an address.
+    """The cause if the cluster that `master` names does not answer; None: it does, or `master` is not an address.
 
     Of several masters (`spark://one:7077,two:7077`) one is enough.
     """
-    for pattern, cause, port in _KINDS:
-        found = pattern.fullmatch(master)
-        if found is not None:
-            return _away(list(addresses(found[1], port)), cause, master, within)
-    return None
+    server = manager_of(master).server
+    if server is None:
+        return None
+    cause = next(cause for cause in CAUSES if cause.code == server.away)
+    return _away(list(addresses(server.named_by(master), server.port)), cause, master, within)
 
 
 def _away(known: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:

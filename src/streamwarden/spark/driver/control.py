@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,10 +23,11 @@ from streamwarden.health.window import Measurement
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import StopRequest
-from streamwarden.spark.driver.graceful import Stop, stop_at_boundary, stop_now
-from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
 from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.internals.graceful import Stop, stop_at_boundary, stop_now
+from streamwarden.spark.log import say
 from streamwarden.stream.spec import StreamSpec
 
 TICK: Final = 0.25
@@ -81,7 +81,7 @@ class Control:
         *,
         link: StoreLink,
         sessions: Sessions,
-        roster: Roster,
+        registry: QueryRegistry,
         jvm: ProcessIdentity,
         finish: Callable[[], None],
         clock: Callable[[], float] = time.time,
@@ -90,7 +90,7 @@ class Control:
         self._folder = folder
         self._link = link
         self._sessions = sessions
-        self._roster = roster
+        self._registry = registry
         self._jvm = jvm
         self._finish = finish
         self._clock = clock
@@ -136,7 +136,7 @@ class Control:
                 self._turn()
             except Exception as error:
                 # A defect in here must neither end the query nor go unseen.
-                print(f"streamwarden: control loop: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                say(f"control loop: {type(error).__name__}: {error}")
 
     def _turn(self) -> None:
         if self._terminate.is_set():
@@ -272,7 +272,7 @@ class Control:
 
     def _state_bytes(self) -> Iterator[tuple[str, str, int]]:
         """Bytes that each query keeps under `state/`."""
-        for record in self._roster.records():
+        for record in self._registry.records():
             state = Path(record.checkpoint) / "state"
             if state.is_dir():
                 yield record.identity, "state_dir_bytes", folder_bytes(state)

@@ -1,10 +1,11 @@
-"""A state store provider of somebody's own: is it there, and is it one?"""
+"""Check that a custom state store provider is on the classpath and implements the interface."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from streamwarden.errors import ConfigError
+from streamwarden.spark.internals.jvm import loaded_class
 from streamwarden.stream.spec import Backend, StreamSpec
 
 INTERFACE: Final = "org.apache.spark.sql.execution.streaming.state.StateStoreProvider"
@@ -15,24 +16,21 @@ def require_provider(spark: Any, spec: StreamSpec) -> None:
 
     Left to Spark it shows in the first batch, as a failed task, behind retries.
     """
-    from py4j.protocol import Py4JJavaError
-
     name = spec.state.backend
     if isinstance(name, Backend):
         return
-    utils = spark._jvm.org.apache.spark.util.Utils
     try:
-        found = utils.classForName(name, False, False)
-    except Py4JJavaError as error:
+        found = loaded_class(spark, name)
+    except LookupError as error:
         raise ConfigError(
-            f"state.backend: {name} cannot be loaded: {error.java_exception}",
+            f"state.backend: {name} cannot be loaded: {error}",
             expected="'rocksdb', 'hdfs', or the full name of a class on the driver's classpath",
             where=spec.file or spec.name,
             next_step="correct the name, or add its jar in the stream's file: spark: {conf: {spark.jars: …}}",
         ) from error
-    if not utils.classForName(INTERFACE, False, False).isAssignableFrom(found):
+    if not loaded_class(spark, INTERFACE).isAssignableFrom(found):
         raise ConfigError(
-            f"state.backend: {name} is a {found.getSuperclass().getName()}, no state store provider",
+            f"state.backend: {name} extends {found.getSuperclass().getName()}; it is not a StateStoreProvider",
             expected=f"a class that implements {INTERFACE}",
             where=spec.file or spec.name,
             next_step="name the provider's class",

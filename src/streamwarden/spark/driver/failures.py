@@ -1,4 +1,4 @@
-"""What a job or a query raised: an error class, a short message with the job's file and line, and the chain of causes.
+"""Describes what a job or a query raised: error class, a short message with the job's line, and the chain of causes.
 
 The chain is read from the exception objects, in Python and in the JVM, whatever the sink. A query whose sink is a
 function of foreachBatch ends with no more than the text of what the function raised: `behind` is that exception itself
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from streamwarden.errors import JobError, StreamwardenError
 from streamwarden.lifecycle.failures.error_chain import (
@@ -20,8 +20,16 @@ from streamwarden.lifecycle.failures.error_chain import (
     Chain,
     ErrorLink,
     chain_of_text,
-    of_java,
     same_class,
+)
+from streamwarden.spark.internals.exceptions import (
+    LONGEST_CHAIN,
+    condition_of,
+    full_text,
+    is_spark,
+    java_chain,
+    java_exception,
+    parameters_of,
 )
 
 _WRAPPERS = frozenset({"STREAM_FAILED", "FAILED_EXECUTE_UDF", "INTERNAL_ERROR"})
@@ -30,9 +38,6 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_FUNCTION: Final = "FOREACH_BATCH_USER_FUNCTION_ERROR"
 _CALLBACK: Final = "py4j.Py4JException"
 
-LONGEST_CHAIN: Final = 30
-"""Links of one side that are read: a chain may lead back to itself."""
-
 
 def describe(error: BaseException, job: str, behind: BaseException | None = None) -> tuple[str, str]:
     """Error class and message of `error`, raised by the job or by the query that it built."""
@@ -40,22 +45,22 @@ def describe(error: BaseException, job: str, behind: BaseException | None = None
         return describe(behind, job)
     if isinstance(error, StreamwardenError) and not isinstance(error, JobError):
         return type(error).__name__, str(error)
-    text = f"{error}\n{getattr(error, '_stackTrace', '')}"
-    spark_class = _condition(error) or ""
+    text = full_text(error)
+    spark_class = condition_of(error) or ""
     line = next(
         (frame.lineno for frame in reversed(traceback.extract_tb(error.__traceback__)) if frame.filename == job), None
     )
     if isinstance(error, SyntaxError) and error.filename == job:
         line = error.lineno
-    if spark_class or _is_spark(error):
+    if spark_class or is_spark(error):
         return from_spark(text, spark_class, job, line)
     return type(error).__name__, f"{_place(job, line)}: {type(error).__name__}: {error}"
 
 
 def says_more(behind: BaseException) -> bool:
-    """Whether what a function of foreachBatch raised says more than what Spark makes of its text: an exception of
-    Streamwarden's, or of Spark's. Of a job's own exception Spark passes the traceback on, with the job's line."""
-    return isinstance(behind, StreamwardenError) or _java(behind) is not None
+    """Whether the exception of a function of foreachBatch says more than the text that Spark makes of it. It does if it
+    is Streamwarden's or Spark's. Of a job's own exception Spark passes on the traceback, with the job's line."""
+    return isinstance(behind, StreamwardenError) or java_exception(behind) is not None
 
 
 def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:
@@ -76,8 +81,8 @@ def from_spark(text: str, given: str | None, job: str, line: int | None = None) 
 
 
 def chain_of(error: BaseException, behind: BaseException | None = None) -> Chain:
-    """The chain of causes of `error`, outermost first; then that of `behind`. Never raises: a JVM that is going down
-    answers no more, and what was read until then is the chain."""
+    """The chain of causes of `error`, outermost first; then that of `behind`. Never raises: the JVM may stop
+    answering; then the chain read so far is returned."""
     return tuple(link for raised in (error, behind) if raised is not None for link in _python_links(raised))
 
 
@@ -92,16 +97,11 @@ def run_of(error: BaseException) -> str | None:
     for _ in range(LONGEST_CHAIN):
         if raised is None:
             return None
-        found = _parameters(raised).get("runId")
+        found = parameters_of(raised).get("runId")
         if found:
             return str(found)
         raised = _behind(raised)
     return None
-
-
-def java_chain(exception: Any) -> Chain:
-    """The chain of an exception of the JVM."""
-    return tuple(_java_links(exception))
 
 
 def _python_links(error: BaseException) -> Iterator[ErrorLink]:
@@ -119,12 +119,12 @@ def _behind(raised: BaseException) -> BaseException | None:
 
 
 def _links_of(error: BaseException) -> Iterator[ErrorLink]:
-    java = _java(error)
+    java = java_exception(error)
     if java is not None:
         yield ErrorLink(kind=_name(type(error)))
-        yield from _java_links(java)
+        yield from java_chain(java)
         return
-    if _is_spark(error):  # made of a text, as by `query.exception()`
+    if is_spark(error):  # made of a text, as by `query.exception()`
         yield ErrorLink(kind=_name(type(error)))
         yield from chain_of_text(str(error))
         return
@@ -134,37 +134,6 @@ def _links_of(error: BaseException) -> Iterator[ErrorLink]:
     for base in type(error).__mro__[1:]:
         if base not in (Exception, BaseException, object):
             yield ErrorLink(kind=_name(base))
-
-
-def _java_links(exception: Any) -> Iterator[ErrorLink]:
-    try:
-        for _ in range(LONGEST_CHAIN):
-            if exception is None:
-                return
-            kind, message = str(exception.getClass().getName()), str(exception.getMessage() or "")
-            frames = tuple(str(frame.getClassName()) for frame in exception.getStackTrace())
-            yield from of_java(kind, message, _java_condition(exception), frames)
-            exception = exception.getCause()
-    except Exception:  # the JVM may be gone: py4j has many ways to say so
-        return
-
-
-def _java_condition(exception: Any) -> str | None:
-    from py4j.java_gateway import is_instance_of
-    from pyspark import SparkContext
-
-    if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
-        return None
-    jvm: Any = SparkContext._jvm
-    found = jvm.PythonErrorUtils.getCondition(exception)
-    return str(found) if found else None
-
-
-def _java(error: BaseException | None) -> Any:
-    """The JVM's exception behind a Python one: from PySpark, or from py4j where PySpark does not translate it."""
-    if error is None:
-        return None
-    return getattr(error, "_origin", None) or getattr(error, "java_exception", None)
 
 
 def _name(kind: type) -> str:
@@ -181,32 +150,6 @@ def _what_happened(text: str) -> str:
     root = causes[-1].strip() if causes else ""
     known = root.partition(": ")[2] or root
     return message if not root or known in message else f"{root} ({message})"
-
-
-def _parameters(error: BaseException) -> Mapping[str, str]:
-    """The parameters of Spark's message; none of another error, or if the JVM has ended."""
-    getter: Any = getattr(error, "getMessageParameters", None)
-    if getter is None:
-        return {}
-    try:
-        return getter() or {}
-    except Exception:  # the JVM may be gone: py4j has many ways to say so
-        return {}
-
-
-def _condition(error: BaseException) -> str | None:
-    getter: Any = getattr(error, "getCondition", None)
-    if getter is None:
-        return None
-    try:
-        found = getter()
-    except Exception:  # the JVM may be gone; the message is what is left
-        return None
-    return str(found) if found else None
-
-
-def _is_spark(error: BaseException) -> bool:
-    return type(error).__module__.startswith(("pyspark", "py4j"))
 
 
 def _place(job: str, line: int | None) -> str:

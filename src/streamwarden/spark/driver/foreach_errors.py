@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamwarden.lifecycle.failures.error_chain import Chain
-from streamwarden.spark.driver.failures import chain_of, is_of_function, java_chain, run_of
+from streamwarden.spark.driver.failures import chain_of, is_of_function, run_of
+from streamwarden.spark.internals.hooks import around
+from streamwarden.spark.internals.queries import chain_of_query
 
 _KEPT = "_streamwarden_function"
 
@@ -43,7 +45,7 @@ class _Started:
     function: Guarded | None
 
 
-class Raised:
+class ForeachErrors:
     """Watches PySpark start queries; see the module.
 
     Of each query the newest run is kept: a script may start its query once a minute for months.
@@ -57,26 +59,19 @@ class Raised:
         """From now on, wrap each function of foreachBatch and keep each query that is started."""
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-        hand_over = DataStreamWriter.foreachBatch
+        around(DataStreamWriter, "foreachBatch", self._guard)
+        around(DataStreamWriter, "start", self._start)
+        around(DataStreamWriter, "toTable", self._start)
 
-        @functools.wraps(hand_over)
-        def guarded(writer: Any, function: Any) -> Any:
-            guard = Guarded(function)
-            setattr(writer, _KEPT, guard)
-            return hand_over(writer, guard)
+    def _guard(self, hand_over: Callable[..., Any], writer: Any, func: Any) -> Any:
+        guard = Guarded(func)
+        setattr(writer, _KEPT, guard)
+        return hand_over(writer, guard)
 
-        DataStreamWriter.foreachBatch = guarded  # type: ignore[method-assign,assignment]
-        for name in ("start", "toTable"):
-            setattr(DataStreamWriter, name, self._keeping(getattr(DataStreamWriter, name)))
-
-    def _keeping(self, start: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(start)
-        def keeping(writer: Any, *args: Any, **kwargs: Any) -> Any:
-            query = start(writer, *args, **kwargs)
-            self._keep(_Started(str(query.id), str(query.runId), query, getattr(writer, _KEPT, None)))
-            return query
-
-        return keeping
+    def _start(self, start: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        query = start(writer, *args, **options)
+        self._keep(_Started(str(query.id), str(query.runId), query, getattr(writer, _KEPT, None)))
+        return query
 
     def _keep(self, started: _Started) -> None:
         with self._lock:
@@ -84,7 +79,7 @@ class Raised:
             self._started[started.query_id] = started
 
     def explain(self, error: BaseException) -> tuple[BaseException | None, Chain]:
-        """What a function of foreachBatch raised, if that is what `error` comes from, and the whole chain of causes."""
+        """The exception of a function of foreachBatch that caused `error`, if one did, and the chain of causes."""
         chain = chain_of(error)
         behind = self._failure_of(run_of(error)) if is_of_function(chain) else None
         return behind, chain if behind is None else (*chain, *chain_of(behind))
@@ -95,28 +90,20 @@ class Raised:
         if started is None:
             return None, ()
         behind = started.function.failure if started.function else None
-        chain = _chain_of_query(started.query)
+        chain = chain_of_query(started.query)
         return behind, chain if behind is None else (*chain, *chain_of(behind))
 
     def _run(self, run_id: str) -> _Started | None:
         with self._lock:
-            return next((each for each in self._started.values() if each.run_id == run_id), None)
+            return next((started for started in self._started.values() if started.run_id == run_id), None)
 
     def _failure_of(self, run_id: str | None) -> BaseException | None:
-        """What the function of this run raised. Of a run that is not known: of the one query whose function raised, if
-        it is the only one, since a guess would blame another query."""
+        """The exception that the function of this run raised. If the run is not known: that of the one query whose
+        function raised, if there is only one, since a guess would blame another query."""
         started = self._run(run_id) if run_id is not None else None
         if started is not None:
             return started.function.failure if started.function else None
         with self._lock:
-            failures = [each.function.failure for each in self._started.values() if each.function]
-        raised = [each for each in failures if each is not None]
+            failures = [query.function.failure for query in self._started.values() if query.function]
+        raised = [failure for failure in failures if failure is not None]
         return raised[0] if len(raised) == 1 else None
-
-
-def _chain_of_query(query: Any) -> Chain:
-    try:
-        exception = query._jsq.exception()
-        return java_chain(exception.get()) if exception.isDefined() else ()
-    except Exception:  # the JVM may be gone: py4j has many ways to say so
-        return ()

@@ -9,14 +9,12 @@ the driver.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle import driver_folder as files
@@ -29,11 +27,9 @@ from streamwarden.lifecycle.supervision.heartbeat import (
     killed_unresponsive,
     pulse,
 )
+from streamwarden.spark.log import say
 
 ASK_EVERY: Final = 2.0
-ANSWER_WITHIN: Final = 10.0
-"""Seconds that one question waits; then it is asked again on a new connection."""
-
 LOOK_EVERY: Final = 0.25
 
 SUPERVISOR_GRACE: Final = 3.0
@@ -122,7 +118,7 @@ class Heartbeat:
             try:
                 self._ask()
             except Exception as error:  # any error of the connection means that there is no answer
-                print(f"streamwarden: no answer from the JVM: {error}", file=sys.stderr, flush=True)
+                say(f"no answer from the JVM: {error}")
             else:
                 self._answered.set()
             self._closed.wait(ASK_EVERY)
@@ -133,20 +129,4 @@ class Heartbeat:
                 self.probe()
             except Exception as error:
                 # A defect in here must not end the watch.
-                print(f"streamwarden: heartbeat: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-
-
-def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
-    """A question to the JVM that started this process, on a connection that nothing else uses: what time it is.
-
-    It needs no Spark session, so a driver that is still starting is asked too.
-    """
-    from py4j.java_gateway import GatewayParameters, JavaGateway
-
-    parameters = GatewayParameters(
-        port=int(environ["PYSPARK_GATEWAY_PORT"]),
-        auth_token=environ["PYSPARK_GATEWAY_SECRET"],
-        read_timeout=ANSWER_WITHIN,
-    )
-    gateway: Any = JavaGateway(gateway_parameters=parameters)
-    return lambda: gateway.jvm.System.currentTimeMillis()
+                say(f"heartbeat: {type(error).__name__}: {error}")

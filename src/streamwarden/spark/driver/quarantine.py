@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import queue
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -35,6 +34,8 @@ from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.lifecycle.failures.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.sources.base import BatchInput
+from streamwarden.spark.internals.exceptions import full_text
+from streamwarden.spark.log import say
 from streamwarden.spark.sources import metric, registered
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
@@ -56,7 +57,7 @@ _Counted: TypeAlias = tuple[str, int, int | None]
 
 
 def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
-    """Both by batch; a count that is known stands before one that is not."""
+    """Both, by batch; a known count replaces an unknown one."""
     known = {(query_id, batch): count for query_id, batch, count in left_over}
     known |= {(item[0], item[1]): item[2] for item in counted if item is not None}
     return sorted(((query_id, batch, count) for (query_id, batch), count in known.items()), key=lambda item: item[1])
@@ -83,7 +84,7 @@ class Quarantines:
     def seen(self, progress: Progress) -> None:
         """Take note of a batch's report; never waits."""
         metrics = [progress.observed_metrics.get(metric(place)) for place in registered(self._spec.name)]
-        counted = [int(each.get("malformed") or 0) for each in metrics if each is not None]
+        counted = [int(metric.get("malformed") or 0) for metric in metrics if metric is not None]
         if counted and "addBatch" in progress.durations_ms:
             self._queue.put((progress.query_id, progress.batch_id, sum(counted)))
 
@@ -117,24 +118,24 @@ class Quarantines:
         items = _in_order(left, counted)
         again_at = time.monotonic() + _PASSED_EVERY
         while True:
-            for each in items:
-                if not self._settle(spark, sources, each):
+            for item in items:
+                if not self._settle(spark, sources, item):
                     return
             if not open_end:
                 return
             items = []
             with contextlib.suppress(queue.Empty):
-                item = self._queue.get(timeout=_PASSED_EVERY if self._passed else None)
-                open_end = item is not None
+                taken = self._queue.get(timeout=_PASSED_EVERY if self._passed else None)
+                open_end = taken is not None
                 # At the end, the checkpoint shows the batches whose report did not arrive in time.
-                items = [item] if item is not None else self._left_over() or []
+                items = [taken] if taken is not None else self._left_over() or []
             if open_end and time.monotonic() >= again_at:
                 for passed in list(self._passed.values()):
                     self._handle(spark, sources, passed, last=True)
                 again_at = time.monotonic() + _PASSED_EVERY
 
     def _counted_so_far(self) -> list[_Counted | None]:
-        """What is queued when the first report has come, or after a minute without one."""
+        """The queued batches once the first report has come, or after a minute without one."""
         items: list[_Counted | None] = []
         with contextlib.suppress(queue.Empty):
             items.append(self._queue.get(timeout=_FIRST_BATCH_WAIT))
@@ -155,7 +156,7 @@ class Quarantines:
                 return [(position.query_id, batch, None) for batch in range(first, position.committed + 1)]
             except (StreamwardenError, OSError) as error:
                 if not logged:
-                    _say(shortened(str(error)))
+                    say(f"quarantine: {shortened(str(error))}")
                 logged = True
                 if self._closing.wait(_RETRY_EVERY):
                     return None
@@ -195,7 +196,7 @@ class Quarantines:
                 self._gap(query_id, batch, batch, gone)
             self._settled(query_id, batch)
         except Exception as error:  # Spark, Hadoop, py4j and the disk each raise their own
-            _say(f"batch {batch}: {shortened(str(error))}")
+            say(f"quarantine: batch {batch}: {shortened(str(error))}")
             return False
         return True
 
@@ -213,7 +214,7 @@ class Quarantines:
             return str(error)
         except Exception as error:
             # Spark's stack names the cause where its message does not.
-            if last and _GONE.search(f"{error}\n{getattr(error, '_stackTrace', '')}"):
+            if last and _GONE.search(full_text(error)):
                 return str(error)
             raise
         return None
@@ -225,10 +226,10 @@ class Quarantines:
         self._gaps.add((first, last))
         reason = shortened(reason)
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
-        _say(f"the malformed rows of {which} cannot be kept: {reason}")
+        say(f"quarantine: the malformed rows of {which} cannot be kept: {reason}")
         self._report({"query_id": query_id, "first": str(first), "last": str(last), "reason": reason})
 
-    # The mark: up to this batch nothing is to be done any more. Nobody else writes it while this driver has the lease.
+    # The mark: every batch up to it is finished. No other process writes it while this driver has the lease.
 
     def _done(self, query_id: str) -> int:
         if query_id not in self._marks:
@@ -239,7 +240,7 @@ class Quarantines:
         return self._marks[query_id]
 
     def _settled(self, query_id: str, batch: int) -> None:
-        """Nothing is to be done for `batch` any more: move the mark, as far as what was passed over lets it."""
+        """`batch` is finished: advance the mark, up to the first batch that was passed over."""
         passed = self._passed.keys() - {batch}
         ahead = self._ahead | {batch}
         mark = max(self._done(query_id), min(passed) - 1 if passed else max(ahead))
@@ -247,7 +248,7 @@ class Quarantines:
         if place is not None and mark > self._done(query_id):
             place.write(str(mark).encode())
         self._marks[query_id] = mark
-        self._ahead = {each for each in ahead if each > mark}
+        self._ahead = {finished for finished in ahead if finished > mark}
         self._passed.pop(batch, None)
 
     def _mark_place(self, query_id: str) -> Location | None:
@@ -256,7 +257,3 @@ class Quarantines:
         if "://" in quarantine and not OBJECT_STORE.match(quarantine):
             return None
         return open_path(join(quarantine, f"_done-{query_id}"))
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: quarantine: {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The roster: the queries that a driver may run, and the names under which they are kept."""
+"""The registry of queries: which a driver may run, and the names under which they are kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Admission:
     renamed: tuple[QueryRecord, QueryRecord] | None = None
 
 
-class Roster:
+class QueryRegistry:
     """Admits queries one after the other; any thread may read names meanwhile.
 
     The only query of a script has the stream's name. If the script's text does not show how many it starts, the first
@@ -63,7 +63,7 @@ class Roster:
         return self._spec.job
 
     def learn(self, records: Iterable[QueryRecord]) -> None:
-        """What the store knows of the stream's queries: a checkpoint keeps its name."""
+        """Learn the names of earlier queries from the store: a checkpoint keeps its name."""
         self._known = {record.name: record.checkpoint for record in records if record.name}
 
     def records(self) -> tuple[QueryRecord, ...]:
@@ -76,7 +76,7 @@ class Roster:
             return self._running.get(query_id)
 
     def admit(self, query: StartedQuery) -> Admission:
-        """Name the query, which is not on the roster before `enter`. Raises JobError for another stream's query."""
+        """Name the query, which is not in the registry before `enter`. Raises JobError for another stream's query."""
         name, only = self._name(query)
         now = self._clock()
         record = QueryRecord(
@@ -110,19 +110,19 @@ class Roster:
     def _name(self, query: StartedQuery) -> tuple[str, QueryRecord | None]:
         """(the query's name, the query that loses the stream's name to there being several)."""
         if self._spec.fork is not None and not inside(query.checkpoint, self._spec.checkpoint):
-            raise self._astray(query)  # the last fence: a query that no hook has redirected
+            raise self._wrong_checkpoint(query)  # the last fence: a query that no hook has redirected
         if self._spec.queries and not self._alone:
             return self._declared(query), None
-        again = next((each for each in self._running.values() if each.checkpoint == query.checkpoint), None)
+        again = next((record for record in self._running.values() if record.checkpoint == query.checkpoint), None)
         if again is not None:
             return again.name, None
         at_home = same_place(query.checkpoint, self._spec.checkpoint)
         first = not self._running
         if not at_home and (self._alone or (first and self._starts == 1)):
-            raise self._astray(query)
+            raise self._wrong_checkpoint(query)
         if first and at_home and (self._starts == 1 or (self._starts is None and not self._known)):
             return "", None
-        only = next((each for each in self._running.values() if not each.name), None)
+        only = next((record for record in self._running.values() if not record.name), None)
         return self._free_name(query.given, query.checkpoint), only
 
     def _free_name(self, given: str | None, checkpoint: str, taken: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -133,12 +133,12 @@ class Roster:
             for name, place in self._known.items()
             if not (is_temporary(place) and is_temporary(checkpoint))
         }
-        now = {each.name: each.checkpoint for each in self._running.values() if each.name}
+        now = {record.name: record.checkpoint for record in self._running.values() if record.name}
         return known or name_of(given, checkpoint, {**earlier, **now, **taken})
 
     def _declared(self, query: StartedQuery) -> str:
         name = self._declared_name(query)
-        other = next((each for each in self._running.values() if each.name == name), None)
+        other = next((record for record in self._running.values() if record.name == name), None)
         if other is not None and other.checkpoint != query.checkpoint:
             raise JobError(
                 f"two queries are taken for the declared query {name}, on {other.checkpoint} and {query.checkpoint}",
@@ -154,7 +154,7 @@ class Roster:
             if place is not None and same_place(query.checkpoint, place):
                 return name
         guesses = name_of(query.given, query.checkpoint, {}), name_of(None, query.checkpoint, {})
-        found = next((each for each in guesses if each in declared), None)
+        found = next((guess for guess in guesses if guess in declared), None)
         if found is None:
             raise JobError(
                 f"the script starts a query {query.given or 'without a name'} on the checkpoint {query.checkpoint}",
@@ -171,7 +171,7 @@ class Roster:
             )
         return found
 
-    def _astray(self, query: StartedQuery) -> JobError:
+    def _wrong_checkpoint(self, query: StartedQuery) -> JobError:
         return JobError(
             f"the job's query writes to the checkpoint {query.checkpoint}",
             expected=f"the declared checkpoint, {self._spec.checkpoint}",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from streamwarden.lifecycle.location import plain_path
-from streamwarden.spark.driver.graceful import terminated
-from streamwarden.spark.driver.listener import ProgressListener, QueryEvent
+from streamwarden.spark.internals.hooks import around
+from streamwarden.spark.internals.jvm import is_same_session, jvm_errors
+from streamwarden.spark.internals.listener import ProgressListener, QueryEvent
+from streamwarden.spark.internals.queries import Execution
 from streamwarden.stream.spec import TriggerSpec
 
 
@@ -57,28 +58,22 @@ class Sessions:
         """From now on, attach to each session as it is opened."""
         from pyspark.sql import SparkSession
 
-        opened = SparkSession.__init__
+        around(SparkSession, "__init__", self._open)
+        around(SparkSession, "stop", self._stop)
 
-        @functools.wraps(opened)
-        def attach(session: Any, *args: Any, **kwargs: Any) -> None:
-            opened(session, *args, **kwargs)
-            # foreachBatch wraps its batch's own session on a thread of the JVM's: no query is started on that one.
-            if threading.current_thread() is threading.main_thread():
-                self.attach(session)
+    def _open(self, open_session: Callable[..., None], session: Any, *args: Any, **options: Any) -> None:
+        open_session(session, *args, **options)
+        # foreachBatch wraps its batch's own session on a thread of the JVM's: no query is started on that one.
+        if threading.current_thread() is threading.main_thread():
+            self.attach(session)
 
-        stop = SparkSession.stop
-
-        @functools.wraps(stop)
-        def stop_later(session: Any) -> None:
-            self._before_stop()
-            stop(session)
-
-        SparkSession.__init__ = attach  # type: ignore[method-assign,assignment]
-        SparkSession.stop = stop_later  # type: ignore[method-assign,assignment]
+    def _stop(self, stop: Callable[[Any], None], session: Any) -> None:
+        self._before_stop()
+        stop(session)
 
     def attach(self, session: Any) -> None:
         with self._lock:
-            if any(known._jsparkSession.equals(session._jsparkSession) for known in self._sessions):
+            if any(is_same_session(known, session) for known in self._sessions):
                 return
             session.streams.addListener(ProgressListener(self._emit))
             self._sessions.append(session)
@@ -86,15 +81,13 @@ class Sessions:
 
     def active_queries(self) -> list[Any]:
         """Queries of all sessions that run now; none once Spark has stopped."""
-        from py4j.protocol import Py4JError
-
         found: list[Any] = []
         with self._lock:
             sessions = list(self._sessions)
         for session in sessions:
             try:
                 found.extend(session.streams.active)
-            except (Py4JError, OSError):  # stopped by the script, or the JVM is going down
+            except jvm_errors():  # stopped by the script, or the JVM is going down
                 continue
         return found
 
@@ -103,13 +96,13 @@ class Sessions:
         execution = self._execution(run_id)
         if execution is None:
             return None
-        place = plain_path(str(execution.resolvedCheckpointRoot()))
+        place = plain_path(execution.checkpoint)
         return StartedQuery(
             query_id=query_id,
             run_id=run_id,
-            given=execution.name(),
+            given=execution.name,
             checkpoint=place,
-            trigger=trigger_of(execution.trigger()),
+            trigger=execution.trigger,
             temporary=is_temporary(place),
         )
 
@@ -117,22 +110,10 @@ class Sessions:
         """End a query that has not begun its first batch; called while it waits for its start event to be taken."""
         execution = self._execution(run_id)
         if execution is not None:
-            execution.state().set(terminated())
+            execution.forbid()
 
-    def _execution(self, run_id: str) -> Any:
-        return next(
-            (query._jsq.streamingQuery() for query in self.active_queries() if str(query.runId) == run_id), None
-        )
-
-
-def trigger_of(trigger: Any) -> TriggerSpec:
-    """A query's own trigger, from Spark's object for it."""
-    kind = str(trigger.getClass().getSimpleName()).rstrip("$")
-    if kind in ("AvailableNowTrigger", "OneTimeTrigger"):
-        return TriggerSpec(processing_time=None, available_now=True)
-    if kind == "RealTimeTrigger":
-        return TriggerSpec(processing_time=None, real_time=trigger.batchDurationMs() / 1000)
-    return TriggerSpec(processing_time=trigger.intervalMs() / 1000 or None)  # continuous mode has an interval, too
+    def _execution(self, run_id: str) -> Execution | None:
+        return next((Execution.of(query) for query in self.active_queries() if str(query.runId) == run_id), None)
 
 
 def is_temporary(checkpoint: str) -> bool:

@@ -1,4 +1,4 @@
-"""The gate: a query begins its first batch only when the stream knows it and its checkpoint is this driver's."""
+"""Lets a query begin its first batch only when the stream knows it and this driver holds its checkpoint."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 
 from streamwarden.errors import ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle.location import same_place
-from streamwarden.spark.driver.listener import QueryEvent, QueryStarted, QueryTerminated
-from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions, StartedQuery
 from streamwarden.spark.driver.store_link import StoreLink
+from streamwarden.spark.internals.listener import QueryEvent, QueryStarted, QueryTerminated
 
 STORE_PATIENCE: Final = 60.0
 """Seconds that a query waits for its checkpoint to be claimed while the store is down."""
@@ -22,7 +22,7 @@ PAUSE: Final = 1.0
 """Seconds between two attempts."""
 
 
-class Gate:
+class StartGate:
     """Examines each event before the link gets it; on Spark's listener thread.
 
     Args:
@@ -32,14 +32,14 @@ class Gate:
 
     def __init__(
         self,
-        roster: Roster,
+        registry: QueryRegistry,
         link: StoreLink,
         sessions: Sessions,
         *,
         refuse: Callable[[], None],
         ending: Callable[[], bool],
     ) -> None:
-        self._roster = roster
+        self._registry = registry
         self._link = link
         self._sessions = sessions
         self._refuse = refuse
@@ -60,7 +60,7 @@ class Gate:
             return False
         try:
             query = self._sessions.started(event.query_id, event.run_id)
-            if query is not None:  # else it is gone already
+            if query is not None:  # else it has ended already
                 self._admit(query)
         except Exception as error:  # whatever it is, an unsupervised query must not run
             try:
@@ -81,14 +81,14 @@ class Gate:
 
     def _admit(self, query: StartedQuery) -> None:
         with self._one_at_a_time:
-            admission = self._roster.admit(query)
+            admission = self._registry.admit(query)
             if not query.temporary:  # in a folder that Spark made up for this run there is no other writer
                 self._claim(query.checkpoint)
-            self._roster.enter(admission)
+            self._registry.enter(admission)
             self._link.admitted(admission)
 
     def _claim(self, checkpoint: str) -> None:
-        if any(same_place(checkpoint, each) for each in self._link.checkpoints):
+        if any(same_place(checkpoint, claimed) for claimed in self._link.checkpoints):
             return  # the launcher claimed it
         deadline = time.monotonic() + STORE_PATIENCE
         while True:
@@ -103,8 +103,8 @@ class Gate:
 
 def as_ours(error: Exception) -> StreamwardenError:
     """`error`, or one that it caused. That one does not blame the job: the JVM may go down while a query starts, and
-    only the roster knows that a query is none of this stream's. What to do next depends on the cause: the record of the
-    driver's end says it."""
+    only the query registry knows that a query is none of this stream's. The record of the driver's end says what to do
+    next, by the cause."""
     if isinstance(error, StreamwardenError):
         return error
     traceback.print_exception(error)

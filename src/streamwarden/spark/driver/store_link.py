@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import sys
 import threading
 import time
 from collections import deque
@@ -33,8 +32,9 @@ from streamwarden.progress import Progress, parse_progress
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.exits.backfill import fill_from_logs, keep_unreadable, load_spill, spill
 from streamwarden.spark.driver.failures import from_spark
-from streamwarden.spark.driver.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
-from streamwarden.spark.driver.query_registry import Admission, Roster
+from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
+from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
+from streamwarden.spark.log import say
 
 RENEW_EVERY: Final = 5.0
 STOP_POLL: Final = 1.0
@@ -62,7 +62,7 @@ class StoreLink:
         url: the store's; it may hold a password.
         lease: the launcher's claim, to be bound to `process`.
         watcher: see Watcher; called on this link's thread.
-        roster: knows under which names the driver's queries are kept; None: all under the stream's.
+        registry: knows under which names the driver's queries are kept; None: all under the stream's.
         beats: whether the JVM answers; the lease is renewed only then.
     """
 
@@ -75,7 +75,7 @@ class StoreLink:
         lease: Lease,
         process: ProcessIdentity,
         watcher: Watcher = lambda progress: None,
-        roster: Roster | None = None,
+        registry: QueryRegistry | None = None,
         beats: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -87,7 +87,7 @@ class StoreLink:
         self._leasing = threading.Lock()
         self._process = process
         self._watcher = watcher
-        self._roster = roster
+        self._registry = registry
         self._beats = beats
         self._clock = clock
         self._queue: queue.SimpleQueue[QueryEvent | None] = queue.SimpleQueue()
@@ -121,13 +121,13 @@ class StoreLink:
             except StoreError as error:
                 if time.monotonic() > end:
                     raise
-                _say(f"waiting for the store: {error}")
+                say(f"waiting for the store: {error}")
                 time.sleep(1.0)
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
-        """What this driver has claimed."""
+        """The checkpoints that this driver has claimed."""
         return self._lease.checkpoints
 
     def claim(self, *checkpoints: str) -> Lease:
@@ -168,13 +168,13 @@ class StoreLink:
         try:
             return self._store.queries.of(self._stream)
         except StoreError as error:
-            _say(f"the names of the queries are not known: {error}")
+            say(f"the names of the queries are not known: {error}")
             return ()
 
     def admitted(self, admission: Admission) -> None:
         """Store the query's batches under its name from now on; called before its first batch."""
         with contextlib.suppress(OSError):  # the file is for an outage of the store that outlasts the driver
-            write_queries(self._folder, self._roster.records() if self._roster else ())
+            write_queries(self._folder, self._registry.records() if self._registry else ())
         if admission.renamed is not None:
             old, new = admission.renamed
             self._owe(lambda: self._store.batches.move(old.identity, new.query_id, new.identity))
@@ -225,10 +225,10 @@ class StoreLink:
         try:
             step()
         except Exception as error:
-            _say(f"store link: {type(error).__name__}: {error}")
+            say(f"store link: {type(error).__name__}: {error}")
 
     def _take(self) -> tuple[list[QueryEvent], bool]:
-        """What is queued now; waits a moment for the first."""
+        """The queued items; waits a moment for the first."""
         events: list[QueryEvent] = []
         ended = False
         wait: float | None = 0.2
@@ -262,7 +262,7 @@ class StoreLink:
             except ProgressError as error:
                 self._unreadable += 1
                 if self._unreadable % SAID_EACH == 1:
-                    _say(f"progress reports that could not be read: {self._unreadable}; the last: {error}")
+                    say(f"progress reports that could not be read: {self._unreadable}; the last: {error}")
                 keep_unreadable(self._folder, event.text, error)
                 return
             self._keep(progress)
@@ -273,21 +273,21 @@ class StoreLink:
 
     def _ended(self, event: QueryTerminated) -> None:
         record = self._record(event.query_id)
-        if record is None or self._roster is None:
+        if record is None or self._registry is None:
             return
         at, why = self._clock(), None
         if event.error is not None:
-            error_class, message = from_spark(event.error, event.error_class, self._roster.job)
+            error_class, message = from_spark(event.error, event.error_class, self._registry.job)
             why = f"{error_class}: {message}"
         self._owe(lambda: self._store.queries.ended(record.stream, record.name, event.run_id, at, why))
 
     def _query_ids(self) -> tuple[str, ...]:
-        if self._roster is not None:
-            return tuple(record.query_id for record in self._roster.records())
+        if self._registry is not None:
+            return tuple(record.query_id for record in self._registry.records())
         return () if self.started is None else (self.started.query_id,)
 
     def _record(self, query_id: str) -> QueryRecord | None:
-        return None if self._roster is None else self._roster.record_of(query_id)
+        return None if self._registry is None else self._registry.record_of(query_id)
 
     def _identity(self, query_id: str) -> str:
         record = self._record(query_id)
@@ -309,7 +309,7 @@ class StoreLink:
             spill(self._folder, progress)
             self._spilled = True
         except OSError as error:
-            _say(f"a progress report was lost, neither the store nor the disk took it: {error}")
+            say(f"a progress report was lost, neither the store nor the disk took it: {error}")
 
     def _logged(self, progress: Progress) -> tuple[float | None, float | None]:
         batch = progress.batch_id
@@ -339,7 +339,7 @@ class StoreLink:
             if self._spilled:
                 count = load_spill(self._folder, self._identity, self._store)
                 self._spilled = False
-                _say(f"the store is back: {count} progress reports loaded")
+                say(f"the store is back: {count} progress reports loaded")
                 for query_id in self._query_ids():
                     self._fill_from_logs(query_id)
             self._pay()
@@ -362,7 +362,7 @@ class StoreLink:
                 if attempts < MOST_ATTEMPTS:
                     self._owed[0] = call, attempts + 1
                     raise
-                _say(f"given up: {error}")
+                say(f"given up: {error}")
             self._owed.popleft()
 
     def _store_measurements(self) -> None:
@@ -383,9 +383,5 @@ class StoreLink:
 
     def _went_down(self, error: StoreError) -> None:
         if self._down_until == 0.0 or time.monotonic() - self._down_until > 60:
-            _say(f"the store does not answer, progress is spilled: {error}")
+            say(f"the store does not answer, progress is spilled: {error}")
         self._down_until = time.monotonic() + RETRY_EVERY
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

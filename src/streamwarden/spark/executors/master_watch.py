@@ -7,20 +7,20 @@ Such a driver ends itself; the next one registers with the new master.
 
 from __future__ import annotations
 
-import re
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final
+
+from streamwarden.clusters.standalone import MASTERS
+from streamwarden.spark.internals.jvm import executor_count
+from streamwarden.spark.internals.standalone_master import forgot
+from streamwarden.spark.log import say
 
 EVERY: Final = 5.0
 """Seconds between two checks. A lost executor is usually replaced within this time."""
 
 TIMES: Final = 2
 """Looks in a row that have to find the same: a worker may be registering just now."""
-
-_MASTER: Final = re.compile(r"spark://(.+)")
-_MESSAGES: Final = "org.apache.spark.deploy.DeployMessages"
 
 
 class MasterWatch:
@@ -43,9 +43,9 @@ class MasterWatch:
         try:
             master = session.sparkContext.master
         except Exception as error:  # whatever it is, the job must get its session
-            _say(f"the master is not watched: {type(error).__name__}: {error}")
+            say(f"the master is not watched: {type(error).__name__}: {error}")
             return
-        found = _MASTER.fullmatch(master)
+        found = MASTERS.address.fullmatch(master)
         if found is None:
             return
         self._started = True
@@ -66,7 +66,7 @@ class MasterWatch:
                     f"the master {forgetful} does not know the application {application} any more, and no executor is "
                     "left: it was restarted"
                 )
-                _say(self.forgotten)
+                say(self.forgotten)
                 self._end()
                 return
 
@@ -74,7 +74,7 @@ class MasterWatch:
 def _executors(session: Any) -> int:
     """How many executors the driver has; 1 if that cannot be asked now, so that nothing follows from it."""
     try:
-        return len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+        return executor_count(session)
     except Exception:  # the context or the JVM is going down: py4j has many ways to say so
         return 1
 
@@ -86,41 +86,6 @@ def _who_forgot(session: Any, urls: list[str], application: str) -> str | None:
 
 def _forgot(session: Any, url: str, application: str) -> bool:
     try:
-        state = _state(session, url)
-        return str(state.status()) == "ALIVE" and application not in [str(app.id()) for app in state.activeApps()]
+        return forgot(session, url, application)
     except Exception:  # the master is unavailable, and the driver waits for it; or the JVM is going down
         return False
-
-
-def _state(session: Any, url: str) -> Any:
-    """The master's own account of itself, by the message with which its web page asks for it."""
-    jvm = session._jvm
-    address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(url)
-    master = _rpc(jvm, session.sparkContext._jsc.sc().env()).setupEndpointRef(address, "Master")
-    kind = _class(jvm, f"{_MESSAGES}$MasterStateResponse")
-    tag = _module(jvm, "scala.reflect.ClassTag$").apply(kind)
-    return master.askSync(_module(jvm, f"{_MESSAGES}$RequestMasterState$"), tag)
-
-
-def _rpc(jvm: Any, environment: Any) -> Any:
-    """The driver's own `rpcEnv`. By a method handle: py4j lists the methods of a class before it calls one, and some of
-    this one name classes that Spark does not ship."""
-    handles = jvm.java.lang.invoke
-    kind = handles.MethodType.methodType(_class(jvm, "org.apache.spark.rpc.RpcEnv"))
-    getter = handles.MethodHandles.publicLookup().findVirtual(_class(jvm, "org.apache.spark.SparkEnv"), "rpcEnv", kind)
-    arguments = jvm.java.util.ArrayList()
-    arguments.add(environment)
-    return getter.invokeWithArguments(arguments)
-
-
-def _module(jvm: Any, name: str) -> Any:
-    """A Scala object."""
-    return _class(jvm, name).getField("MODULE$").get(None)
-
-
-def _class(jvm: Any, name: str) -> Any:
-    return jvm.org.apache.spark.util.Utils.classForName(name, True, False)
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

@@ -62,7 +62,7 @@ def parse_executors(document: object) -> tuple[SparkExecutor, ...]:
     """The answer of `/applications/ID/allexecutors`, without the driver. Raises ValueError for anything else."""
     if not isinstance(document, list):
         raise ValueError(f"a list of executors was expected, not {type(document).__name__}")
-    return tuple(_executor(each) for each in document if _field(each, "id") != DRIVER)
+    return tuple(_executor(entry) for entry in document if _field(entry, "id") != DRIVER)
 
 
 def _executor(document: Mapping[str, Any]) -> SparkExecutor:

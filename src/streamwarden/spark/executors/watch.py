@@ -5,17 +5,18 @@ Nothing waits for it, and a read that fails costs one sample: no batch, no progr
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
+from streamwarden.clusters import manager_of
 from streamwarden.errors import ProcessError
 from streamwarden.health.signals.executors import ACTIVE, BYTES, CORES, FAILED_TASKS, LIMIT, LOST
 from streamwarden.health.window import Measurement
 from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.spark.executors.metrics import SparkExecutor, addresses, executor_limit, read_executors
+from streamwarden.spark.log import say
 
 EVERY: Final = 10.0
 UNTIL_THE_FIRST: Final = 2.0
@@ -55,14 +56,14 @@ class ExecutorWatch:
             url, application = context.uiWebUrl, context.applicationId
             if url is not None:
                 self._sink.event(UI_SERVED, url=url)
-            if context.master.startswith("local"):
+            if not manager_of(context.master).has_executors:
                 return
             limit = executor_limit(dict(context.getConf().getAll()))
         except Exception as error:  # whatever it is, the job must get its session
-            _say(f"the executors are not watched: {type(error).__name__}: {error}")
+            say(f"the executors are not watched: {type(error).__name__}: {error}")
             return
         if url is None:
-            _say("the executors are not watched: spark.ui.enabled is false")
+            say("the executors are not watched: spark.ui.enabled is false")
             return
         self._started = True
         arguments = (addresses(url), application, limit)
@@ -79,41 +80,37 @@ class ExecutorWatch:
                 found = read_executors(bases, application)
             except ProcessError as error:
                 if not failing and not self._ended.is_set():
-                    _say(str(error))
+                    say(str(error))
                 failing, pause = True, EVERY
                 continue
             failing = False
             self._report_losses(found)
             self._sink.measure(measurements(found, stream=self._stream, limit=limit, at=self._clock()))
-            pause = EVERY if any(each.peak_bytes is not None for each in found) else UNTIL_THE_FIRST
+            pause = EVERY if any(executor.peak_bytes is not None for executor in found) else UNTIL_THE_FIRST
 
     def _report_losses(self, found: Iterable[SparkExecutor]) -> None:
-        for each in found:
-            if each.lost and each.id not in self._lost:
-                self._lost.add(each.id)
-                _say(f"executor {each.id} at {each.host} was lost: {each.reason}")
-                self._sink.event(EXECUTOR_LOST, executor=each.id, host=each.host, reason=each.reason)
+        for executor in found:
+            if executor.lost and executor.id not in self._lost:
+                self._lost.add(executor.id)
+                say(f"executor {executor.id} at {executor.host} was lost: {executor.reason}")
+                self._sink.event(EXECUTOR_LOST, executor=executor.id, host=executor.host, reason=executor.reason)
 
 
 def measurements(found: Iterable[SparkExecutor], *, stream: str, limit: int, at: float) -> Iterator[Measurement]:
     """The measurements of one reading: counts, and each living executor's memory and limit. Pure."""
     executors = list(found)
-    living = [each for each in executors if each.active]
+    living = [executor for executor in executors if executor.active]
     for name, count, unit in (
         (ACTIVE, len(living), "executors"),
-        (LOST, sum(each.lost for each in executors), "executors"),
-        (CORES, sum(each.cores for each in living), "cores"),
-        (FAILED_TASKS, sum(each.failed_tasks for each in executors), "tasks"),
+        (LOST, sum(executor.lost for executor in executors), "executors"),
+        (CORES, sum(executor.cores for executor in living), "cores"),
+        (FAILED_TASKS, sum(executor.failed_tasks for executor in executors), "tasks"),
     ):
         yield Measurement(stream=stream, name=name, at=at, value=float(count), unit=unit, source=_SOURCE)
-    for each in living:
-        if each.peak_bytes is None:
+    for executor in living:
+        if executor.peak_bytes is None:
             continue
-        what = "resident" if each.resident else "JVM only"
-        source = f"executor {each.id} at {each.host}, {what}"
-        for name, value in ((BYTES, each.peak_bytes), (LIMIT, limit)):
+        kind = "resident" if executor.resident else "JVM only"
+        source = f"executor {executor.id} at {executor.host}, {kind}"
+        for name, value in ((BYTES, executor.peak_bytes), (LIMIT, limit)):
             yield Measurement(stream=stream, name=name, at=at, value=float(value), unit="bytes", source=source)
-
-
-def _say(text: str) -> None:
-    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

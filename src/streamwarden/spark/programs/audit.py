@@ -1,4 +1,4 @@
-"""The program that spark-submit runs for `streamwarden audit`: both sides of the books of a running query.
+"""The program for `streamwarden audit`: both sides of the books of a running query.
 
 Argument: a folder with `request.json`; it writes `result.json`. It reads the input of the audited batches, their output
 and the state before and after them, and changes nothing. What it cannot balance it says in `impossible`.
@@ -7,15 +7,10 @@ and the state before and after them, and changes nothing. What it cannot balance
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
-    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.audit.books import compared
@@ -23,7 +18,8 @@ from streamwarden.spark.audit.input import AuditedInput, replayed
 from streamwarden.spark.audit.operators import sides
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.readers_writers import frame_of
+from streamwarden.verification.balance import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +29,6 @@ def main(folder: Path) -> None:
     """Build the query over both kinds of input, make the sides of its books, compare them."""
     from pyspark.sql import SparkSession
 
-    without_numpy()
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     spec = spec_from_dict(request["spec"])
     spark = SparkSession.builder.getOrCreate()
@@ -46,26 +41,21 @@ def main(folder: Path) -> None:
             batch = _frame(build(spark, spec))
         catalyst = Catalyst(spark)
         books = sides(catalyst, spec, request, given, streaming, batch)
-        result = compared(books, limit=request["named"])
+        result = Result(books=compared(books, limit=request["named"]))
     except CannotBalance as reason:
-        result = {"impossible": str(reason)}
+        result = Result(impossible=str(reason))
     except Exception as error:  # whatever the job or Spark raises is what the person needs to see
-        result = {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+        result = Result(failed=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
         traceback.print_exc()
     finally:
         tempfile.tempdir = mine
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
 
 
 def _frame(built: Any) -> DataFrame:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    frame = built._df if isinstance(built, DataStreamWriter) else built
+    frame = frame_of(built)
     if not isinstance(frame, DataFrame):
         raise CannotBalance(f"build() returned {type(built).__name__}, not a DataFrame")
     return frame
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,19 +1,14 @@
-"""The program that spark-submit runs for `streamwarden prepare`: a stream that loads the classes most streams need.
+"""The program for `streamwarden prepare`: a stream that loads the classes most streams need.
 
 Argument: a folder with `input/`, written to and thrown away by the caller.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
-    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
-
-from streamwarden.spark.driver.listener import ProgressListener
+from streamwarden.spark.internals.listener import ProgressListener
 
 
 def main(folder: Path) -> None:
@@ -36,7 +31,3 @@ def main(folder: Path) -> None:
         .start()
     )
     query.awaitTermination()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The program that spark-submit runs for a crash matrix: a run without a crash, or the restarts from recorded states.
+"""The program for a crash matrix: a run without a crash, or the restarts from recorded states.
 
 Argument: a folder with the stream's spec and `task.json` (see `services.crash_matrix.matrix`). It appends a line to
 `outcomes.jsonl` for each state as soon as the state is verified.
@@ -6,15 +6,10 @@ Argument: a folder with the stream's spec and `task.json` (see `services.crash_m
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-
-if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
-    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.crash_states import CrashState, Operation
@@ -25,7 +20,7 @@ from streamwarden.services.crash_matrix.crash_layout import Record
 from streamwarden.services.crash_matrix.executing import Execution
 from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.stream.spec import StreamSpec
@@ -38,7 +33,6 @@ def main(folder: Path) -> int:
     """Do the task; returns the exit code. Raises whatever the run without a crash raises, and if Spark ends."""
     from pyspark.sql import SparkSession
 
-    without_numpy()
     task, document = files.read_document(folder / TASK), files.read_spec(folder)
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"
@@ -51,13 +45,13 @@ def main(folder: Path) -> int:
     execution = Execution(
         spec=spec,
         places=Places(**task["places"]),
-        record=Record(tuple(decode(Operation, each) for each in task["operations"]), Path(task["contents"])),
+        record=Record(tuple(decode(Operation, operation) for operation in task["operations"]), Path(task["contents"])),
         scratch=folder / "states",
         start=partial(_start, spark, spec),
     )
     execution.keep_sink()
-    for each in task["states"]:
-        outcome = execution.outcome(decode(CrashState, each))
+    for state in task["states"]:
+        outcome = execution.outcome(decode(CrashState, state))
         require_alive(spark)
         files.append_line(folder / OUTCOMES, encode(outcome))
     return 0
@@ -68,21 +62,20 @@ def require_alive(spark: Any) -> None:
 
     If the JVM is gone, py4j raises a ConnectionRefusedError or a Py4JError.
     """
-    if spark.sparkContext._jsc.sc().isStopped():
+    if is_stopped(spark):
         raise RuntimeError("Spark has stopped before each state was verified")
 
 
 def _start(spark: Any, spec: StreamSpec) -> Callable[[], None]:
     """Build the job; returns what executes its one planned batch, or plans one."""
     built = load_build(Path(spec.job))(spark, spec)
-    state_store = spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore
 
     def run() -> None:
         try:
             _run(built, spec, {"once": True}, within=_ENDS_WITHIN)
         finally:
             # Otherwise the stores of each state stay in memory, and maintenance writes into the files of the next one.
-            state_store.stop()
+            stop_state_stores(spark)
 
     return run
 
@@ -94,7 +87,3 @@ def _run(built: Any, spec: StreamSpec, trigger: Mapping[str, Any], *, within: in
     elif not query.awaitTermination(within):
         query.stop()
         raise TimeoutError(f"the restart neither committed nor failed in {within} s")
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

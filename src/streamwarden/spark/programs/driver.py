@@ -38,18 +38,20 @@ from streamwarden.spark.driver import failures
 from streamwarden.spark.driver.cluster_manager import what_is_away
 from streamwarden.spark.driver.control import Control, Ending, Reason
 from streamwarden.spark.driver.custom_state_store import require_provider
-from streamwarden.spark.driver.foreach_errors import Raised
-from streamwarden.spark.driver.heartbeat import Heartbeat, jvm_clock
+from streamwarden.spark.driver.foreach_errors import ForeachErrors
+from streamwarden.spark.driver.heartbeat import Heartbeat
 from streamwarden.spark.driver.jobs import load_build, run_script
-from streamwarden.spark.driver.listener import QueryEvent, QueryStarted
 from streamwarden.spark.driver.quarantine import Quarantines
-from streamwarden.spark.driver.query_registry import Roster
+from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
-from streamwarden.spark.driver.skip_numpy import without_numpy
-from streamwarden.spark.driver.start_gate import Gate
+from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.master_watch import MasterWatch
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.internals.jvm import jvm_clock
+from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
+from streamwarden.spark.internals.skip_numpy import without_numpy
+from streamwarden.spark.log import say
 from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
@@ -86,7 +88,7 @@ class Runner:
         job = job_facts(self._spec)
         self._queries = job.queries
         starts = job.queries if self._spec.fork is None else None  # a fork names each query, also the only one
-        self._roster = Roster(self._spec, folder.name, starts=starts, alone=job.module)
+        self._registry = QueryRegistry(self._spec, folder.name, starts=starts, alone=job.module)
         self._link = StoreLink(
             url,
             stream=self._spec.name,
@@ -94,14 +96,14 @@ class Runner:
             lease=lease,
             process=jvm,
             watcher=self._quarantines.seen,
-            roster=self._roster,
+            registry=self._registry,
             beats=lambda: self._heartbeat.beats,
         )
         self._heartbeat = Heartbeat(
             jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
-        self._raised = Raised()
+        self._foreach_errors = ForeachErrors()
         self._master = MasterWatch(self.end_now)
         self._sessions = Sessions(self._take, self._opened, before_stop=lambda: self._control.await_boundaries())
         self._control = Control(
@@ -109,12 +111,12 @@ class Runner:
             folder,
             link=self._link,
             sessions=self._sessions,
-            roster=self._roster,
+            registry=self._registry,
             jvm=jvm,
             finish=self.end_now,
         )
-        self._gate = Gate(
-            self._roster,
+        self._gate = StartGate(
+            self._registry,
             self._link,
             self._sessions,
             refuse=self._control.refuse,
@@ -130,17 +132,17 @@ class Runner:
         try:
             without_numpy()
             self._link.bind()
-            self._roster.learn(self._link.known_queries())
+            self._registry.learn(self._link.known_queries())
             self._link.start()
             self._heartbeat.start()
             self._control.start()
             self._sessions.watch()
-            self._raised.watch()
+            self._foreach_errors.watch()
             self._run_job()
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
         record = self._conclude(error)
-        # In this order: the last reports come in, are stored, and what they count as malformed is kept aside.
+        # In this order: the last reports come in and are stored; then the malformed rows that they count are kept.
         self._link.await_last_report()
         self._link.close()
         self._quarantines.close()
@@ -227,11 +229,11 @@ class Runner:
         with self._writing:
             if self._outcome is None:
                 self._outcome = self._judge(error)
-                print(f"streamwarden: {self._outcome.kind}: {self._outcome.message}", file=sys.stderr, flush=True)
+                say(f"{self._outcome.kind}: {self._outcome.message}")
                 try:
                     files.write_outcome(self._folder, self._outcome)
                 except OSError as full:
-                    print(f"streamwarden: outcome.json could not be written: {full}", file=sys.stderr, flush=True)
+                    say(f"outcome.json could not be written: {full}")
             self._control.finished.set()
             self._heartbeat.close()
             self._executors.close()
@@ -255,14 +257,14 @@ class Runner:
             self._link.await_last_report()
         died = next((event for event in list(self._link.terminated.values()) if event.error), None)
         if error is not None and not (isinstance(error, ScriptFailed) and died):
-            behind, chain = self._raised.explain(error)
+            behind, chain = self._foreach_errors.explain(error)
             if isinstance(behind, LeaseLost):
                 return ended(Ending(Reason.LEASE_LOST, str(behind)), at=now, cut_batch=cut)
             if ending is not None and isinstance(behind, SinkInterrupted):
                 return ended(ending, at=now, cut_batch=cut)
             return self._failed(error, behind, chain, now, cut)
         if died is not None:
-            behind, chain = self._raised.explain_query(died.run_id)
+            behind, chain = self._foreach_errors.explain_query(died.run_id)
             error_class, message = failures.from_spark(died.error or "", died.error_class, self._spec.job)
             if behind is not None and failures.says_more(behind):
                 error_class, message = failures.describe(behind, self._spec.job)
@@ -288,11 +290,11 @@ class Runner:
         return replace(record, next_step=next_step)
 
     def _cut_batch(self) -> bool | None:
-        queries = self._roster.records()
-        if self._spec.trigger.real_time is not None or any(each.trigger.real_time for each in queries):
+        queries = self._registry.records()
+        if self._spec.trigger.real_time is not None or any(query.trigger.real_time for query in queries):
             ending = self._control.ending  # the logs agree while a batch runs: only a stop knows its boundary
             return False if ending is not None and ending.reason is Reason.STOP_REQUESTED else None
-        places = {each.checkpoint for each in queries} or {self._spec.checkpoint}
+        places = {query.checkpoint for query in queries} or {self._spec.checkpoint}
         with contextlib.suppress(StreamwardenError, OSError):
             return any(log_position(open_path(place)).gap > 0 for place in places)
         return None
@@ -355,7 +357,7 @@ def main(argv: list[str]) -> int:
     try:
         runner = Runner(folder)
     except StreamwardenError as error:
-        print(f"streamwarden: {error}", file=sys.stderr, flush=True)
+        say(str(error))
         with contextlib.suppress(OSError):
             files.write_outcome(
                 folder,

@@ -1,4 +1,4 @@
-"""The program that spark-submit runs for `streamwarden lint --plan`: builds a job's query and writes down its plan.
+"""The program for `streamwarden lint --plan`: builds a job's query and writes down its plan.
 
 Argument: a folder with `spec.json`; it writes `plan.txt`, the analyzed logical plan, or `problem.txt`, why there is
 none. The job's `build` is called; the query that it returns is not started.
@@ -7,24 +7,19 @@ none. The job's `build` is called; the query that it returns is not started.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
-    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
-
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
+from streamwarden.spark.internals.plans import analyzed
+from streamwarden.spark.internals.readers_writers import frame_of
 
 
 def main(folder: Path) -> None:
     """Build, analyze, write."""
     from pyspark.sql import SparkSession
 
-    without_numpy()
     spec = spec_from_dict(json.loads((folder / "spec.json").read_text(encoding="utf-8")))
     spark = SparkSession.builder.getOrCreate()
     try:
@@ -39,13 +34,8 @@ def main(folder: Path) -> None:
 def analyzed_plan(built: Any) -> str:
     """The analyzed logical plan of what `build` returned, as Spark prints it. Raises TypeError if that is no query."""
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    frame = built._df if isinstance(built, DataStreamWriter) else built
+    frame = frame_of(built)
     if not isinstance(frame, DataFrame):
         raise TypeError(f"build() returned {type(built).__name__}")
-    return str(frame._jdf.queryExecution().analyzed().toString())
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    return str(analyzed(frame).toString())

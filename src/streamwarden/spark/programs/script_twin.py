@@ -28,6 +28,14 @@ ONE_BATCH: Final = {"once": True}
 """The one trigger that executes the planned batch and plans no other."""
 
 
+def await_batch(name: str, query: Any, checkpoint: str, batch: int) -> None:
+    """Wait for the end of a query. Raises whatever ended it, RuntimeError if it executed another batch."""
+    query.awaitTermination()
+    position = log_position(open_path(checkpoint))
+    if (position.planned, position.committed) != (batch, batch):
+        raise RuntimeError(f"{name} ended at planned {position.planned}, committed {position.committed}: not {batch}")
+
+
 @dataclass
 class ScriptTwin:
     """Executes the batches of one run of a script.
@@ -54,7 +62,7 @@ class ScriptTwin:
     @property
     def records(self) -> int:
         """Input records of all executed batches."""
-        return sum(each["records"] for each in self.done.values())
+        return sum(query["records"] for query in self.done.values())
 
     def text(self) -> str:
         """Of each query its records and its logical plan, as JSON."""
@@ -72,14 +80,8 @@ class ScriptTwin:
             laying.lay(self.batch)
             writer.trigger(**ONE_BATCH)
             execution = start()
-            execution.awaitTermination()
-            position = log_position(open_path(query.checkpoint))
-            if (position.planned, position.committed) != (self.batch, self.batch):
-                raise RuntimeError(
-                    f"the query {query.name} ended at planned {position.planned}, committed {position.committed}: not "
-                    f"{self.batch}"
-                )
-            records += sum(each.numInputRows for each in execution.recentProgress if each.batchId == self.batch)
+            await_batch(f"the query {query.name}", execution, query.checkpoint, self.batch)
+            records += sum(report.numInputRows for report in execution.recentProgress if report.batchId == self.batch)
         self._ended[query.name] = execution
         self.done[query.name] = {"records": records, "plan": analyzed_plan(writer)}
         return execution

@@ -1,4 +1,4 @@
-"""The program that spark-submit runs for a twin: executes the batches of another run, one by one.
+"""The program for a twin: executes the batches of another run, one by one.
 
 Argument: a folder with `twin.json` and the spec (see `services.twins.running`). It writes `plan.txt`, the logical plan
 of the job's query, and, when every batch is committed, `done.json`; or else `problem.json`: the batch, and what Spark
@@ -9,17 +9,11 @@ The job's `build` is called once, and its query is started once for each batch.
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
-if __name__ == "__main__":
-    # spark-submit put this file's folder first: its modules must not shadow the standard library's.
-    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
-
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
@@ -28,15 +22,11 @@ from streamwarden.services.twins.plan_replay import Laying
 from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, TASK
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.spark.driver.skip_numpy import without_numpy
 from streamwarden.spark.programs.plan import analyzed_plan
-from streamwarden.spark.programs.script_twin import ScriptTwin
+from streamwarden.spark.programs.script_twin import ONE_BATCH, ScriptTwin, await_batch
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.stream.spec import StreamSpec
-
-ONE_BATCH: Final = {"once": True}
-"""The one trigger that executes the planned batch and plans no other."""
 
 _CLOCK: Final = "RateStream"
 """In the description of Spark's rate source. What it makes is input only of a stream that declares it as its source:
@@ -47,7 +37,6 @@ def main(folder: Path) -> int:
     """Execute every batch; returns the exit code."""
     from pyspark.sql import SparkSession
 
-    without_numpy()
     task, document = files.read_document(folder / TASK), files.read_spec(folder)
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"
@@ -92,12 +81,7 @@ def _execute_script(folder: Path, twin: ScriptTwin) -> int:
 def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
     """Execute the batch whose plan was laid; returns its input records."""
     query = start_query(built, spec, batch_writer(spec, token=1), trigger=ONE_BATCH)
-    query.awaitTermination()
-    position = log_position(open_path(spec.checkpoint))
-    if (position.planned, position.committed) != (batch, batch):
-        raise RuntimeError(
-            f"the query ended at planned {position.planned}, committed {position.committed}: not {batch}"
-        )
+    await_batch("the query", query, spec.checkpoint, batch)
     generated = isinstance(spec.source, GeneratedSource)
     return sum(
         source.numInputRows
@@ -106,7 +90,3 @@ def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
         for source in report.sources
         if generated or _CLOCK not in source.description
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

@@ -1,1 +1,1 @@
-"""Runs unmodified PySpark scripts: what they start is named, measured and, on a fork, redirected."""
+"""Runs unmodified PySpark scripts: their queries are named, measured and, on a fork, redirected."""

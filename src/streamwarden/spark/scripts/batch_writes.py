@@ -7,18 +7,19 @@ is refused before Spark writes anything.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
-from streamwarden.spark.scripts.query_starts import options_of, private_field
+from streamwarden.spark.internals.hooks import around
+from streamwarden.spark.internals.plans import statement_kinds
+from streamwarden.spark.internals.readers_writers import format_of, options_of
 from streamwarden.stream.spec import StreamSpec
 
 _TO_A_PATH: Final = ("save", "json", "parquet", "text", "csv", "xml", "orc")
@@ -58,7 +59,7 @@ class BatchWrites:
 
     @contextmanager
     def ours(self) -> Iterator[None]:
-        """What this thread writes meanwhile is Streamwarden's own."""
+        """Within it, this thread's writes are Streamwarden's own."""
         with self._set("ours", True):
             yield
 
@@ -85,7 +86,7 @@ class BatchWrites:
         from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
         for name in _TO_A_PATH:
-            self._redirect(DataFrameWriter, name)
+            around(DataFrameWriter, name, self._redirect)
         for owner, names in (
             (DataFrameWriter, _TO_A_TABLE),
             (DataFrameWriterV2, _TO_A_TABLE_V2),
@@ -93,59 +94,41 @@ class BatchWrites:
             (Catalog, _OF_CATALOG),
         ):
             for name in names:
-                self._refuse(owner, name)
-        self._examine_sql(SparkSession)
+                around(owner, name, self._refuse)
+        around(SparkSession, "sql", self._run_sql)
 
-    def _redirect(self, owner: Any, name: str) -> None:
-        method = getattr(owner, name)
+    def _redirect(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        if getattr(self._here, "ours", False):
+            return method(writer, *args, **options)
+        call = inspect.signature(method).bind(writer, *args, **options)
+        given, name = call.arguments, method.__name__
+        format = str(given.get("format") or format_of(writer)) if name == "save" else name
+        if format == "noop":
+            return method(writer, *args, **options)
+        path = given.get("path") or options_of(writer).get("path")
+        folder = getattr(self._here, "folder", None)
+        if folder is None or path is None or format.lower() not in _FILES:
+            raise self._refusal(f"writes {format}" + (f" to {path}" if path else ""))
+        given["path"] = str(place_of(folder, path))
+        return method(*call.args, **call.kwargs)
 
-        @functools.wraps(method)
-        def write(writer: Any, *args: Any, **options: Any) -> Any:
-            if getattr(self._here, "ours", False):
-                return method(writer, *args, **options)
-            call = inspect.signature(method).bind(writer, *args, **options)
-            given = call.arguments
-            format = str(given.get("format") or private_field(writer._jwrite, "source")) if name == "save" else name
-            if format == "noop":
-                return method(writer, *args, **options)
-            path = given.get("path") or options_of(writer._jwrite).get("path")
-            folder = getattr(self._here, "folder", None)
-            if folder is None or path is None or format.lower() not in _FILES:
-                raise self._refusal(f"writes {format}" + (f" to {path}" if path else ""))
-            given["path"] = str(place_of(folder, path))
-            return method(*call.args, **call.kwargs)
+    def _refuse(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        shown = next((f" {argument}" for argument in args if isinstance(argument, str)), "")
+        raise self._refusal(f"calls {method.__name__}{shown}")
 
-        setattr(owner, name, write)
-
-    def _refuse(self, owner: Any, name: str) -> None:
-        method = getattr(owner, name)
-
-        @functools.wraps(method)
-        def write(writer: Any, *args: Any, **options: Any) -> Any:
-            shown = next((f" {each}" for each in args if isinstance(each, str)), "")
-            raise self._refusal(f"calls {name}{shown}")
-
-        setattr(owner, name, write)
-
-    def _examine_sql(self, owner: Any) -> None:
-        run = owner.sql
-
-        @functools.wraps(run)
-        def sql(session: Any, *args: Any, **options: Any) -> Any:
-            text = inspect.signature(run).bind(session, *args, **options).arguments["sqlQuery"]
-            self._require_reading(session, text)
-            return run(session, *args, **options)
-
-        owner.sql = sql
+    def _run_sql(self, run: Callable[..., Any], session: Any, *args: Any, **options: Any) -> Any:
+        text = inspect.signature(run).bind(session, *args, **options).arguments["sqlQuery"]
+        self._require_reading(session, text)
+        return run(session, *args, **options)
 
     def _require_reading(self, session: Any, text: str) -> None:
         from pyspark.errors import ParseException
 
         try:
-            plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+            kinds = statement_kinds(session, text)
         except ParseException:
             return  # running it raises the same
-        if any(map(changes_storage, _names(plan))):
+        if any(map(changes_storage, kinds)):
             raise self._refusal(f"runs the SQL statement {' '.join(text.split())[:80]!r}")
 
     def _refusal(self, what: str) -> JobError:
@@ -157,14 +140,6 @@ class BatchWrites:
             next_step="write this in a separate script, which runs before the stream; or drill with "
             "`fork.foreach_batch: capture`, which does not call the function",
         )
-
-
-def _names(plan: Any) -> Iterator[str]:
-    """The names of a plan and of what is below it: an INSERT may be below a WITH."""
-    yield str(plan.getClass().getSimpleName()).rstrip("$")
-    children = plan.children().iterator()
-    while children.hasNext():
-        yield from _names(children.next())
 
 
 def changes_storage(plan: str) -> bool:

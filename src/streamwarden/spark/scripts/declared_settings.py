@@ -61,7 +61,7 @@ class ScriptStarts:
     def complete(self, writer: Any, query: NamedQuery, inputs: Sequence[NamedInput] = ()) -> None:
         """Set on the writer what the query does not name. Raises JobError for a query that the file contradicts.
 
-        Of several queries each is compared with its declaration by the roster, which knows its name.
+        Of several queries each is compared with its declaration by the query registry, which knows its name.
         """
         if not self._spec.queries and self._starts == 1:
             written = self._spec.trigger != TriggerSpec()
@@ -90,7 +90,7 @@ class ScriptStarts:
 
 
 def named_by(start: QueryStart) -> NamedQuery:
-    """What the job names of a query that is about to start."""
+    """The parts that the job names of a query that is about to start."""
     options = start.options
     query = NamedQuery(
         name=options.get("queryname"),

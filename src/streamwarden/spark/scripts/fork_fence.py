@@ -1,8 +1,9 @@
 """Keeps a fork's driver within the fork: it starts no query with another checkpoint or output than the fork's.
 
 A drill breaks a copy of a stream, whose output is removed afterwards. A job that names its stream's own places would
-write there all the same, so each start of a query is checked before Spark creates anything. Not seen is what a function
-that the job passes to foreachBatch writes. The queries of a script are redirected first: see `spark.script_fork`.
+write there all the same, so each start of a query is checked before Spark creates anything. The fence does not see
+what a function writes that the job passes to foreachBatch. The queries of a script are redirected first: see
+`spark.scripts.redirection`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def fence_fork(spec: StreamSpec) -> None:
 
 
 def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:
-    """What of a query lies outside the fork, in words; None: nothing does. Pure.
+    """Names what of a query lies outside the fork; None if nothing does. Pure.
 
     Args:
         options: of the query's writer, with names in lower case: a `path`, a `topic`, a `table`, its checkpoint, and

@@ -1,5 +1,4 @@
-"""What the fork of a script changes of the script's streaming sources: they read the stream's own input, from its
-beginning.
+"""Sets the streaming sources of a script's fork: they read the stream's own input, from its beginning.
 
 A source never removes or moves the files that it has read. If the drill asks for a number of batches, each source reads
 a part of its files or of its records in a batch.
@@ -7,15 +6,15 @@ a part of its files or of its records in a batch.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streamwarden.lifecycle.forks.scripts import FILE_FORMATS, TOPIC_FORMAT
-from streamwarden.spark.scripts.query_starts import options_of, private_field
-from streamwarden.spark.scripts.topic_size import kept_records
+from streamwarden.spark.internals.hooks import around
+from streamwarden.spark.internals.readers_writers import format_of, options_of, session_of
+from streamwarden.spark.internals.topic_size import kept_records
 
 _BY_FORMAT: Final = ("json", "orc", "parquet", "text", "csv", "xml")
 
@@ -39,29 +38,23 @@ def watch_reads(batches: int | None) -> None:
     """
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-    for name in ("load", *_BY_FORMAT):
-        _wrap(DataStreamReader, name, batches)
-
-
-def _wrap(owner: Any, name: str, batches: int | None) -> None:
-    method = getattr(owner, name)
-
-    @functools.wraps(method)
-    def load(reader: Any, *args: Any, **options: Any) -> Any:
+    def load(method: Callable[..., Any], reader: Any, *args: Any, **options: Any) -> Any:
         given = inspect.signature(method).bind(reader, *args, **options).arguments
-        format = str(given.get("format") or private_field(reader._jreader, "source")) if name == "load" else name
+        name = method.__name__
+        format = str(given.get("format") or format_of(reader)) if name == "load" else name
         named = {key.lower(): str(value) for key, value in options.items() if value is not None}
-        seen = {**options_of(reader._jreader), **named}
+        seen = {**options_of(reader), **named}
         path = given.get("path") or seen.get("path")
         changes = changed(format.lower(), seen)
-        if batches is not None and (cut := _cut(reader._spark, format.lower(), path, seen, batches)) is not None:
+        if batches is not None and (cut := _cut(session_of(reader), format.lower(), path, seen, batches)) is not None:
             changes[cut[0]] = str(cut[1])
         for key, value in changes.items():
             reader.option(key, value)
         own = {*_CLEANING, *(key.lower() for key in changes)}
         return method(reader, *args, **{key: value for key, value in options.items() if key.lower() not in own})
 
-    setattr(owner, name, load)
+    for name in ("load", *_BY_FORMAT):
+        around(DataStreamReader, name, load)
 
 
 def changed(format: str, options: Mapping[str, str | None]) -> dict[str, str]:

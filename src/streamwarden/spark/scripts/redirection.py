@@ -12,18 +12,12 @@ from streamwarden.errors import JobError
 from streamwarden.lifecycle.driver_folder import read_document, write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
 from streamwarden.services.forks.scripts import listed
+from streamwarden.spark.internals.readers_writers import clear_layout, format_of, options_of
 from streamwarden.spark.scripts.batch_writes import BatchWrites
 from streamwarden.spark.scripts.captures import Capture
 from streamwarden.spark.scripts.declared_settings import named_by
 from streamwarden.spark.scripts.fork_reads import watch_reads
-from streamwarden.spark.scripts.query_starts import (
-    CHECKPOINT,
-    QueryStart,
-    options_of,
-    private_field,
-    set_private_field,
-    watch_starts,
-)
+from streamwarden.spark.scripts.query_starts import CHECKPOINT, QueryStart, watch_starts
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
 
 Begin = Callable[[Any, ForkQuery, Callable[[], Any]], Any]
@@ -104,13 +98,12 @@ class ForkedStarts:
         folder = Path(str(query.output))
         folder.mkdir(parents=True, exist_ok=True)
         runs = self._script.foreach_batch is ForeachBatch.RUN and query.format == "foreachbatch"
-        for name in ("partitioningColumns", "clusteringColumns"):  # which Spark allows no function
-            set_private_field(start.writer._jwrite, name, start.writer._spark._jvm.scala.Option.empty())
+        clear_layout(start.writer)
         start.writer.foreachBatch(Capture(folder, self._writes, start.function if runs else None))
 
     def _require_inside(self, query: ForkQuery, writer: Any) -> None:
         """The last look at what the writer has now: nothing of it may lie outside of the fork."""
-        options, format = options_of(writer._jwrite), str(private_field(writer._jwrite, "source")).lower()
+        options, format = options_of(writer), format_of(writer).lower()
         place = options.get(CHECKPOINT.lower())
         outside = None
         if place is None or not inside(place, self._spec.checkpoint):

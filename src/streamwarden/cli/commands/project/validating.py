@@ -57,7 +57,6 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
     from streamwarden.config.loading import THRESHOLDS, load_drills, load_thresholds
     from streamwarden.config.notifications import FILE as NOTIFICATIONS
     from streamwarden.config.notifications import load_notifications
-    from streamwarden.drills.faults import FAULTS
     from streamwarden.services.drilling.drillable import require_target
 
     catalog = space.catalog()
@@ -75,7 +74,7 @@ def _judge(space: Workspace) -> tuple[list[tuple[str, str, str]], list[tuple[str
             stream = catalog.get(drill.stream)
             with isolated(drill.file, "the drill was compared with its stream", passes=StreamwardenError):
                 for fault in drill.sequence:
-                    FAULTS[fault.kind].require(stream.name, stream, fault)
+                    fault.require(stream.name, stream)
                 require_target(stream, drill, catalog.streams.values())
             good.append(("drill", name, drill.file))
         except ConfigError as error:

@@ -8,11 +8,11 @@ Only the time of day steps; the monotonic clock, by which programs wait, goes on
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -20,28 +20,58 @@ from streamwarden.drills.faults.base import (
     Strike,
     prove_as_observed,
 )
-from streamwarden.drills.records.sections import SHORTEST_STEP, FaultKind, FaultSpec
+from streamwarden.drills.ports import Port, Ports
+from streamwarden.drills.records.sections import require
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.units import Seconds, format_duration
+from streamwarden.units import Seconds, SignedSeconds, format_duration
 
 STEP: Final = 3600.0
 """Seconds of the first step, forth, if the drill's file does not say."""
 
+SHORTEST_STEP: Final = 60.0
+"""Seconds. A step has to be longer than what lies between the planning of a batch and the writing of its plan."""
+
 POLL: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+class DriverClock(Protocol):
+    """The clock that the drivers of a run's fork see. Only the time of day steps; waits and timers go on."""
+
+    def require(self) -> None:
+        """Raises DrillAborted if no clock of a driver can be stepped on this host."""
+
+    def provide(self, run_id: str) -> None:
+        """Give the drivers that are started from now on this clock, which shows the host's time until it steps."""
+
+    def step(self, run_id: str, by: Seconds) -> None:
+        """Let it differ from the host's clock by that many seconds. The drivers notice within a second."""
+
+    def reset(self, run_id: str) -> bool:
+        """Let it show the host's time again; False: it does. May run again."""
+
+    def remove(self, run_id: str) -> None:
+        """Free what the clock takes of the host, once no driver of the run is left; may run again, and for a run
+        without such a clock."""
+
+
+DRIVER_CLOCK: Final = Port[DriverClock]("the drivers' clock")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockStep(Fault):
     """Proof: the time in the plan of a batch differed by the step from the time at which the plan was written, which
     the storage's own clock says; and that batch was committed. The recovery is measured from the moment at which the
     clock is right again."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    kind: str = "clock_step"
+    by: SignedSeconds | None = None
+    """how far the clock steps, a minute at least, such as `1h` or, back, `-1h`; null: 1 h"""
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "a jump of its clock"
-    takes: ClassVar[tuple[str, ...]] = ("by",)
-    steps_clock: ClassVar[bool] = True
+    proof: ClassVar[str] = "The time in the plan of that batch differs by the step from the time of its file."
+    recovery: ClassVar[str] = "The first batch after the clock is right again."
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="a driver that runs cannot be given another clock")
     description: ClassVar[Description] = Description(
         does=f"Steps the clock of the driver's processes by `fault.by`, {format_duration(STEP)} forth by default, with "
@@ -57,37 +87,55 @@ class ClockStep(Fault):
         "shows the time of the next batch again. Let NTP slew the clocks of the hosts instead of stepping them.",
     )
 
-    def variant(self, fault: FaultSpec) -> str:
-        """How far, also if the file does not say it."""
-        by = _by(fault)
-        return f"by: {'-' if by < 0 else ''}{format_duration(abs(by))}"
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        require(abs(self.size) >= SHORTEST_STEP, "by", self.by, "a minute at least, forth or back")
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    @property
+    def size(self) -> Seconds:
+        """Seconds of the first step."""
+        return STEP if self.by is None else self.by
+
+    @property
+    def variant(self) -> str:
+        """How far, also if the file does not say it."""
+        return f"by: {'-' if self.size < 0 else ''}{format_duration(abs(self.size))}"
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Rows that are made by the clock would be other rows after a step."""
         if declared.source.GENERATED:
             raise DrillAborted(
-                f"{fault.kind} is not applicable: Spark makes the rows of {stream} by the clock that would step",
+                f"{self.kind} is not applicable: Spark makes the rows of {stream} by the clock that would step",
                 expected="a source that holds its input",
                 where=f"the drill of {stream}",
-                next_step=f"drill this stream with `{FaultKind.KILL_DRIVER}`",
+                next_step="drill this stream with `kill_driver`",
             )
 
+    def require_host(self, ports: Ports) -> None:
+        ports[DRIVER_CLOCK].require()
+
+    def prepare(self, run_id: str, ports: Ports) -> None:
+        ports[DRIVER_CLOCK].provide(run_id)
+
+    def release(self, run_id: str, ports: Ports) -> None:
+        ports[DRIVER_CLOCK].remove(run_id)
+
     def undo(self, context: FaultContext) -> str | None:
-        return "the driver's clock is right again" if context.driver_clock.reset(context.run_id) else None
+        return "the driver's clock is right again" if context.ports[DRIVER_CLOCK].reset(context.run_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        by = _by(context.spec)
-        before = context.checkpoint.position(context.fork)
+        by = self.size
+        before = context.ports.checkpoint.position(context.fork)
         context.mark()
-        context.driver_clock.step(context.run_id, by)
+        context.ports[DRIVER_CLOCK].step(context.run_id, by)
         try:
             batch = _await_stepped(context, by, after=before.planned, deadline=deadline)
         finally:
-            context.driver_clock.reset(context.run_id)
-        after, moment = context.checkpoint.position(context.fork), context.clock.now()
+            context.ports[DRIVER_CLOCK].reset(context.run_id)
+        after, moment = context.ports.checkpoint.position(context.fork), context.ports.clock.now()
         if batch is None:
             return Strike(moment=None, message="the clock stepped, but no batch was planned on it and committed")
-        times = context.checkpoint.plan_times(context.fork, batch)
+        times = context.ports.checkpoint.plan_times(context.fork, batch)
         return Strike(
             moment=moment,
             message=f"the clock of the driver stepped {_words(by)}",
@@ -103,30 +151,26 @@ class ClockStep(Fault):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         """A miss may have let a batch run on the wrong time too."""
-        return replace(prove_as_observed(context, strike, _judge), clock_step=_by(context.spec))
-
-
-def _by(fault: FaultSpec) -> Seconds:
-    return STEP if fault.by is None else fault.by
+        return replace(prove_as_observed(context, strike, _judge), clock_step=self.size)
 
 
 def _await_stepped(context: FaultContext, by: Seconds, *, after: int | None, deadline: float) -> int | None:
     """Wait until a batch that was planned at the wrong time is committed; None: the driver ended, or time is up."""
 
     def stepped() -> int | None:
-        newest = context.checkpoint.position(context.fork).committed
+        newest = context.ports.checkpoint.position(context.fork).committed
         fresh = newest is not None and newest > (-1 if after is None else after)
         return newest if fresh and newest is not None and _is_off(context, newest, by) else None
 
     def probe() -> bool | None:
         return True if stepped() is not None or not context.observe().alive else None
 
-    wait_for(probe, clock=context.clock, deadline=deadline, every=POLL)
+    wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL)
     return stepped()
 
 
 def _is_off(context: FaultContext, batch: int, by: Seconds) -> bool:
-    times = context.checkpoint.plan_times(context.fork, batch)
+    times = context.ports.checkpoint.plan_times(context.fork, batch)
     return times is not None and _shows(times.difference, by)
 
 

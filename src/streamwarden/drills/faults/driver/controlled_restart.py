@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -20,15 +20,18 @@ from streamwarden.drills.faults.base import (
 from streamwarden.lifecycle.driver import ExitKind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledRestart(Fault):
     """Proof: the driver obeyed the stop request, every planned batch is committed, none was cut, and input is left.
 
     The moment is the request: the recovery time is what an operator waits from the stop request to the next new batch.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
+    kind: str = "controlled_restart"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
     event: ClassVar[str] = "a planned restart"
+    proof: ClassVar[str] = "The driver stopped, and no batch was cut."
+    recovery: ClassVar[str] = "The start that follows."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="a stop at a batch boundary is what a deployment does to the stream",
@@ -46,16 +49,16 @@ class ControlledRestart(Fault):
         # The request of a process that was killed may have reached the driver: the first one counts.
         moment = context.mark() if context.marked_at is None else context.marked_at
         reason = f"drill {context.run_id}: controlled restart"
-        context.drivers.request_stop(context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=reason)
+        context.ports.drivers.request_stop(context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=reason)
         await_exit(context, deadline=deadline)
         return Strike(moment=moment, message="asked for a stop at the batch boundary")
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         view = context.observe()
-        position = context.checkpoint.position(context.fork)
+        position = context.ports.checkpoint.position(context.fork)
         exit = view.exit
         stopped = exit is not None and exit.kind is ExitKind.STOPPED and not view.alive
-        left = 0 if context.fork.live else context.checkpoint.unplanned(context.fork)
+        left = 0 if context.fork.live else context.ports.checkpoint.unplanned(context.fork)
         whole = position.gap == 0 and position.committed is not None and not (exit and exit.cut_batch)
         if exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")

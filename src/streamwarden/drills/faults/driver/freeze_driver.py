@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -32,13 +32,18 @@ unavailable store may take some seconds more."""
 POLL: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDriver(Fault):
     """Proof: the driver stood still with a batch planned and not committed; another driver, with a larger fencing
     token, committed that batch meanwhile; then the driver went on. It must not have survived that."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.REPLACED
+    kind: str = "freeze_driver"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REPLACED
     event: ClassVar[str] = "a standstill of its driver until another one had taken over"
+    proof: ClassVar[str] = (
+        "It stood still; the other driver has a larger fencing token and committed the batch meanwhile."
+    )
+    recovery: ClassVar[str] = "That batch, by the other driver; the first one must end."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=False,
         reason="it launches the second driver itself, and only supervision may launch one of a live stream",
@@ -57,7 +62,7 @@ class FreezeDriver(Fault):
     )
 
     def undo(self, context: FaultContext) -> str | None:
-        return "the driver that stood still goes on" if context.drivers.thaw(context.driver_id) else None
+        return "the driver that stood still goes on" if context.ports.drivers.thaw(context.driver_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         batch = await_running_batch(context, deadline=deadline)
@@ -65,28 +70,30 @@ class FreezeDriver(Fault):
             return Strike(moment=None, message="no batch was caught between its plan and its commit")
         before = context.observe().record
         moment = context.mark()
-        if not context.drivers.freeze(context.driver_id, supervised=False):
-            context.drivers.thaw(context.driver_id)
+        if not context.ports.drivers.freeze(context.driver_id, supervised=False):
+            context.ports.drivers.thaw(context.driver_id)
             return Strike(moment=None, message="the driver does not stand still", batch=batch)
-        position = context.checkpoint.position(context.fork)
+        position = context.ports.checkpoint.position(context.fork)
         if position.gap == 0:
-            context.drivers.thaw(context.driver_id)
+            context.ports.drivers.thaw(context.driver_id)
             return Strike(moment=None, message=f"batch {position.committed} was committed by then", batch=batch)
         try:
-            successor = context.drivers.take_over(context.fork, context.run_id, context.driver_id, deadline=deadline)
+            successor = context.ports.drivers.take_over(
+                context.fork, context.run_id, context.driver_id, deadline=deadline
+            )
             redone = successor is not None and self._await_commit(context, position.planned, deadline)
         finally:
-            stood = context.drivers.thaw(context.driver_id)
-        thawed_at = context.clock.now()
+            stood = context.ports.drivers.thaw(context.driver_id)
+        thawed_at = context.ports.clock.now()
         ended = wait_for(
-            lambda: None if context.drivers.is_running(context.driver_id) else True,
-            clock=context.clock,
+            lambda: None if context.ports.drivers.is_running(context.driver_id) else True,
+            clock=context.ports.clock,
             deadline=thawed_at + ENDS_WITHIN,
             every=POLL,
         )
         lives = ended is None
         if lives:
-            context.drivers.kill(context.driver_id)
+            context.ports.drivers.kill(context.driver_id)
         return Strike(
             moment=moment,
             message=f"the driver stood still for {thawed_at - moment:.1f} s, from batch {position.planned} on",
@@ -100,7 +107,7 @@ class FreezeDriver(Fault):
                 "stood_still": stood,
                 "thawed_at": thawed_at,
                 "lived_on": lives,
-                "ended_after": None if lives else context.clock.now() - thawed_at,
+                "ended_after": None if lives else context.ports.clock.now() - thawed_at,
             },
         )
 
@@ -114,9 +121,9 @@ class FreezeDriver(Fault):
         """Whether `commits/batch` is there before the deadline."""
 
         def probe() -> bool | None:
-            return (batch is not None and context.checkpoint.is_committed(context.fork, batch)) or None
+            return (batch is not None and context.ports.checkpoint.is_committed(context.fork, batch)) or None
 
-        return wait_for(probe, clock=context.clock, deadline=deadline, every=POLL) is True
+        return wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL) is True
 
 
 _LIVED_ON: Final = f"the replaced driver still ran {ENDS_WITHIN:.0f} s after it went on"

@@ -9,14 +9,15 @@ killed.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Final
+from enum import StrEnum
+from typing import ClassVar, Final, Literal
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -27,9 +28,20 @@ from streamwarden.drills.faults.base import (
     moment_of,
     require_this_host,
 )
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment
+from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
+
+
+class KillMoment(StrEnum):
+    """When in a batch `kill_driver` strikes, in the order in which Spark writes: after the named files of the batch,
+    and before those of the next moment."""
+
+    AFTER_OFFSETS = "after_offsets"  # the plan, offsets/N
+    AFTER_STATE = "after_state"  # a state file of version N+1
+    AFTER_FILES = "after_files"  # a whole data file of the sink
+    AFTER_MANIFEST = "after_manifest"  # the sink's manifest entry; then comes commits/N
+
 
 POLL = 0.003
 """Seconds between two reads of the logs: the window is some hundred milliseconds wide."""
@@ -37,7 +49,7 @@ POLL = 0.003
 OBSERVE_EVERY = 0.5
 """Seconds between two checks of the process, which cost more than reading the logs."""
 
-FITTING: Final = {"database": FaultKind.KILL_AFTER_DATABASE_COMMIT, "broker": FaultKind.KILL_AFTER_TOPIC_WRITE}
+FITTING: Final = {"database": "kill_after_database_commit", "broker": "kill_after_topic_write"}
 """What serves a sink -> the fault that strikes between the sink's write and Spark's commit."""
 
 _OF_MANIFEST: Final = (KillMoment.AFTER_FILES, KillMoment.AFTER_MANIFEST)
@@ -72,53 +84,30 @@ _MOMENTS: Final[Mapping[str, Description]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KillDriver(Fault):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidBatchKill(Fault):
     """Proof: the driver ended by signal 9, `offsets/N` is there, `commits/N` is not; for a moment also that the files
     of the batch are those of that moment, read after the driver's death."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.ENDS
-    event: ClassVar[str] = "a crash in mid-batch"
-    live: ClassVar[LiveUse] = LiveUse(
-        allowed=True,
-        reason="it ends a process that supervision starts again, and changes no file",
-    )
-    takes: ClassVar[tuple[str, ...]] = ("moment",)
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
-    description: ClassVar[Description] = Description(
-        does="Sends SIGKILL to the driver's process group while a batch runs: `offsets/N` exists, `commits/N` does "
-        "not.",
-        promise="The planned batch runs again with the same input.",
-        seen="The output was right, at every moment of the batch.",
-        next_step="Nothing: supervision starts the stream again.",
-    )
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {
-        f"moment: {each}": (Aftermath.ENDS, _MOMENTS[each]) for each in KillMoment
-    }
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        """Only Spark's own file sink has a manifest."""
-        if fault.moment in _OF_MANIFEST and not declared.sink.MANIFEST:
-            instead = FITTING.get(declared.sink.SERVICE or "", FaultKind.KILL_DRIVER)
-            raise DrillAborted(
-                f"the moment {fault.moment} is not applicable: the sink of {stream} is of the kind "
-                f"{declared.sink.kind}, which has no manifest",
-                expected="a sink that writes files",
-                where=f"fault.moment of the drill of {stream}",
-                next_step=f"drill this stream with `{instead}`, without a moment",
-            )
+    @property
+    def wanted(self) -> KillMoment | None:
+        """The moment of a batch at which it strikes; None: at any moment between the plan and the commit."""
+        return None
 
     def undo(self, context: FaultContext) -> str | None:
         """A driver that was stopped to look at its files goes on."""
-        return "the driver was stopped and goes on" if context.drivers.thaw(context.driver_id) else None
+        return "the driver was stopped and goes on" if context.ports.drivers.thaw(context.driver_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         batch = self.aim(context, deadline=deadline)
         if batch is None:
-            wanted = context.spec.moment
-            return Strike(moment=None, message=self.missed if wanted is None else f"no batch was caught {wanted}")
-        moment = context.clock.now()
-        if not context.drivers.kill(context.driver_id):
+            missed = self.missed if self.wanted is None else f"no batch was caught {self.wanted}"
+            return Strike(moment=None, message=missed)
+        moment = context.ports.clock.now()
+        if not context.ports.drivers.kill(context.driver_id):
             return Strike(moment=None, message="the driver's process was already gone", batch=batch)
         await_exit(context, deadline=deadline)
         return Strike(moment=moment, message=f"SIGKILL while batch {batch} was running", batch=batch)
@@ -126,17 +115,17 @@ class KillDriver(Fault):
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         """Wait until a batch is planned and not committed, or until it is at the wanted moment; its id, or None if the
         driver ended or time is up."""
-        if context.spec.moment is None:
+        if self.wanted is None:
             return await_running_batch(context, deadline=deadline)
-        return stop_at(context, context.spec.moment, deadline=deadline)
+        return stop_at(self, context, self.wanted, deadline=deadline)
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         view = context.observe()
-        position = context.checkpoint.position(context.fork)
-        planned, wanted = position.planned, context.spec.moment
-        offsets = planned is not None and context.checkpoint.is_planned(context.fork, planned)
-        commits = planned is not None and context.checkpoint.is_committed(context.fork, planned)
-        traces = None if wanted is None or planned is None else context.checkpoint.traces(context.fork, planned)
+        position = context.ports.checkpoint.position(context.fork)
+        planned, wanted = position.planned, self.wanted
+        offsets = planned is not None and context.ports.checkpoint.is_planned(context.fork, planned)
+        commits = planned is not None and context.ports.checkpoint.is_committed(context.fork, planned)
+        traces = None if wanted is None or planned is None else context.ports.checkpoint.traces(context.fork, planned)
         killed = view.exit is not None and view.exit.signal == signal.SIGKILL
         in_time = wanted is None or (traces is not None and moment_in(traces) is wanted)
         if view.alive or view.exit is None:
@@ -165,6 +154,56 @@ class KillDriver(Fault):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillDriver(MidBatchKill):
+    """A crash in mid-batch, at any moment of the batch or at a named one."""
+
+    kind: str = "kill_driver"
+    moment: KillMoment | None = None
+    """when in a batch the kind `kill_driver` strikes: see [faults](../faults.md#kill_driver); null: at any moment
+    between the batch's plan and its commit"""
+    event: ClassVar[str] = "a crash in mid-batch"
+    proof: ClassVar[str] = (
+        "The driver ended by signal 9; `offsets/N` exists, `commits/N` does not; with a `moment`, the files "
+        "of the batch are those of the moment."
+    )
+    recovery: ClassVar[str] = "The start that follows."
+    live: ClassVar[LiveUse] = LiveUse(
+        allowed=True,
+        reason="it ends a process that supervision starts again, and changes no file",
+    )
+    description: ClassVar[Description] = Description(
+        does="Sends SIGKILL to the driver's process group while a batch runs: `offsets/N` exists, `commits/N` does "
+        "not.",
+        promise="The planned batch runs again with the same input.",
+        seen="The output was right, at every moment of the batch.",
+        next_step="Nothing: supervision starts the stream again.",
+    )
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {
+        f"moment: {each}": (ExpectedEnd.ENDS, _MOMENTS[each]) for each in KillMoment
+    }
+
+    @property
+    def wanted(self) -> KillMoment | None:
+        return self.moment
+
+    @property
+    def detail(self) -> str:
+        return "" if self.moment is None else f" at the moment {self.moment}"
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
+        """Only Spark's own file sink has a manifest."""
+        if self.moment in _OF_MANIFEST and not declared.sink.MANIFEST:
+            instead = FITTING.get(declared.sink.SERVICE or "", "kill_driver")
+            raise DrillAborted(
+                f"the moment {self.moment} is not applicable: the sink of {stream} is of the kind "
+                f"{declared.sink.kind}, which has no manifest",
+                expected="a sink that writes files",
+                where=f"fault.moment of the drill of {stream}",
+                next_step=f"drill this stream with `{instead}`, without a moment",
+            )
+
+
 def moment_in(traces: BatchTraces) -> KillMoment | None:
     """The moment at which a batch stands, by the last of the files that it has written; None: it is not running.
     Pure."""
@@ -179,46 +218,56 @@ def moment_in(traces: BatchTraces) -> KillMoment | None:
 
 def await_running_batch(context: FaultContext, *, deadline: float) -> int | None:
     """Wait until a batch is planned and not committed; its id, or None if the driver ended or time is up."""
-    next_observation = 0.0
-    while (now := context.clock.now()) < deadline:
-        position = context.checkpoint.position(context.fork)
-        if position.gap > 0:
-            return position.planned
-        if now >= next_observation:
-            if not context.observe().alive:
-                return None
-            next_observation = now + OBSERVE_EVERY
-        context.clock.sleep(POLL)
-    return None
+
+    def running() -> int | None:
+        position = context.ports.checkpoint.position(context.fork)
+        return position.planned if position.gap > 0 else None
+
+    return await_batch(context, running, deadline=deadline)
 
 
-def stop_at(context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:
-    """Wait for the moment, and let the driver stand still (SIGSTOP) at it; the batch, or None if the driver ended or
-    time is up.
+def await_batch(
+    context: FaultContext, wanted: Callable[[], int | Literal[False] | None], *, deadline: float
+) -> int | None:
+    """Wait for a batch as `wanted` finds it (False: none will come); None: the driver ended or time is up."""
+    clock, next_observation = context.ports.clock, 0.0
+
+    def probe() -> int | Literal[False] | None:
+        nonlocal next_observation
+        batch = wanted()
+        if batch is not None or clock.now() < next_observation:
+            return batch
+        next_observation = clock.now() + OBSERVE_EVERY
+        return None if context.observe().alive else False
+
+    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
+    return None if found is False else found
+
+
+def stop_at(fault: Fault, context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:
+    """Wait for the moment and pause the driver there (SIGSTOP); the batch, or None if the driver ended or time is up.
 
     A batch that an earlier driver planned does not count: files that it has already are not this driver's.
     """
-    require_this_host(context, "the moments of a batch, which the times of files show,")
-    since, next_observation = context.observe().record.launched_at, 0.0
+    require_this_host(fault, context, "the moments of a batch, which the times of files show,")
+    since = context.observe().record.launched_at
 
     def stands(batch: int) -> bool:
-        traces = context.checkpoint.traces(context.fork, batch)
+        traces = context.ports.checkpoint.traces(context.fork, batch)
         return moment_in(traces) is wanted and (traces.planned_at or 0.0) >= since
 
-    while (now := context.clock.now()) < deadline:
-        batch = context.checkpoint.position(context.fork).planned
-        if batch is not None and stands(batch):
-            if not context.drivers.freeze(context.driver_id):
-                return None
-            if stands(batch):
-                return batch
-            context.drivers.thaw(context.driver_id)
-        if now >= next_observation:
-            if not context.observe().alive:
-                return None
-            next_observation = now + OBSERVE_EVERY
-        context.clock.sleep(POLL)
-    return None
+    def stopped() -> int | Literal[False] | None:
+        batch = context.ports.checkpoint.position(context.fork).planned
+        if batch is None or not stands(batch):
+            return None
+        if not context.ports.drivers.freeze(context.driver_id):
+            return False
+        if stands(batch):
+            return batch
+        context.ports.drivers.thaw(context.driver_id)
+        return None
+
+    return await_batch(context, stopped, deadline=deadline)
 
 
 def _describe(traces: BatchTraces) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -21,10 +21,10 @@ from streamwarden.drills.faults.base import (
     prove_as_observed,
 )
 from streamwarden.drills.faults.driver.kill_driver import POLL, await_running_batch
-from streamwarden.drills.records.sections import FaultSpec
-from streamwarden.drills.records.types import ExecutorProcess
+from streamwarden.drills.ports import Port
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
+from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.stream.spec import StreamSpec
 
 GONE_WITHIN = 10.0
@@ -34,7 +34,30 @@ SEARCH_EVERY = 0.1
 """Seconds between two searches for executors, each of which reads all processes of the host."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorProcess:
+    """An executor of a driver, as a process of this host. `id` is Spark's."""
+
+    id: str
+    process: ProcessIdentity
+
+
+class Executors(Protocol):
+    """The executors of the fork's drivers on this host."""
+
+    def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
+        """The running executors of this driver and of no other."""
+
+    def kill(self, executor: ExecutorProcess) -> bool:
+        """Send SIGKILL. False: the process no longer existed. Raises DrillAborted if this user may not."""
+
+    def is_alive(self, executor: ExecutorProcess) -> bool: ...
+
+
+EXECUTORS: Final = Port[Executors]("the driver's executors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KillExecutor(Fault):
     """Proof: an executor of this driver, named by pid and start time, ran before the strike and not after it, and when
     it was gone `offsets/N` was there and `commits/N` was not.
@@ -42,8 +65,14 @@ class KillExecutor(Fault):
     Only the strike itself can observe that: batch N commits soon afterwards.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    kind: str = "kill_executor"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.LIVES
     event: ClassVar[str] = "the loss of an executor in mid-batch"
+    proof: ClassVar[str] = (
+        "The process, by pid and start time, was alive before and not after; `commits/N` did not exist when "
+        "it was gone."
+    )
+    recovery: ClassVar[str] = "Spark's own: the driver must survive."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="Spark replaces an executor by itself, and no file is changed",
@@ -55,7 +84,7 @@ class KillExecutor(Fault):
         next_step="Nothing. If the driver ends, look for the worker's and the driver's logs: `streamwarden logs NAME`.",
     )
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """In local mode the driver does the executors' work."""
         master = declared.spark.master
         if master.startswith("local"):
@@ -68,15 +97,15 @@ class KillExecutor(Fault):
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         while (batch := await_running_batch(context, deadline=deadline)) is not None:
-            executors = context.executors.find(context.driver_id)
+            executors = context.ports[EXECUTORS].find(context.driver_id)
             if executors:
                 return self._kill(context, executors, batch)
             if not context.observe().alive:
                 break
-            context.clock.sleep(SEARCH_EVERY)
+            context.ports.clock.sleep(SEARCH_EVERY)
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
-        if not context.executors.find(context.driver_id):
+        if not context.ports[EXECUTORS].find(context.driver_id):
             raise DrillAborted(
                 f"this host has no executor of the driver {context.driver_id}",
                 expected="a worker on the host on which the drill runs, whose processes this user can see",
@@ -87,17 +116,17 @@ class KillExecutor(Fault):
 
     def _kill(self, context: FaultContext, executors: Sequence[ExecutorProcess], batch: int) -> Strike:
         struck = executors[0]
-        moment = context.clock.now()
-        if not context.executors.kill(struck):
+        moment = context.ports.clock.now()
+        if not context.ports[EXECUTORS].kill(struck):
             return Strike(moment=None, message=f"executor {struck.id} was already gone", batch=batch)
         gone = wait_for(
-            lambda: None if context.executors.is_alive(struck) else True,
-            clock=context.clock,
+            lambda: None if context.ports[EXECUTORS].is_alive(struck) else True,
+            clock=context.ports.clock,
             deadline=moment + GONE_WITHIN,
             every=POLL,
         )
         # Read after the executor's end: what is absent now was absent then.
-        position = context.checkpoint.position(context.fork)
+        position = context.ports.checkpoint.position(context.fork)
         return Strike(
             moment=moment,
             message=f"SIGKILL to executor {struck.id} (pid {struck.process.pid}) while batch {batch} was running",
@@ -106,11 +135,11 @@ class KillExecutor(Fault):
                 "executor": asdict(struck),
                 "executors": len(executors),
                 "gone": gone is not None,
-                "gone_at": context.clock.now(),
+                "gone_at": context.ports.clock.now(),
                 "planned": position.planned,
                 "committed": position.committed,
-                "offsets_written": context.checkpoint.is_planned(context.fork, batch),
-                "commits_written": context.checkpoint.is_committed(context.fork, batch),
+                "offsets_written": context.ports.checkpoint.is_planned(context.fork, batch),
+                "commits_written": context.ports.checkpoint.is_committed(context.fork, batch),
             },
         )
 

@@ -18,8 +18,7 @@ from typing import ClassVar, Final
 
 from streamwarden.drills.faults.base import Description, FaultContext, LiveUse, Proof, Strike
 from streamwarden.drills.faults.driver.controlled_restart import ControlledRestart
-from streamwarden.drills.faults.input.own_input import require_files
-from streamwarden.drills.records.sections import FaultSpec
+from streamwarden.drills.faults.input.own_input import INPUTS, require_files
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 
@@ -32,7 +31,7 @@ _JUDGED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputChanged(ControlledRestart):
     """Proof: that of ControlledRestart, and the files that no batch has read are as the strike left them.
 
@@ -41,13 +40,13 @@ class InputChanged(ControlledRestart):
 
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes the input of the stream")
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Spark reads files by their times."""
-        require_files(fault.kind, stream, declared)
+        require_files(self.kind, stream, declared)
         options = {key.lower(): value.lower() for key, value in declared.source.options.items()}
         if options.get("latestfirst") == "true":
             raise DrillAborted(
-                f"{fault.kind} is not applicable: {stream} reads the newest files first (`latestFirst`)",
+                f"{self.kind} is not applicable: {stream} reads the newest files first (`latestFirst`)",
                 expected="a stream that reads the oldest files first",
                 where=f"the drill of {stream}",
                 next_step="drill this stream with `input_gone`",
@@ -64,33 +63,38 @@ class InputChanged(ControlledRestart):
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         strike = ControlledRestart.strike(self, context, deadline=deadline)  # without super(): see KillDriver
-        position = context.checkpoint.position(context.fork)
+        position = context.ports.checkpoint.position(context.fork)
         if strike.moment is None or context.observe().alive or position.gap:
             return strike
-        before = context.inputs.unread(context.fork)
+        before = context.ports[INPUTS].unread(context.fork)
         wanted, message = self.change(context, before)
         return replace(strike, message=message, evidence={"before": list(before), "wanted": list(wanted)})
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         proof = ControlledRestart.prove(self, context, strike)
         seen = strike.evidence if strike is not None else {}
-        wanted, unread = seen.get("wanted", ()), context.inputs.unread(context.fork)
+        wanted, unread = seen.get("wanted", ()), context.ports[INPUTS].unread(context.fork)
         there = bool(wanted) and self.holds(wanted, unread)
         evidence = {**proof.evidence, **seen, "next": list(unread)}
         if proof.landed:
             done = strike.message if strike is not None else "the process that struck died before the input was changed"
             found = done if there or not wanted else f"{done}, but the input does not have it so"
             proof = replace(proof, message=f"{proof.message}; {found}")
-        copies = tuple(context.inputs.copies(context.fork))
+        copies = tuple(context.ports[INPUTS].copies(context.fork))
         return replace(proof, landed=proof.landed and there, evidence=evidence, copies=copies)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputDoubled(InputChanged):
     """A file of the last committed batch is there again under another name, to be read next."""
 
+    kind: str = "input_doubled"
+    deduplicates: bool | None = None
+    """true: the job drops repeated rows, so its output must be that of the input without the copy, which the job's own
+    oracle tells"""
     event: ClassVar[str] = "the arrival of a file for the second time"
-    takes: ClassVar[tuple[str, ...]] = ("deduplicates",)
+    proof: ClassVar[str] = "No batch was cut; the copy is in the input and is read next."
+    recovery: ClassVar[str] = "The start that follows."
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, and copies a file that the last batch has read. The copy has "
         "another name and is read next.",
@@ -102,26 +106,33 @@ class InputDoubled(InputChanged):
         "twice.",
     )
 
+    @property
+    def drops_copies(self) -> bool:
+        return self.deduplicates is True
+
     def change(self, context: FaultContext, unread: Sequence[str]) -> tuple[Sequence[str], str]:
-        committed = context.checkpoint.position(context.fork).committed
-        read = () if committed is None else context.inputs.files_of(context.fork, committed)
+        committed = context.ports.checkpoint.position(context.fork).committed
+        read = () if committed is None else context.ports[INPUTS].files_of(context.fork, committed)
         if not read or not unread:
             return (), f"batch {committed} read no file that could come again, or no file is left to read"
-        copy = context.inputs.double(context.fork, read[-1])
+        copy = context.ports[INPUTS].double(context.fork, read[-1])
         return (copy,), f"{read[-1]}, which batch {committed} has read, is in the input again as {copy}"
 
     def holds(self, wanted: Sequence[str], unread: Sequence[str]) -> bool:
         return tuple(unread[: len(wanted)]) == tuple(wanted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputLate(InputChanged):
     """The file that is the next one becomes the last one."""
 
+    kind: str = "input_late"
     event: ClassVar[str] = "the late arrival of a file"
+    proof: ClassVar[str] = "No batch was cut; the file is the last one that no batch has read."
+    recovery: ClassVar[str] = "The start that follows; the report says how many rows were late."
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, and makes the file that would be read next the last one.",
-        promise=f"{_JUDGED}A file is late if the watermark has passed its rows when it is read.",
+        promise=f"{_JUDGED}A file is late if the watermark is already past its rows.",
         seen="The output was right: the rows that were late by the watermark were missing, and no others.",
         next_step="Compare the rows that are dropped as late with the delay of the watermark. Make the delay longer if "
         "such rows have to count.",
@@ -132,18 +143,21 @@ class InputLate(InputChanged):
         late = next((file for at, file in enumerate(unread) if folders[at] in folders[at + 1 :]), None)
         if late is None:
             return (), "fewer than two files are left to read"
-        context.inputs.read_last(context.fork, [late])
+        context.ports[INPUTS].read_last(context.fork, [late])
         return (late,), f"{late} comes after {len(unread) - 1} other files now"
 
     def holds(self, wanted: Sequence[str], unread: Sequence[str]) -> bool:
         return tuple(unread[-len(wanted) :]) == tuple(wanted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputOutOfOrder(InputLate):
     """The last files of the input are in another order, drawn from the seed of the run."""
 
+    kind: str = "input_out_of_order"
     event: ClassVar[str] = "an input that is out of order"
+    proof: ClassVar[str] = "No batch was cut; the files that no batch has read are in that order."
+    recovery: ClassVar[str] = "The start that follows; the report says how many rows were late."
     description: ClassVar[Description] = Description(
         does=f"Stops the driver at a batch boundary, and puts the last files of the input, {MOST_SHUFFLED} at most, "
         "into another order, which is drawn from the seed of the run.",
@@ -158,7 +172,7 @@ class InputOutOfOrder(InputLate):
         if len(before) < 2:
             return (), "fewer than two files are left to read"
         shuffled = another_order(before, Random(context.seed))  # noqa: S311  # no secret; a replay has to draw the same
-        context.inputs.read_last(context.fork, shuffled)
+        context.ports[INPUTS].read_last(context.fork, shuffled)
         return tuple(shuffled), f"the last {len(shuffled)} files are in another order now, from the seed {context.seed}"
 
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import Aftermath, Description, FaultContext, LiveUse, Proof, Strike
-from streamwarden.drills.faults.driver.kill_driver import KillDriver
-from streamwarden.drills.faults.input.own_input import require_files
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, Proof, Strike
+from streamwarden.drills.faults.driver.kill_driver import MidBatchKill
+from streamwarden.drills.faults.input.own_input import INPUTS, require_files
 from streamwarden.drills.ports import Ports
-from streamwarden.drills.records.sections import FaultSpec
 from streamwarden.drills.records.types import ForkView
 from streamwarden.health.checks.driver.restart_loop import CHECK as RESTART_LOOP
 from streamwarden.lifecycle.failures.causes import INPUT_FILE_GONE
@@ -23,15 +22,16 @@ from streamwarden.lifecycle.failures.failure_patterns import Cause
 from streamwarden.stream.spec import StreamSpec
 
 
-@dataclass(frozen=True, slots=True)
-class InputGone(KillDriver):
-    """Proof: that of KillDriver, and a file of the batch that was cut is not in the fork's input."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputGone(MidBatchKill):
+    """Proof: that of MidBatchKill, and a file of the batch that was cut is not in the fork's input."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    kind: str = "input_gone"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     event: ClassVar[str] = "the loss of a file that a batch was about to read"
+    proof: ClassVar[str] = "That of `kill_driver`, and the file is not in the input."
+    recovery: ClassVar[str] = "The stream must fail with an error that names the file; then the file is put back."
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it takes away an input file of the stream")
-    takes: ClassVar[tuple[str, ...]] = ()
-    variants: ClassVar[Mapping[str, tuple[Aftermath, Description]]] = {}
     cause: ClassVar[Cause] = INPUT_FILE_GONE
     check: ClassVar[str] = RESTART_LOOP.name
     description: ClassVar[Description] = Description(
@@ -44,25 +44,25 @@ class InputGone(KillDriver):
         "committed. To continue without the file, set `ignoreMissingFiles: true` in source.options for one start.",
     )
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_files(fault.kind, stream, declared)
+    def require(self, stream: str, declared: StreamSpec) -> None:
+        require_files(self.kind, stream, declared)
 
     def undo(self, context: FaultContext) -> str | None:
-        return "the file is in the input again" if context.inputs.put_back(context.fork) else None
+        return "the file is in the input again" if context.ports[INPUTS].put_back(context.fork) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        strike = KillDriver.strike(self, context, deadline=deadline)  # without super(): see KillAfterDatabaseCommit
-        position = context.checkpoint.position(context.fork)
+        strike = MidBatchKill.strike(self, context, deadline=deadline)  # without super(): see KillAfterDatabaseCommit
+        position = context.ports.checkpoint.position(context.fork)
         if strike.moment is None or position.planned is None or position.gap == 0:
             return strike
-        files = context.inputs.files_of(context.fork, position.planned)
+        files = context.ports[INPUTS].files_of(context.fork, position.planned)
         if files:
-            context.inputs.take_out(context.fork, files[0])
+            context.ports[INPUTS].take_out(context.fork, files[0])
         return strike
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        proof = KillDriver.prove(self, context, strike)
-        gone = () if proof.planned is None else context.inputs.missing(context.fork, proof.planned)
+        proof = MidBatchKill.prove(self, context, strike)
+        gone = () if proof.planned is None else context.ports[INPUTS].missing(context.fork, proof.planned)
         if proof.landed:
             found = f"{', '.join(gone)} is not in the input" if gone else "every file of the batch is in the input"
             proof = replace(proof, message=f"{proof.message}; {found}")
@@ -78,5 +78,5 @@ class InputGone(KillDriver):
 
     def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
         """The file is put back."""
-        ports.inputs.put_back(fork)
+        ports[INPUTS].put_back(fork)
         return fork

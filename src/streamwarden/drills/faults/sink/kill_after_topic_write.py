@@ -13,11 +13,14 @@ from streamwarden.drills.faults.base import Description, LiveUse
 from streamwarden.drills.faults.sink.kill_after_database_commit import KillAfterDatabaseCommit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KillAfterTopicWrite(KillAfterDatabaseCommit):
     """Proof: that of KillDriver, and the topic has records of batch N."""
 
+    kind: str = "kill_after_topic_write"
     event: ClassVar[str] = "a crash while a batch was being written to its topic"
+    proof: ClassVar[str] = "That of `kill_driver`, and the topic has records of N."
+    recovery: ClassVar[str] = "The start that follows; the report says how many records were written twice."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=False,
         reason="the records of the batch stay in the topic twice, and not every reader drops repeated event ids",

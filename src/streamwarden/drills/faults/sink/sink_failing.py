@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -24,22 +24,43 @@ from streamwarden.drills.faults.base import (
     require_this_host,
 )
 from streamwarden.drills.faults.driver.kill_driver import FITTING, await_running_batch
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
-from streamwarden.drills.records.types import DriverView
+from streamwarden.drills.ports import Port
+from streamwarden.drills.records.sections import require
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream.spec import StreamSpec
 
+MOST_TIMES: Final = 10
+"""Failures, or slow batches, of one strike."""
 
-@dataclass(frozen=True, slots=True)
+
+class SinkFolder(Protocol):
+    """Makes the folder of a sink fail. The driver must stand still meanwhile."""
+
+    def block(self, fork: ForkView) -> None:
+        """Put a plain file in the place of the sink's folder."""
+
+    def unblock(self, fork: ForkView) -> bool:
+        """Put the folder back; False: it is in its place. May run again."""
+
+
+FOLDER: Final = Port[SinkFolder]("the sink's folder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFailing(Fault):
     """Proof: the driver failed while the folder took no files, and so did each driver that was started after it,
     `times` in all; none committed a batch that was not in the sink's manifest before. The recovery is measured from the
     moment at which the folder takes files again."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    kind: str = "sink_failing"
+    times: int | None = None
+    """how many drivers fail one after the other; null: 1"""
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "a failure of the folder that it writes to"
-    takes: ClassVar[tuple[str, ...]] = ("times",)
+    proof: ClassVar[str] = "`times` drivers failed while the folder was away."
+    recovery: ClassVar[str] = "The start that follows, as by supervision."
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it moves the output of the stream away from its readers")
     description: ClassVar[Description] = Description(
         does="Puts a plain file in the place of the folder that the sink writes to, until the driver has failed, "
@@ -51,12 +72,21 @@ class SinkFailing(Fault):
         "budget; after that run `streamwarden start NAME`.",
     )
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        require(1 <= self.count <= MOST_TIMES, "times", self.times, f"from 1 to {MOST_TIMES}")
+
+    @property
+    def count(self) -> int:
+        """How many drivers have to fail."""
+        return 1 if self.times is None else self.times
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """A service fails otherwise: `service_outage`."""
         if not declared.sink.MANIFEST:
-            instead = FaultKind.SERVICE_OUTAGE if declared.sink.SERVICE in FITTING else FaultKind.KILL_DRIVER
+            instead = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
             raise DrillAborted(
-                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
+                f"{self.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
                 "no folder",
                 expected="a sink that writes files",
                 where=f"the drill of {stream}",
@@ -64,26 +94,26 @@ class SinkFailing(Fault):
             )
 
     def undo(self, context: FaultContext) -> str | None:
-        """The folder is back, and a driver that still stands still goes on."""
-        back = context.sink.unblock(context.fork)
-        context.drivers.thaw(context.driver_id)
+        """Restore the folder and resume the driver if it is still paused."""
+        back = context.ports[FOLDER].unblock(context.fork)
+        context.ports.drivers.thaw(context.driver_id)
         return "the sink's folder is back" if back else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        require_this_host(context, "exchanges of folders")
+        require_this_host(self, context, "exchanges of folders")
         batch = await_running_batch(context, deadline=deadline)
-        if batch is None or not context.drivers.freeze(context.driver_id):
+        if batch is None or not context.ports.drivers.freeze(context.driver_id):
             return Strike(moment=None, message="no batch was caught between its plan and its commit")
-        blocked_at = context.clock.now()
+        blocked_at = context.ports.clock.now()
         try:
-            context.sink.block(context.fork)
-            before = context.checkpoint.position(context.fork)
-            context.drivers.thaw(context.driver_id)
-            views = _await_failures(context, deadline)
+            context.ports[FOLDER].block(context.fork)
+            before = context.ports.checkpoint.position(context.fork)
+            context.ports.drivers.thaw(context.driver_id)
+            views = _await_failures(context, self.count, deadline)
         finally:
             self.undo(context)
-        position = context.checkpoint.position(context.fork)
-        moment = context.clock.now()
+        position = context.ports.checkpoint.position(context.fork)
+        moment = context.ports.clock.now()
         return Strike(
             moment=moment,
             message=f"the sink's folder took no files for {moment - blocked_at:.1f} s, from batch {before.planned} on",
@@ -92,7 +122,7 @@ class SinkFailing(Fault):
                 **describe_exit(views[-1]),
                 "driver_id": views[-1].record.driver_id,
                 "failures": [describe_exit(view) for view in views],
-                "times": _times(context),
+                "times": self.count,
                 "planned": position.planned,
                 "committed": position.committed,
                 "committed_before": before.committed,
@@ -105,16 +135,12 @@ class SinkFailing(Fault):
         return replace(proof, driver_id=proof.evidence.get("driver_id", proof.driver_id))
 
 
-def _times(context: FaultContext) -> int:
-    return context.spec.times or 1
-
-
-def _await_failures(context: FaultContext, deadline: float) -> Sequence[DriverView]:
+def _await_failures(context: FaultContext, times: int, deadline: float) -> Sequence[DriverView]:
     """The drivers as they ended, started one after the other as supervision does; the last may not have ended in
     time, or not have failed."""
     views = [await_exit(context, deadline=deadline)]
-    while len(views) < _times(context) and _has_failed(views[-1]):
-        record = context.drivers.start(context.fork, context.run_id)
+    while len(views) < times and _has_failed(views[-1]):
+        record = context.ports.drivers.start(context.fork, context.run_id)
         views.append(await_exit(replace(context, driver_id=record.driver_id), deadline=deadline))
     return views
 

@@ -7,12 +7,13 @@ than the driver's `lock_timeout` makes the writing of the batch fail, once for e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -20,8 +21,9 @@ from streamwarden.drills.faults.base import (
     prove_as_observed,
 )
 from streamwarden.drills.faults.driver.kill_driver import FITTING
-from streamwarden.drills.ports import HeldTable
-from streamwarden.drills.records.sections import FaultKind, FaultSpec
+from streamwarden.drills.ports import HeldTable, Port
+from streamwarden.drills.records.sections import require
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
@@ -33,7 +35,17 @@ LASTS: Final = 10.0
 POLL: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
+class SinkTable(Protocol):
+    """The table that the fork's sink writes to. Raises DrillError if its database cannot be reached."""
+
+    def hold(self, fork: ForkView) -> AbstractContextManager[HeldTable]:
+        """Keep every other session from it. The database ends that with the drill's session."""
+
+
+TABLE: Final = Port[SinkTable]("the sink's table")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkLocked(Fault):
     """Proof: a session of the driver waited for the table's lock, as the database reports it, and no batch was
     committed meanwhile. The recovery is measured from the moment at which the table is free.
@@ -41,9 +53,15 @@ class SinkLocked(Fault):
     Each further attempt of the sink is a new session: their number shows how often writing the batch failed.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    kind: str = "sink_locked"
+    lasts: Seconds | None = None
+    """how long a batch has to wait for the locked table; null: 10 s"""
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "a lock on the table that it writes to"
-    takes: ClassVar[tuple[str, ...]] = ("lasts",)
+    proof: ClassVar[str] = (
+        "A session of the driver waited for the lock (`pg_locks`), for that long, and no batch was committed meanwhile."
+    )
+    recovery: ClassVar[str] = "The batch that waited; if the driver gave up, it is started again, as supervision does."
     description: ClassVar[Description] = Description(
         does=f"Locks the fork's table (`LOCK TABLE … IN ACCESS EXCLUSIVE MODE`) until a batch has waited for it for "
         f"`fault.lasts`, {LASTS:.0f} s by default. With more than 30 s, the `lock_timeout`, each attempt to write "
@@ -54,17 +72,28 @@ class SinkLocked(Fault):
         next_step="Find the session that holds the lock (`pg_locks`, `pg_stat_activity`) and end it. Nothing is lost.",
     )
 
-    def variant(self, fault: FaultSpec) -> str:
-        """How long, also if the file does not say it: a lock beyond the `lock_timeout` is another experiment."""
-        return f"lasts: {format_duration(_lasts(fault))}"
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        fits = self.lasts is None or 0 < self.lasts < self.within
+        require(fits, "lasts", self.lasts, "a positive duration, shorter than `within`")
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    @property
+    def held_for(self) -> Seconds:
+        """Seconds from the moment at which a batch waits."""
+        return LASTS if self.lasts is None else self.lasts
+
+    @property
+    def variant(self) -> str:
+        """How long, also if the file does not say it: a lock beyond the `lock_timeout` is another experiment."""
+        return f"lasts: {format_duration(self.held_for)}"
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Only a database locks tables."""
         if declared.sink.SERVICE != "database":
-            served = FaultKind.SERVICE_OUTAGE if declared.sink.SERVICE in FITTING else FaultKind.KILL_DRIVER
-            instead = FaultKind.SINK_FAILING if declared.sink.MANIFEST else served
+            served = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
+            instead = "sink_failing" if declared.sink.MANIFEST else served
             raise DrillAborted(
-                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
+                f"{self.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
                 "no table",
                 expected="a sink that writes to a database",
                 where=f"the drill of {stream}",
@@ -72,15 +101,15 @@ class SinkLocked(Fault):
             )
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        lasts = _lasts(context.spec)
+        lasts = self.held_for
         if not context.observe().alive:
             return Strike(moment=None, message="the driver's process was already gone")
-        with context.sink.hold(context.fork) as table:
-            before = context.checkpoint.position(context.fork)
+        with context.ports[TABLE].hold(context.fork) as table:
+            before = context.ports.checkpoint.position(context.fork)
             waited_from, sessions = _watch(context, table, lasts, deadline)
-            after = context.checkpoint.position(context.fork)
+            after = context.ports.checkpoint.position(context.fork)
             still_held = table.is_held()
-        moment = context.clock.now()
+        moment = context.ports.clock.now()
         if waited_from is None:
             return Strike(moment=None, message="the table was locked, but no session of the driver waited for it")
         return Strike(
@@ -102,16 +131,12 @@ class SinkLocked(Fault):
         return prove_as_observed(context, strike, _judge)
 
 
-def _lasts(fault: FaultSpec) -> Seconds:
-    return LASTS if fault.lasts is None else fault.lasts
-
-
 def _watch(
     context: FaultContext, table: HeldTable, lasts: Seconds, deadline: float
 ) -> tuple[float | None, Sequence[int]]:
     """Wait until a session of the driver has waited for `lasts`, or time is up. Returns since when one waits, Unix
     seconds (None: none did), and all sessions that were seen to wait."""
-    clock, seen = context.clock, set[int]()
+    clock, seen = context.ports.clock, set[int]()
     since: float | None = None
 
     def probe() -> bool | None:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
@@ -21,8 +21,9 @@ from streamwarden.drills.faults.base import (
     Strike,
     prove_as_observed,
 )
-from streamwarden.drills.faults.driver.kill_driver import stop_at
-from streamwarden.drills.records.sections import FaultKind, FaultSpec, KillMoment, require
+from streamwarden.drills.faults.driver.kill_driver import KillMoment, stop_at
+from streamwarden.drills.faults.sink.sink_failing import MOST_TIMES
+from streamwarden.drills.records.sections import require
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
@@ -38,14 +39,20 @@ process kills it if it stands still for `restart.unresponsive_after`, which is 2
 POLL: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSlow(Fault):
     """Proof: of each of `times` batches, the manifest's entry was written at least `lasts` after the first data file,
     by the times of the files. The recovery is measured from the moment at which the last of them went on."""
 
-    aftermath: ClassVar[Aftermath] = Aftermath.LIVES
+    kind: str = "sink_slow"
+    lasts: Seconds | None = None
+    """how long a batch is held up before the sink's manifest; null: 5 s"""
+    times: int | None = None
+    """how many batches are held up; null: 1"""
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.LIVES
     event: ClassVar[str] = "a slow folder for its output"
-    takes: ClassVar[tuple[str, ...]] = ("lasts", "times")
+    proof: ClassVar[str] = "Each of the batches was committed, and the times of its files are that far apart."
+    recovery: ClassVar[str] = "The last of these batches; the driver must survive."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="the driver stands still for some seconds and goes on, and no file is changed",
@@ -59,50 +66,63 @@ class SinkSlow(Fault):
         "phase `addBatch` of a batch contains its writes.",
     )
 
-    def chosen(self, fault: FaultSpec) -> SinkSlow:
+    def __post_init__(self) -> None:
         """The fault `freeze_driver` is for longer times."""
+        Fault.__post_init__(self)
+        fits = self.lasts is None or 0 < self.lasts < self.within
+        require(fits, "lasts", self.lasts, "a positive duration, shorter than `within`")
         allowed = f"{format_duration(LONGEST)} at most: a driver that stands still for longer is replaced"
-        require(_lasts(fault) <= LONGEST, "fault.lasts", fault.lasts, allowed)
-        return self
+        require(self.held_for <= LONGEST, "lasts", self.lasts, allowed)
+        require(1 <= self.count <= MOST_TIMES, "times", self.times, f"from 1 to {MOST_TIMES}")
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
+    @property
+    def held_for(self) -> Seconds:
+        """Seconds for which each batch is held up."""
+        return LASTS if self.lasts is None else self.lasts
+
+    @property
+    def count(self) -> int:
+        """How many batches are held up."""
+        return 1 if self.times is None else self.times
+
+    def require(self, stream: str, declared: StreamSpec) -> None:
         """Only Spark's own file sink has a manifest. A database that is slow to write is one with a locked table."""
         if not declared.sink.MANIFEST:
             database = declared.sink.SERVICE == "database"
             raise DrillAborted(
-                f"{fault.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
+                f"{self.kind} is not applicable: the sink of {stream} is of the kind {declared.sink.kind}, which has "
                 "no manifest",
                 expected="a sink that writes files",
                 where=f"the drill of {stream}",
-                next_step=f"drill this stream with `{FaultKind.SINK_LOCKED if database else FaultKind.KILL_DRIVER}`",
+                next_step=f"drill this stream with `{'sink_locked' if database else 'kill_driver'}`",
             )
 
     def undo(self, context: FaultContext) -> str | None:
-        return "the driver stood still and goes on" if context.drivers.thaw(context.driver_id) else None
+        return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         slow: list[dict[str, Any]] = []
         moment = position = None
-        while len(slow) < (context.spec.times or 1):
-            batch = stop_at(context, KillMoment.AFTER_FILES, deadline=deadline)
+        while len(slow) < self.count:
+            batch = stop_at(self, context, KillMoment.AFTER_FILES, deadline=deadline)
             if batch is None:
                 break
-            position = context.checkpoint.position(context.fork)
-            moment = _hold_up(context)
+            position = context.ports.checkpoint.position(context.fork)
+            moment = _hold_up(context, self.held_for)
             traces = _await_commit(context, batch, deadline)
             slow.append({"batch": batch, **asdict(traces)})
         if moment is None or position is None:
             return Strike(moment=None, message="no batch was caught between its data files and its manifest")
         return Strike(
             moment=moment,
-            message=f"{len(slow)} of {context.spec.times or 1} batches were held up before the manifest",
+            message=f"{len(slow)} of {self.count} batches were held up before the manifest",
             batch=slow[-1]["batch"],
             evidence={
                 "planned": position.planned,
                 "committed": position.committed,
                 "slow": slow,
-                "times": context.spec.times or 1,
-                "lasts": _lasts(context.spec),
+                "times": self.count,
+                "lasts": self.held_for,
             },
         )
 
@@ -110,28 +130,24 @@ class SinkSlow(Fault):
         return prove_as_observed(context, strike, _judge)
 
 
-def _lasts(fault: FaultSpec) -> Seconds:
-    return LASTS if fault.lasts is None else fault.lasts
-
-
-def _hold_up(context: FaultContext) -> float:
+def _hold_up(context: FaultContext, lasts: Seconds) -> float:
     """Let the driver, which stands still, do so for the whole time; when it went on, Unix seconds."""
     try:
-        context.clock.sleep(_lasts(context.spec))
+        context.ports.clock.sleep(lasts)
     finally:
-        context.drivers.thaw(context.driver_id)
-    return context.clock.now()
+        context.ports.drivers.thaw(context.driver_id)
+    return context.ports.clock.now()
 
 
 def _await_commit(context: FaultContext, batch: int, deadline: float) -> BatchTraces:
     """What the batch has left when it is committed, the driver has ended, or time is up."""
 
     def probe() -> bool | None:
-        done = context.checkpoint.is_committed(context.fork, batch) or not context.observe().alive
+        done = context.ports.checkpoint.is_committed(context.fork, batch) or not context.observe().alive
         return done or None
 
-    wait_for(probe, clock=context.clock, deadline=deadline, every=POLL)
-    return context.checkpoint.traces(context.fork, batch)
+    wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL)
+    return context.ports.checkpoint.traces(context.fork, batch)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Protocol
 
 from streamwarden.drills.faults.base import FaultContext, await_exit
-from streamwarden.drills.records.sections import FaultKind
+from streamwarden.drills.ports import Port
+from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted, DrillError
 from streamwarden.health.window import PartitionLag
@@ -17,7 +19,29 @@ POLL_EVERY = 0.5
 """Seconds between two requests to the broker."""
 
 
-def require_topic(kind: FaultKind, stream: str, declared: StreamSpec) -> None:
+class SourceTopic(Protocol):
+    """The fork's own copy of a topic. Raises DrillError if the fork has none, or if the broker does not answer."""
+
+    def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
+        """For each partition the offsets of the fork's checkpoint and those of the topic."""
+
+    def first_reach(self, fork: ForkView, partitions: Collection[int]) -> int | None:
+        """The first batch that was planned with records of one of these partitions; None if there is none yet."""
+
+    def grow(self, fork: ForkView) -> None:
+        """Double the partitions and send the records that were held back to the new ones; may run again."""
+
+    def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
+        """Remove the records before an offset of each partition, as a retention does; may run again."""
+
+    def remake(self, fork: ForkView, leave: Mapping[int, int]) -> None:
+        """Delete and recreate it with the first `leave[partition]` records of each partition; may run again."""
+
+
+TOPIC: Final = Port[SourceTopic]("the fork's own topic")
+
+
+def require_topic(kind: str, stream: str, declared: StreamSpec) -> None:
     """Raises DrillAborted for a stream that does not read a topic."""
     given = declared.source.kind
     if not declared.source.OFFSETS:
@@ -47,12 +71,12 @@ def await_all_read(context: FaultContext, *, deadline: float) -> str | None:
 
     def probe() -> str | bool | None:
         nonlocal left
-        left = sum(lag.behind for lag in context.source.lags(context.fork))
-        if left == 0 and context.checkpoint.position(context.fork).gap == 0:
+        left = sum(lag.behind for lag in context.ports[TOPIC].lags(context.fork))
+        if left == 0 and context.ports.checkpoint.position(context.fork).gap == 0:
             return True
         return None if context.observe().alive else "the driver's process was already gone"
 
-    result = wait_for(probe, clock=context.clock, deadline=deadline, every=POLL_EVERY)
+    result = wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL_EVERY)
     if result is None:
         return f"the fork had still {left:,} records to read when the time of the attempt was up (`within`)"
     return result if isinstance(result, str) else None
@@ -62,7 +86,7 @@ def stop_between_batches(context: FaultContext, *, why: str, deadline: float) ->
     """End the driver at a batch boundary. Returns why that failed, None if it succeeded."""
     if not context.observe().alive:
         return "the driver's process was already gone"
-    context.drivers.request_stop(
+    context.ports.drivers.request_stop(
         context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=f"drill {context.run_id}: {why}"
     )
     await_exit(context, deadline=deadline)
@@ -71,7 +95,7 @@ def stop_between_batches(context: FaultContext, *, why: str, deadline: float) ->
 
 def why_not_between_batches(context: FaultContext) -> str | None:
     """Why the driver has not ended with every planned batch committed; None if it has."""
-    view, position = context.observe(), context.checkpoint.position(context.fork)
+    view, position = context.observe(), context.ports.checkpoint.position(context.fork)
     if view.exit is None:
         return "the driver is still alive"
     if view.exit.kind is not ExitKind.STOPPED:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -19,14 +19,13 @@ from streamwarden.drills.faults.base import (
     describe_exit,
     moment_of,
 )
-from streamwarden.drills.faults.topic.own_topic import POLL_EVERY, await_all_read, copy_of, parts, require_topic
-from streamwarden.drills.records.sections import FaultSpec
+from streamwarden.drills.faults.topic.own_topic import POLL_EVERY, TOPIC, await_all_read, copy_of, parts, require_topic
 from streamwarden.drills.waiting import wait_for
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.stream.spec import StreamSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsAdded(Fault):
     """Proof: the topic has more partitions than when it was made, and each new one has all records that were held back
     for it. The proof names the first batch that was planned with some of them: the recovery ends with its commit.
@@ -34,8 +33,14 @@ class PartitionsAdded(Fault):
     A stream that never plans such a batch does not come back.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.MAY_END
+    kind: str = "partitions_added"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.MAY_END
     event: ClassVar[str] = "the addition of partitions to its topic"
+    proof: ClassVar[str] = (
+        "The topic's partitions before and after; the new ones hold every record meant for them; the first "
+        "batch that reads from them."
+    )
+    recovery: ClassVar[str] = "That batch; if the driver ends at it, it is started again, as supervision does."
     description: ClassVar[Description] = Description(
         does="Adds partitions to the fork's topic, and records to them, while the driver runs.",
         promise="The next batch reads the new partitions from their first record.",
@@ -44,11 +49,11 @@ class PartitionsAdded(Fault):
     )
     feed: ClassVar[Feed] = Feed.GROWING
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_topic(fault.kind, stream, declared)
+    def require(self, stream: str, declared: StreamSpec) -> None:
+        require_topic(self.kind, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
-        if len(context.source.lags(context.fork)) == len(copy_of(context).partitions):
+        if len(context.ports[TOPIC].lags(context.fork)) == len(copy_of(context).partitions):
             missed = await_all_read(context, deadline=deadline)
             if missed is not None:
                 return Strike(moment=None, message=missed)
@@ -57,15 +62,15 @@ class PartitionsAdded(Fault):
             moment = context.marked_at
         else:
             return Strike(moment=None, message="an earlier attempt had already added the partitions")
-        context.source.grow(context.fork)
+        context.ports[TOPIC].grow(context.fork)
         new = _new_partitions(context)
         wait_for(
             lambda: (
                 True
-                if context.source.first_reach(context.fork, new) is not None or not context.observe().alive
+                if context.ports[TOPIC].first_reach(context.fork, new) is not None or not context.observe().alive
                 else None
             ),
-            clock=context.clock,
+            clock=context.ports.clock,
             deadline=deadline,
             every=POLL_EVERY,
         )
@@ -73,11 +78,11 @@ class PartitionsAdded(Fault):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         copied, view = copy_of(context), context.observe()
-        before, lags = len(copied.partitions), context.source.lags(context.fork)
+        before, lags = len(copied.partitions), context.ports[TOPIC].lags(context.fork)
         new = [lag for lag in lags if lag.partition >= before]
         whole = [lag.last for lag in new] == [each.held for each in copied.partitions]
-        batch = context.source.first_reach(context.fork, _new_partitions(context)) if new else None
-        position = context.checkpoint.position(context.fork)
+        batch = context.ports[TOPIC].first_reach(context.fork, _new_partitions(context)) if new else None
+        position = context.ports.checkpoint.position(context.fork)
         reached = (
             "no batch reads from them yet" if batch is None else f"batch {batch} is the first that reads from them"
         )

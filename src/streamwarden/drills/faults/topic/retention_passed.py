@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -25,6 +25,7 @@ from streamwarden.drills.faults.base import (
     moment_of,
 )
 from streamwarden.drills.faults.topic.own_topic import (
+    TOPIC,
     copy_of,
     parts,
     require_topic,
@@ -32,7 +33,6 @@ from streamwarden.drills.faults.topic.own_topic import (
     why_not_between_batches,
 )
 from streamwarden.drills.ports import Ports
-from streamwarden.drills.records.sections import FaultSpec
 from streamwarden.drills.records.types import ForkView
 from streamwarden.health.checks.input.input_lost import CHECK as INPUT_LOST
 from streamwarden.lifecycle.failures.causes import LOST_INPUT
@@ -46,14 +46,21 @@ SHARE = 4
 OPTION = "failOnDataLoss"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPassed(Fault):
     """Proof: the driver stopped with every planned batch committed, and the oldest offsets of the topic lie beyond
     those of the checkpoint. The records between them are lost; the proof lists them by partition.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    kind: str = "retention_passed"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     event: ClassVar[str] = "the expiry of records that it had not read"
+    proof: ClassVar[str] = (
+        "The driver stopped between two batches; the topic's oldest offsets are beyond the checkpoint's."
+    )
+    recovery: ClassVar[str] = (
+        'The stream must fail with an error that names the cause; then `failOnDataLoss: "false"` for one start.'
+    )
     feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = LOST_INPUT
     check: ClassVar[str] = INPUT_LOST.name
@@ -67,8 +74,8 @@ class RetentionPassed(Fault):
         "retention.",
     )
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_topic(fault.kind, stream, declared)
+    def require(self, stream: str, declared: StreamSpec) -> None:
+        require_topic(self.kind, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         missed = stop_between_batches(context, why="its unread records are to be removed", deadline=deadline)
@@ -76,18 +83,18 @@ class RetentionPassed(Fault):
             return Strike(moment=None, message=missed)
         before = {
             lag.partition: lag.committed + ceil(lag.waiting / SHARE)
-            for lag in context.source.lags(context.fork)
+            for lag in context.ports[TOPIC].lags(context.fork)
             if lag.waiting
         }
         if not before:
             return Strike(moment=None, message="the fork had read its whole topic: no record was left to remove")
         moment = context.mark()
-        context.source.forget(context.fork, before)
+        context.ports[TOPIC].forget(context.fork, before)
         return Strike(moment=moment, message=f"unread records of {len(before)} partitions were removed")
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        copied, view, lags = copy_of(context), context.observe(), context.source.lags(context.fork)
-        position, missed = context.checkpoint.position(context.fork), why_not_between_batches(context)
+        copied, view, lags = copy_of(context), context.observe(), context.ports[TOPIC].lags(context.fork)
+        position, missed = context.ports.checkpoint.position(context.fork), why_not_between_batches(context)
         lost = tuple(TopicRange(copied.topic, lag.partition, lag.committed, lag.first) for lag in lags if lag.lost)
         gone, left = sum(each.end - each.start for each in lost), sum(lag.waiting for lag in lags)
         if missed is not None:

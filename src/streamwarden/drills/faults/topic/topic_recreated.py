@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from streamwarden.drills.faults.base import (
-    Aftermath,
     Description,
+    ExpectedEnd,
     Fault,
     FaultContext,
     Proof,
@@ -22,6 +22,7 @@ from streamwarden.drills.faults.base import (
     moment_of,
 )
 from streamwarden.drills.faults.topic.own_topic import (
+    TOPIC,
     await_all_read,
     copy_of,
     parts,
@@ -30,7 +31,6 @@ from streamwarden.drills.faults.topic.own_topic import (
     why_not_between_batches,
 )
 from streamwarden.drills.ports import Ports
-from streamwarden.drills.records.sections import FaultSpec
 from streamwarden.drills.records.types import ForkView
 from streamwarden.health.checks.input.input_lost import CHECK as INPUT_LOST
 from streamwarden.lifecycle.failures.causes import TOPIC_RECREATED
@@ -42,14 +42,17 @@ SHARE = 10
 """One in so many of the records that the fork has read from a partition is missing in the new topic."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecreated(Fault):
     """Proof: the driver stopped with every planned batch committed, and each partition that it read holds fewer records
     than it read.
     """
 
-    aftermath: ClassVar[Aftermath] = Aftermath.REFUSES
+    kind: str = "topic_recreated"
+    expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REFUSES
     event: ClassVar[str] = "the deletion of its topic"
+    proof: ClassVar[str] = "The driver stopped between two batches; each partition holds less than was read from it."
+    recovery: ClassVar[str] = "The stream must fail with an error that names the cause; then a new checkpoint path."
     feed: ClassVar[Feed] = Feed.COPY
     cause: ClassVar[Cause] = TOPIC_RECREATED
     check: ClassVar[str] = INPUT_LOST.name
@@ -62,8 +65,8 @@ class TopicRecreated(Fault):
         next_step="Give the stream a new checkpoint path and a new place for its output, both in one change.",
     )
 
-    def require(self, stream: str, declared: StreamSpec, fault: FaultSpec) -> None:
-        require_topic(fault.kind, stream, declared)
+    def require(self, stream: str, declared: StreamSpec) -> None:
+        require_topic(self.kind, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         missed = await_all_read(context, deadline=deadline) or stop_between_batches(
@@ -73,15 +76,15 @@ class TopicRecreated(Fault):
             return Strike(moment=None, message=missed)
         leave = {
             lag.partition: max(0, lag.committed - max(1, lag.committed // SHARE))
-            for lag in context.source.lags(context.fork)
+            for lag in context.ports[TOPIC].lags(context.fork)
         }
         moment = context.mark()
-        context.source.remake(context.fork, leave)
+        context.ports[TOPIC].remake(context.fork, leave)
         return Strike(moment=moment, message=f"the topic was recreated with {sum(leave.values()):,} records")
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        copied, view, lags = copy_of(context), context.observe(), context.source.lags(context.fork)
-        position, missed = context.checkpoint.position(context.fork), why_not_between_batches(context)
+        copied, view, lags = copy_of(context), context.observe(), context.ports[TOPIC].lags(context.fork)
+        position, missed = context.ports.checkpoint.position(context.fork), why_not_between_batches(context)
         read = [lag for lag in lags if lag.committed]
         shorter = [lag for lag in read if lag.rewound]
         records = sum(lag.last for lag in lags)

@@ -11,15 +11,15 @@ import ipaddress
 import socket
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
-from streamwarden.stream.spark import DeployMode, Manager, SparkSpec
+from streamwarden.adapters.addresses import addresses
+from streamwarden.clusters import manager_of
+from streamwarden.clusters.manager import Interface
+from streamwarden.stream.spark import DeployMode, SparkSpec
 
 LOOPBACK: Final = "127.0.0.1"
 INTERFACE: Final = "SPARK_LOCAL_IP"
 ADVERTISED: Final = "SPARK_LOCAL_HOSTNAME"
-
-_HTTPS: Final = 443
 
 
 def listening_environment(spark: SparkSpec, environ: Mapping[str, str]) -> dict[str, str]:
@@ -29,27 +29,27 @@ def listening_environment(spark: SparkSpec, environ: Mapping[str, str]) -> dict[
     """
     if INTERFACE in environ or ADVERTISED in environ or spark.deploy_mode is DeployMode.CLUSTER:
         return {}
-    if spark.manager is Manager.LOCAL:
+    interface = manager_of(spark.master).interface
+    if interface is Interface.LOOPBACK:
         return {INTERFACE: LOOPBACK}
-    if spark.manager is Manager.YARN:
-        return {}
-    address = address_towards(spark.master)
+    address = address_towards(spark.master) if interface is Interface.TOWARDS_MASTER else None
     return {} if address is None else {INTERFACE: LOOPBACK, ADVERTISED: address}
 
 
 def address_towards(master: str) -> str | None:
     """This host's address on the way to the master; None if that is not known, and Spark has to choose one itself."""
-    place = urlsplit(master.removeprefix("k8s://").partition(",")[0])
-    if not place.hostname:
+    server = manager_of(master).server
+    if server is None:
         return None
     try:
+        host, port = next(addresses(server.named_by(master), server.port))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((place.hostname, place.port or _HTTPS))  # sends nothing
+            probe.connect((host, port))  # sends nothing
             address = str(probe.getsockname()[0])
             peer = str(probe.getpeername()[0])
     except (OSError, ValueError):
         return None
     # A host's own name may stand for the loopback interface, where executors of other hosts find nothing.
-    if ipaddress.ip_address(address).is_loopback and place.hostname not in (peer, "localhost"):
+    if ipaddress.ip_address(address).is_loopback and host not in (peer, "localhost"):
         return None
     return address

@@ -111,14 +111,13 @@ def make(java_home: Path) -> Path:
 
 
 def _command(folder: Path, archive: Path) -> list[str]:
-    training = PROGRAMS / "class_training.py"
     (folder / "input").mkdir()
     for minute in range(3):
         rows = [json.dumps({"key": key % 3, "at": f"2026-01-01T00:{minute:02d}:{key:02d}Z"}) for key in range(9)]
         (folder / "input" / f"{minute}.json").write_text("\n".join(rows) + "\n")
     spec = StreamSpec(
         name="training",
-        job=str(training),
+        job=str(PROGRAMS / "class_training.py"),
         checkpoint=str(folder / "checkpoint"),
         source=FilesSource(path=str(folder / "input"), max_files_per_trigger=1),
         sink=ParquetSink(path=str(folder / "output")),
@@ -134,7 +133,7 @@ def _command(folder: Path, archive: Path) -> list[str]:
     properties = folder / "spark.properties"
     properties.write_text(properties_text(conf))
     submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--properties-file", str(properties), str(training), str(folder)]
+    return [submit, "--properties-file", str(properties), str(PROGRAMS / "run.py"), "class_training", str(folder)]
 
 
 def _remove_older(archive: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from streamwarden import disk
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
+from streamwarden.clusters import manager_of
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.settings import executor_heap
@@ -23,7 +24,7 @@ from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties,
 from streamwarden.services.fleet.launching import class_archive
 from streamwarden.services.fleet.launching.deployed_code import PROGRAMS
 from streamwarden.services.fleet.launching.launch import driver_environment
-from streamwarden.stream.spark import DeployMode, Manager
+from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 
@@ -48,7 +49,7 @@ def on_this_host(spec: StreamSpec, master: str, memory: int) -> StreamSpec:
 def here(spec: StreamSpec) -> StreamSpec:
     """The stream in a JVM of this host that compiles cheaply, unless the stream's own options say otherwise. In a
     cluster its driver and one executor have the memory that it gets here."""
-    if spec.spark.manager is not Manager.LOCAL:
+    if manager_of(spec.spark.master).has_executors:
         spec = on_this_host(spec, "local[*]", spec.spark.driver_memory + executor_heap(spec.spark))
     options = " ".join(filter(None, [CHEAPLY, spec.spark.conf.get(DRIVER_OPTIONS)]))
     return replace(spec, spark=replace(spec.spark, conf={**spec.spark.conf, DRIVER_OPTIONS: options}))
@@ -62,9 +63,9 @@ def in_quick_jvm(spec: StreamSpec) -> StreamSpec:
 
 
 def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> list[str]:
-    """The spark-submit command of `spark/NAME.py FOLDER`, with the settings that a driver of the stream gets.
+    """The spark-submit command of `spark/programs/NAME.py`, with the settings that a driver of the stream gets.
 
-    The folder may hold secrets then, in files of their owner alone: `lifecycle.folder.tidy` removes them.
+    The folder may hold secrets then, in files of their owner alone: `lifecycle.driver_folder.tidy` removes them.
 
     Args:
         spec: a stream on this host; see `on_this_host`.
@@ -84,7 +85,7 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
     properties = folder / files.PROPERTIES
     files.write_text(properties, properties_text(with_connector(spec, settings)))
     submit = str(spark_home() / "bin" / "spark-submit")
-    return [submit, "--properties-file", str(properties), str(PROGRAMS / f"{name}.py"), str(folder)]
+    return [submit, "--properties-file", str(properties), str(PROGRAMS / "run.py"), name, str(folder)]
 
 
 def run_program(
@@ -97,8 +98,8 @@ def run_program(
     within: Seconds,
     share: float | None = None,
 ) -> int:
-    """Run `spark/NAME.py FOLDER` like a driver of the stream, without a store, and return its status. Its output goes
-    to `NAME.log` in the folder, and its secrets are removed when it has ended.
+    """Run `spark/programs/NAME.py` like a driver of the stream, without a store, and return its status. Its output
+    goes to `NAME.log` in the folder, and its secrets are removed when it has ended.
 
     Args:
         spec: see `program_command`; folder: a private folder that exists.

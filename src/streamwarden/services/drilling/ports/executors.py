@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from streamwarden.adapters import processes
-from streamwarden.drills.records.types import ExecutorProcess
+from streamwarden.drills.faults.driver.kill_executor import EXECUTORS, ExecutorProcess
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.submission import executor_tag
+from streamwarden.services.drilling.ports import Offer
 
 _MAIN: Final = re.compile(r"org\.apache\.spark\.[a-z.0-9]+\.\w*ExecutorBackend")
 """The main class of an executor on a standalone cluster, YARN or Kubernetes. A shell that starts one does not have it
@@ -18,7 +19,7 @@ as a separate argument."""
 
 
 class ForkExecutors:
-    """Implements `drills.ports.Executors`."""
+    """Implements `Executors`."""
 
     def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
         """The executors of this driver, in the order of their ids."""
@@ -53,3 +54,6 @@ def _id(command: Sequence[str]) -> str:
         return command[list(command).index("--executor-id") + 1]
     except (ValueError, IndexError):
         return "?"
+
+
+OFFERS: Final = (Offer(EXECUTORS, lambda _: ForkExecutors()),)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
+from streamwarden.spark.internals.queries import terminated
+
 POLL: Final = 0.01
 """Seconds between two checks whether the query's thread has reached its commit."""
 
@@ -103,12 +105,3 @@ def _at_boundary(execution: Any, lock: Any, thread: Any) -> bool:
         # In real-time mode a batch is planned in the log no earlier than it is committed: the logs agree while it runs.
         return committed.isDefined() and bool(in_hand.batchId() == committed.get())
     return not execution.status().isTriggerActive() and not lock.hasQueuedThread(thread)
-
-
-def terminated() -> Any:
-    """Spark's own constant for a query that was stopped."""
-    from pyspark import SparkContext
-
-    jvm: Any = SparkContext._jvm
-    package = jvm.org.apache.spark.sql.execution.streaming.runtime
-    return getattr(getattr(package, "TERMINATED$"), "MODULE$")

@@ -11,8 +11,10 @@ from typing import Final
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.sources import file_source_log, source_entries
 from streamwarden.checkpoint.formats.uris import file_name, to_path
+from streamwarden.drills.faults.input.own_input import INPUTS
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillAborted
+from streamwarden.services.drilling.ports import Offer
 from streamwarden.sources.files.reading_back import input_files
 
 TAKEN_OUT: Final = "input-taken-out"
@@ -26,7 +28,7 @@ _MILLISECOND: Final = 1_000_000
 
 
 class ForkInputs:
-    """Implements `drills.ports.InputFiles`. Touches links alone, never a file of the origin."""
+    """Implements `InputFiles`. Touches links alone, never a file of the origin."""
 
     def files_of(self, fork: ForkView, batch: int) -> Sequence[str]:
         """The files that a planned batch reads, as paths below the fork's input. Raises DrillAborted if its input is
@@ -125,3 +127,6 @@ def _input(fork: ForkView) -> Path:
             next_step="leave out `fork.at`, or drill this stream with another fault",
         )
     return Path(path)
+
+
+OFFERS: Final = (Offer(INPUTS, lambda _: ForkInputs()),)

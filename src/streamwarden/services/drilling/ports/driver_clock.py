@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden import disk
+from streamwarden.drills.faults.driver.clock_step import DRIVER_CLOCK
 from streamwarden.errors import DrillAborted
 from streamwarden.services.drilling.archive import DrillArchive
-from streamwarden.services.drilling.clock.clock_memory import ClockMemory
+from streamwarden.services.drilling.clock_memory import ClockMemory
+from streamwarden.services.drilling.ports import Offer
 from streamwarden.units import Seconds
 
 CLOCK: Final = "clock"
@@ -30,7 +32,7 @@ _WITHIN: Final = 30.0
 
 
 class ForkClock:
-    """Implements `drills.ports.DriverClock`."""
+    """Implements `DriverClock`."""
 
     def __init__(self, archive: DrillArchive) -> None:
         self._archive = archive
@@ -127,3 +129,6 @@ def _unusable(observed: str) -> DrillAborted:
         where=f"this host, {sys.prefix}",
         next_step="install `streamwarden[clock]`, or drill the stream with another fault",
     )
+
+
+OFFERS: Final = (Offer(DRIVER_CLOCK, lambda at: ForkClock(at.archive)),)

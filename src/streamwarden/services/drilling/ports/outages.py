@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import connection
-from streamwarden.drills.records.sections import OutageService
-from streamwarden.drills.records.types import CommandResult, ForkView, ServiceStatus
+from streamwarden.drills.faults.service_outage import SERVICES, CommandResult, OutageService, ServiceStatus
+from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import StoreError
 from streamwarden.redaction import redacted_text
+from streamwarden.services.drilling.ports import Offer
 from streamwarden.units import Seconds
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _WRITTEN: Final = 1 << 20
 
 
 class ForkServices:
-    """Implements `drills.ports.ServiceControl`.
+    """Implements `ServiceControl`.
 
     Args:
         project: folder in which the commands run.
@@ -220,3 +221,6 @@ def _disk(folder: Path) -> ServiceStatus:
 
 _PROBES: Final = {"broker": _broker, "database": _database}
 """What serves a source or a sink -> how it is asked. `ServiceOutage.require` has refused a side that nothing serves."""
+
+
+OFFERS: Final = (Offer(SERVICES, lambda at: ForkServices(at.project, at.store)),)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
+from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, DrillError, SourceError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
+from streamwarden.services.drilling.ports import Offer
 from streamwarden.sources.base import CopyableSource
 from streamwarden.stream.spec import StreamSpec
 
 
 class ForkSource:
-    """Implements `drills.ports.SourceTopic`."""
+    """Implements `SourceTopic`."""
 
     def lags(self, fork: ForkView) -> Sequence[PartitionLag]:
         """Each partition: the offsets of the fork's checkpoint and the broker's."""
@@ -66,3 +69,6 @@ def _as_drill_error() -> Iterator[None]:
         yield
     except (SourceError, CheckpointError) as error:
         raise DrillError.of(error) from error
+
+
+OFFERS: Final = (Offer(TOPIC, lambda _: ForkSource()),)

@@ -13,8 +13,9 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.state import StateStore, is_scratch, state_stores
-from streamwarden.drills.records.sections import FileDamage
-from streamwarden.drills.records.types import ForkView, HarmedFile
+from streamwarden.drills.faults.checkpoint_damage import FILES, DamagedFile, FileDamage
+from streamwarden.drills.records.types import ForkView
+from streamwarden.services.drilling.ports import Offer
 
 COPY: Final = "checkpoint-copy"
 """The folder beside a fork's checkpoint with the files as they were before the damage, as hard links: Spark never
@@ -22,13 +23,13 @@ writes into a file that it has closed, and neither does a damage."""
 
 
 class ForkCheckpointFiles:
-    """Implements `drills.ports.CheckpointFiles`. Only for a fork on this host, and only while no driver runs."""
+    """Implements `CheckpointFiles`. Only for a fork on this host, and only while no driver runs."""
 
     def stores(self, fork: ForkView) -> Sequence[StateStore]:
         """The state, listed."""
         return state_stores(open_path(fork.checkpoint))
 
-    def foresee(self, fork: ForkView) -> Sequence[Damage]:
+    def predict(self, fork: ForkView) -> Sequence[Damage]:
         """What the inspector finds."""
         sink = fork.spec.sink
         output = open_path(str(sink.path)) if sink.MANIFEST else None
@@ -43,7 +44,7 @@ class ForkCheckpointFiles:
         shutil.copytree(fork.checkpoint, part, copy_function=os.link)
         part.rename(copy)
 
-    def harm(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
+    def damage(self, fork: ForkView, paths: Sequence[str], damage: FileDamage) -> None:
         """Damage these files of the checkpoint. A lost file takes its checksum file with it."""
         for path in paths:
             target = Path(fork.checkpoint) / path
@@ -57,11 +58,11 @@ class ForkCheckpointFiles:
                 target.unlink()  # its content is shared with the copy
                 target.write_bytes(_DAMAGES[damage](content))
 
-    def harmed(self, fork: ForkView) -> Sequence[HarmedFile]:
+    def damaged(self, fork: ForkView) -> Sequence[DamagedFile]:
         """The files of the copy that are gone or have other content. Empty if there is no copy."""
         copy, checkpoint = _copy(fork), Path(fork.checkpoint)
         return [
-            HarmedFile(path=path, before=len(before), after=None if after is None else len(after))
+            DamagedFile(path=path, before=len(before), after=None if after is None else len(after))
             for path, before in _contents(copy)
             if (after := _read(checkpoint / path)) != before
         ]
@@ -107,3 +108,6 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+OFFERS: Final = (Offer(FILES, lambda _: ForkCheckpointFiles()),)

@@ -49,7 +49,7 @@ class ProgressListener:
 
 
 class _JavaSide:
-    """What the JVM calls, on its listener thread."""
+    """The object that the JVM calls, on its listener thread."""
 
     def __init__(self, emit: Callable[[QueryEvent], None]) -> None:
         self._emit = emit

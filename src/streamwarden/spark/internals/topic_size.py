@@ -47,7 +47,7 @@ def _consumer(spark: Any, options: Mapping[str, str | None]) -> Any:
 
 
 def client_settings(options: Mapping[str, str | None]) -> dict[str, str]:
-    """What the options say to Kafka's client."""
+    """The settings of Kafka's client among the options."""
     named = {name.removeprefix(_OF_KAFKA): value for name, value in options.items() if name.startswith(_OF_KAFKA)}
     return {
         **{name: value for name, value in named.items() if value is not None},
@@ -69,4 +69,4 @@ def _partitions(spark: Any, consumer: Any, options: Mapping[str, str | None]) ->
         topics = [name.strip() for name in subscribed.split(",")]
     else:
         raise ValueError("no option names a topic")
-    return [(topic, each.partition()) for topic in topics for each in consumer.partitionsFor(topic)]
+    return [(topic, part.partition()) for topic in topics for part in consumer.partitionsFor(topic)]

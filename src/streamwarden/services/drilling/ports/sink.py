@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Final
 
+from streamwarden.drills.faults.sink.kill_after_database_commit import ARRIVALS
+from streamwarden.drills.faults.sink.sink_failing import FOLDER
+from streamwarden.drills.faults.sink.sink_locked import TABLE
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import DrillError
+from streamwarden.services.drilling.ports import Offer
 from streamwarden.sinks.base import Sink
 
 
 class ForkSink:
-    """Implements `drills.ports.SinkProbe`."""
+    """Implements `SinkArrivals`, `SinkTable` and `SinkFolder`."""
 
     def listen(self, fork: ForkView) -> AbstractContextManager[Arrivals]:
         """Reports every batch that the fork writes from here on."""
@@ -51,3 +56,10 @@ def _sink(fork: ForkView) -> Sink:
     if not isinstance(fork.spec.sink, Sink):
         raise DrillError(f"{fork.stream} declares no sink", expected="a declared sink", where=f"sink of {fork.origin}")
     return fork.spec.sink
+
+
+OFFERS: Final = (
+    Offer(ARRIVALS, lambda _: ForkSink()),
+    Offer(TABLE, lambda _: ForkSink()),
+    Offer(FOLDER, lambda _: ForkSink()),
+)

@@ -1,1 +1,0 @@
-"""Steps the clock of a fork."""

@@ -1,0 +1,41 @@
+"""What implements the ports that faults declare. Each module of this folder offers its implementations in `OFFERS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from streamwarden.drills.ports import Port
+from streamwarden.services.drilling.archive import DrillArchive
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a drill runs."""
+
+    project: Path
+    store: Store
+    archive: DrillArchive
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Generic[T]):
+    """A port, and what makes its implementation."""
+
+    port: Port[T]
+    make: Callable[[Surroundings], T]
+
+
+def implementations(surroundings: Surroundings) -> Mapping[Port[Any], object]:
+    """The implementations that the modules of this folder offer, by their ports."""
+    modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+    return {offer.port: offer.make(surroundings) for module in modules for offer in module.OFFERS}

@@ -1,0 +1,67 @@
+"""Sessions and their JVM: what it answers, whether it runs, what it loads.
+
+Needs `SparkContext`, `SparkEnv` and the status tracker of Spark's core, `StateStore.stop`, `Utils.classForName`, and
+the variables with which spark-submit tells PySpark how to reach its JVM.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+ANSWER_WITHIN: Final = 10.0
+"""Seconds that one question to `jvm_clock` waits; then it is asked again on a new connection."""
+
+
+def jvm_errors() -> tuple[type[Exception], ...]:
+    """The exceptions of a call into a JVM that refuses it, is going down, or has ended."""
+    from py4j.protocol import Py4JError
+
+    return Py4JError, OSError
+
+
+def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
+    """A question to the JVM that started this process, on a connection that nothing else uses: what time it is.
+
+    It needs no Spark session, so a driver that is still starting is asked too.
+    """
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
+    parameters = GatewayParameters(
+        port=int(environ["PYSPARK_GATEWAY_PORT"]),
+        auth_token=environ["PYSPARK_GATEWAY_SECRET"],
+        read_timeout=ANSWER_WITHIN,
+    )
+    gateway: Any = JavaGateway(gateway_parameters=parameters)
+    return lambda: gateway.jvm.System.currentTimeMillis()
+
+
+def is_same_session(one: Any, other: Any) -> bool:
+    """Whether two sessions of PySpark are one session of the JVM."""
+    return bool(one._jsparkSession.equals(other._jsparkSession))
+
+
+def is_stopped(session: Any) -> bool:
+    """Whether the context has ended. If the JVM is gone, a ConnectionRefusedError or a Py4JError is raised."""
+    return bool(session.sparkContext._jsc.sc().isStopped())
+
+
+def executor_count(session: Any) -> int:
+    """Registered executors, without the driver."""
+    return len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def stop_state_stores(session: Any) -> None:
+    """Unload every state store of this JVM and end its maintenance."""
+    session._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+
+
+def loaded_class(session: Any, name: str) -> Any:
+    """The Java class, uninitialized. Raises LookupError with the JVM's exception if it cannot be loaded."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return session._jvm.org.apache.spark.util.Utils.classForName(name, False, False)
+    except Py4JJavaError as error:
+        raise LookupError(str(error.java_exception)) from error

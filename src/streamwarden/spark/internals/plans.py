@@ -1,0 +1,108 @@
+"""Spark's plans, as objects of the JVM.
+
+Needs Catalyst's `EliminateSubqueryAliases`, `CollapseProject` and logical nodes, `classic.Dataset.ofRows`,
+`classic.ExpressionUtils`, the session's SQL parser, and the streaming relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from streamwarden.lifecycle.script_queries import NamedInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_LEAVES_OUT: Final = ("pathGlobFilter", "maxFileAge", "latestFirst", "modifiedBefore", "modifiedAfter")
+"""Options of a source of files under which it may never read some of them."""
+
+
+def analyzed(frame: DataFrame) -> Any:
+    """The analyzed logical plan of a frame."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def without_aliases(frame: DataFrame) -> Any:
+    """The analyzed plan without aliases of its parts."""
+    package = _jvm(frame.sparkSession).org.apache.spark.sql.catalyst.analysis
+    return package.EliminateSubqueryAliases.apply(analyzed(frame))
+
+
+def merged_projections(session: SparkSession, plan: Any) -> Any:
+    """The plan with each projection merged into the projection or aggregation below it."""
+    return _jvm(session).org.apache.spark.sql.catalyst.optimizer.CollapseProject.apply(plan, True)
+
+
+def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
+    """The rows of a plan."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    return DataFrame(_jvm(session).org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def column_of(session: SparkSession, expression: Any) -> Column:
+    """An expression over the rows of its plan."""
+    from pyspark.sql.classic.column import Column
+
+    return Column(_jvm(session).org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+
+def logical_nodes(session: SparkSession) -> Any:
+    """The package of the classes of logical plans."""
+    return _jvm(session).org.apache.spark.sql.catalyst.plans.logical
+
+
+def scala_seq(session: SparkSession, values: Sequence[Any]) -> Any:
+    """A Scala sequence."""
+    return _jvm(session).PythonUtils.toSeq(list(values))
+
+
+def kind(node: Any) -> str:
+    """The name of the node's class."""
+    return str(node.getClass().getSimpleName()).rstrip("$")
+
+
+def statement_kinds(session: SparkSession, text: str) -> list[str]:
+    """The names of the parsed plan of a SQL statement and of what is below it: an INSERT may be below a WITH.
+
+    Raises ParseException.
+    """
+    return list(_kinds(session._jsparkSession.sessionState().sqlParser().parsePlan(text)))
+
+
+def _jvm(session: SparkSession) -> Any:
+    return session._jvm
+
+
+def _kinds(plan: Any) -> Iterator[str]:
+    yield kind(plan)
+    for child in _iterated(plan.children()):
+        yield from _kinds(child)
+
+
+def streaming_inputs(frame: DataFrame) -> tuple[NamedInput, ...]:
+    """The streaming sources of a frame: of files the folder, of a broker the topic."""
+    return tuple(_input(leaf) for leaf in _iterated(analyzed(frame).collectLeaves()) if leaf.isStreaming())
+
+
+def _input(relation: Any) -> NamedInput:
+    """The input of a streaming relation. A kind of relation that names no format is the format itself."""
+    match kind(relation):
+        case "StreamingRelation":
+            source = relation.dataSource()
+            options = source.options()
+            path = options.get("path")
+            left_out = any(options.get(name).isDefined() for name in _LEAVES_OUT)
+            place = str(path.get()) if path.isDefined() else None
+            return NamedInput(format=str(source.className()), path=place, whole=not left_out)
+        case "StreamingRelationV2":
+            return NamedInput(format=str(relation.sourceName()), topic=relation.extraOptions().get("subscribe"))
+        case other:
+            return NamedInput(format=other)
+
+
+def _iterated(seq: Any) -> Iterator[Any]:
+    iterator = seq.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

@@ -1,0 +1,85 @@
+"""Reads what was set on PySpark's readers and writers, which no public method returns.
+
+Needs the fields `source`, `extraOptions`, `trigger`, `outputMode`, `partitioningColumns` and `clusteringColumns` of the
+JVM's `DataStreamReader`, `DataStreamWriter` and `DataFrameWriter`, and `_df` and `_spark` of PySpark's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from streamwarden.spark.internals.queries import trigger_of
+from streamwarden.stream.spec import TriggerSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frame_of(built: Any) -> Any:
+    """The frame that a DataStreamWriter writes; anything else as it is."""
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    return written_frame(built) if isinstance(built, DataStreamWriter) else built
+
+
+def written_frame(writer: Any) -> DataFrame:
+    """The frame of a writer."""
+    frame: DataFrame = writer._df
+    return frame
+
+
+def session_of(reader_or_writer: Any) -> SparkSession:
+    """The session of a reader or a writer."""
+    session: SparkSession = reader_or_writer._spark
+    return session
+
+
+def format_of(reader_or_writer: Any) -> str:
+    """The format that was set, or Spark's default one."""
+    return setting_of(reader_or_writer, "source")
+
+
+def options_of(reader_or_writer: Any) -> dict[str, str | None]:
+    """The options that were set, with names in lower case."""
+    pairs = _field_of(_behind(reader_or_writer), "extraOptions").iterator()
+    found: dict[str, str | None] = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[str(pair._1()).lower()] = str(pair._2())
+    return found
+
+
+def set_trigger_of(writer: Any) -> TriggerSpec:
+    """The trigger of a DataStreamWriter."""
+    return trigger_of(_field_of(_behind(writer), "trigger"))
+
+
+def setting_of(reader_or_writer: Any, name: str) -> str:
+    """A private field, as text: `outputMode`, `source`, `partitioningColumns`."""
+    return str(_field_of(_behind(reader_or_writer), name))
+
+
+def clear_layout(writer: Any) -> None:
+    """Take partitioning and clustering from a DataStreamWriter: Spark allows a function of foreachBatch neither."""
+    nothing = writer._spark._jvm.scala.Option.empty()
+    for name in ("partitioningColumns", "clusteringColumns"):
+        _declared(_behind(writer), name).set(_behind(writer), nothing)
+
+
+def _behind(reader_or_writer: Any) -> Any:
+    """The JVM's half."""
+    return getattr(reader_or_writer, "_jwrite", None) or reader_or_writer._jreader
+
+
+def _field_of(jvm_object: Any, name: str) -> Any:
+    return _declared(jvm_object, name).get(jvm_object)
+
+
+def _declared(jvm_object: Any, name: str) -> Any:
+    """A field of the object's class or of one that it extends."""
+    kind = jvm_object.getClass()
+    while not any(field.getName() == name for field in kind.getDeclaredFields()):
+        kind = kind.getSuperclass()
+    field = kind.getDeclaredField(name)
+    field.setAccessible(True)
+    return field

@@ -1,0 +1,10 @@
+"""Lines of Streamwarden in the driver's log."""
+
+from __future__ import annotations
+
+import sys
+
+
+def say(text: str) -> None:
+    """Write a line to the driver's log, at once."""
+    print(f"streamwarden: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,20 @@
+"""The file that spark-submit runs for each program but the driver. Arguments: the program's name, and its folder.
+
+A program is a module beside this one with `main(folder)`, which returns its exit code, or None for 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+if __name__ == "__main__":
+    # spark-submit put this file's folder first: its modules must not shadow the standard library's or the job's.
+    sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
+
+    from streamwarden.spark.internals.skip_numpy import without_numpy
+
+    without_numpy()
+    name, folder = sys.argv[1:]
+    sys.exit(import_module(f"streamwarden.spark.programs.{name}").main(Path(folder)))
