@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 from streamwarden import errors
 
 
 class Exit(IntEnum):
-    """The exit codes that a program which calls `streamwarden` can rely on."""
+    """The exit codes that a program which calls `streamwarden` can rely on, each with its meaning."""
 
-    OK = 0
-    BAD = 1
-    USAGE = 2
-    UNAVAILABLE = 3
-    UNDECIDED = 4
-    DEFECT = 70
-    INTERRUPTED = 130
+    meaning: str
 
-    @property
-    def meaning(self) -> str:
-        return _MEANINGS[self]
+    def __new__(cls, code: int, meaning: str) -> Self:
+        made = int.__new__(cls, code)
+        made._value_, made.meaning = code, meaning
+        return made
 
-
-_MEANINGS = {
-    Exit.OK: "done, and the result is good",
-    Exit.BAD: (
+    OK = 0, "done, and the result is good"
+    BAD = (
+        1,
         "the result is bad: a driver failed, a check is CRITICAL, a checkpoint is damaged, a drill deviated, "
-        "`lint` found an error"
-    ),
-    Exit.USAGE: "the command line or a configuration file is wrong; a retry does not help",
-    Exit.UNAVAILABLE: "the store, a process, Java or a lease is unavailable now; nothing was decided",
-    Exit.UNDECIDED: (
+        "`lint` found an error",
+    )
+    USAGE = 2, "the command line or a configuration file is wrong; a retry does not help"
+    UNAVAILABLE = 3, "the store, a process, Java or a lease is unavailable now; nothing was decided"
+    UNDECIDED = (
+        4,
         "no verdict: every check is UNKNOWN, the drill was aborted or did not complete, a rule of `lint` could not be "
-        "judged, or `advise` has too little history"
-    ),
-    Exit.DEFECT: "a defect of Streamwarden itself; the message says where its traceback is",
-    Exit.INTERRUPTED: "ended by Ctrl-C",
-}
+        "judged, or `advise` has too little history",
+    )
+    DEFECT = 70, "a defect of Streamwarden itself; the message says where its traceback is"
+    INTERRUPTED = 130, "ended by Ctrl-C"
 
 
 def exit_of(error: errors.StreamwardenError) -> Exit:

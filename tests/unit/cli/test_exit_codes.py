@@ -99,7 +99,7 @@ def test_a_defect_is_70_and_its_traceback_lies_in_a_file(cli: CommandLine, monke
     def burst(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("an unforeseen error")
 
-    monkeypatch.setattr("streamwarden.cli.commands.streams.status.gather", burst)
+    monkeypatch.setattr("streamwarden.services.overview.status.gather", burst)
     answer = cli("status")
     assert answer.code == Exit.DEFECT
     assert "Traceback" not in answer.err
@@ -116,7 +116,7 @@ def test_ctrl_c_is_130(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupted(*args: object, **kwargs: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("streamwarden.cli.commands.streams.status.gather", interrupted)
+    monkeypatch.setattr("streamwarden.services.overview.status.gather", interrupted)
     assert cli("status").code == Exit.INTERRUPTED
 
 

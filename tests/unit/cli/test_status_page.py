@@ -178,7 +178,7 @@ def test_watch_keeps_the_last_state_while_the_store_is_unavailable(
             return found
         raise StoreError("the store does not answer")
 
-    monkeypatch.setattr(status, "gather", gather)
+    monkeypatch.setattr("streamwarden.services.overview.status.gather", gather)
     answer = cli("status", "--watch")
     assert answer.code == Exit.OK
     assert "running" in answer.out

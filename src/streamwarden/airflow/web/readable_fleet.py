@@ -45,7 +45,7 @@ def fleet(user: Any, chosen: Selection) -> SeenFleet:
         totals=totals(mine),
         found=len(fitting),
         rows=fitting[chosen.offset : chosen.offset + chosen.limit],
-        tags=sorted({tag for row in mine for tag in row.tags}),
+        tags=tags_of(mine),
     )
 
 
@@ -61,14 +61,9 @@ def rows_of(stream: str) -> tuple[float, list[StreamRow]]:
     return snapshot.at, [row for row in snapshot.rows if owner(row.stream) == stream]
 
 
-def readable_streams(user: Any) -> list[str]:
-    """The names of the streams that `user` may read."""
-    return [row.stream for row in _readable(board().snapshot(), user) if not row.is_query]
-
-
-def tags(user: Any) -> list[str]:
-    """The tags of the streams that `user` may read."""
-    return sorted({tag for row in _readable(board().snapshot(), user) for tag in row.tags})
+def tags_of(rows: Iterable[StreamRow]) -> list[str]:
+    """Every tag of the rows once."""
+    return sorted({tag for row in rows for tag in row.tags})
 
 
 def _last_round(snapshot: Snapshot, user: Any) -> LastRound:

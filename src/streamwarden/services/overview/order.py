@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.overview.status import StreamStatus
+
+if TYPE_CHECKING:
+    from streamwarden.services.overview.status import StreamStatus
 
 QUIET: Final = ("stopped", "new", "completed")
 """States in which no driver runs, and none should."""

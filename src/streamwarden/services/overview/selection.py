@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -19,40 +19,29 @@ PAGE: Final = 100
 
 
 class Sort(StrEnum):
-    """What rows can be sorted by."""
+    """What rows can be sorted by: the name of each order, and the value of a row in it."""
 
-    TROUBLE = "trouble"
-    STREAM = "stream"
-    STATE = "state"
-    HEALTH = "health"
-    ROWS_IN = "rows_in"
-    ROWS_PROCESSED = "rows_processed"
-    BACKLOG = "backlog"
-    BATCH = "batch"
-    STATE_SIZE = "state_size"
-    FORECAST = "forecast"
-    CHECKPOINT = "checkpoint_duration"
-    MEMORY = "memory"
-    DRILL = "drill"
-    INCIDENTS = "incidents"
+    key: Callable[[StreamRow], Any]
 
+    def __new__(cls, name: str, key: Callable[[StreamRow], Any]) -> Self:
+        made = str.__new__(cls, name)
+        made._value_, made.key = name, key
+        return made
 
-_KEYS: Final[Mapping[Sort, Callable[[StreamRow], Any]]] = {
-    Sort.TROUBLE: lambda row: row.trouble,
-    Sort.STREAM: lambda row: row.stream,
-    Sort.STATE: lambda row: row.state,
-    Sort.HEALTH: lambda row: row.health.rank,
-    Sort.ROWS_IN: lambda row: row.rows_in_per_second,
-    Sort.ROWS_PROCESSED: lambda row: row.rows_processed_per_second,
-    Sort.BACKLOG: lambda row: row.backlog_seconds,
-    Sort.BATCH: lambda row: row.batch_seconds,
-    Sort.STATE_SIZE: lambda row: row.value("state_size"),
-    Sort.FORECAST: lambda row: row.forecast.seconds,
-    Sort.CHECKPOINT: lambda row: row.value("checkpoint_duration"),
-    Sort.MEMORY: lambda row: row.value("memory_usage"),
-    Sort.DRILL: lambda row: row.last_drill and row.last_drill.started_at,
-    Sort.INCIDENTS: lambda row: row.open_incidents,
-}
+    TROUBLE = "trouble", lambda row: row.trouble
+    STREAM = "stream", lambda row: row.stream
+    STATE = "state", lambda row: row.state
+    HEALTH = "health", lambda row: row.health.rank
+    ROWS_IN = "rows_in", lambda row: row.rows_in_per_second
+    ROWS_PROCESSED = "rows_processed", lambda row: row.rows_processed_per_second
+    BACKLOG = "backlog", lambda row: row.backlog_seconds
+    BATCH = "batch", lambda row: row.batch_seconds
+    STATE_SIZE = "state_size", lambda row: row.value("state_size")
+    FORECAST = "forecast", lambda row: row.forecast.seconds
+    CHECKPOINT = "checkpoint_duration", lambda row: row.value("checkpoint_duration")
+    MEMORY = "memory", lambda row: row.value("memory_usage")
+    DRILL = "drill", lambda row: row.last_drill and row.last_drill.started_at
+    INCIDENTS = "incidents", lambda row: row.open_incidents
 
 
 ANY: Final = BeforeValidator(lambda value: value or None)
@@ -92,7 +81,7 @@ class Totals(Model):
 def select(rows: Iterable[StreamRow], chosen: Selection) -> list[StreamRow]:
     """The rows that fit, sorted; not cut to the page yet."""
     found = sorted((row for row in rows if _fits(row, chosen)), key=lambda row: (row.trouble, row.stream))
-    key = _KEYS[chosen.sort]
+    key = chosen.sort.key
     valued = [row for row in found if key(row) is not None]
     return sorted(valued, key=key, reverse=chosen.descending) + [row for row in found if key(row) is None]
 

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.rendering import page
 from streamwarden.health.verdict import Status
-from streamwarden.services.overview.selection import PAGE, Selection, Sort
+from streamwarden.services.overview.selection import Selection, Sort
 from streamwarden.services.overview.status import State
 
 router = APIRouter()
@@ -37,29 +37,18 @@ def fleet(request: Request, user: GetUserDep, chosen: Annotated[Selection, Query
         totals=found.totals,
         rows=found.rows,
         found=found.found,
-        link=lambda sort: _sorted_by(chosen, Sort(sort)),
+        link=lambda sort: _sorted_by(chosen, sort),
         turn=lambda pages: _query(chosen, offset=max(0, chosen.offset + pages * chosen.limit)),
     )
 
 
-def _sorted_by(chosen: Selection, sort: Sort) -> str:
+def _sorted_by(chosen: Selection, sort: str) -> str:
     """The address of the page sorted by a column; the other way round if it is sorted by it already."""
-    again = chosen.sort is sort
+    again = chosen.sort == sort
     return _query(chosen, sort=sort, descending=not chosen.descending if again else sort in _LARGEST_FIRST, offset=0)
 
 
 def _query(chosen: Selection, **changes: Any) -> str:
     """The query string of the selection with these changes, without what is at its default."""
-    values = {
-        "q": chosen.text,
-        "state": chosen.state,
-        "health": chosen.health.value if chosen.health else "",
-        "tag": chosen.tag,
-        "trouble": chosen.trouble,
-        "sort": chosen.sort,
-        "descending": chosen.descending,
-        "offset": chosen.offset,
-        "limit": chosen.limit if chosen.limit != PAGE else 0,
-        **changes,
-    }
+    values = chosen.model_dump(mode="json", by_alias=True, exclude_defaults=True) | changes
     return urlencode({key: str(value).lower() if value is True else value for key, value in values.items() if value})

@@ -40,6 +40,7 @@ def incidents(
 ) -> Response:
     """The open incidents, or the newest with those that are resolved."""
     now = time.time()
+    rows = readable_fleet.snapshot_for(user).rows
     mine = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
     return page(
         request,
@@ -51,8 +52,8 @@ def incidents(
         stream=stream,
         past=past,
         now=now,
-        streams=readable_fleet.readable_streams(user),
-        tags=readable_fleet.tags(user),
+        streams=[row.stream for row in rows if not row.is_query],
+        tags=readable_fleet.tags_of(rows),
         may=_changeable(mine, user),
         plans=allowed(HEALTH, user, "PUT"),
         everywhere=EVERYWHERE,

@@ -21,12 +21,12 @@ from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.services.overview.order import QUIET, by_trouble
-from streamwarden.services.overview.status import StreamStatus, gather
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
+    from streamwarden.services.overview.status import StreamStatus
     from streamwarden.services.workspace import Workspace
 
 WIDE: Final = 150
@@ -51,6 +51,8 @@ def status(
     Streams in trouble come first, each with its reason. A stream that was stopped on purpose is not in trouble. The
     queries of a script that starts several follow their stream, as STREAM/QUERY.
     """
+    from streamwarden.services.overview.status import gather
+
     space = workspace(context)
     if watch:
         return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
@@ -73,6 +75,8 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
     """Draw until Ctrl-C. While the store does not answer, the last state stays on the screen with the reason."""
     from rich.console import Group
     from rich.live import Live
+
+    from streamwarden.services.overview.status import gather
 
     found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
     evaluations = space.store.evaluations.all()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.cli.formatting import NONE, age, ago, number, rate, short, size, status_word
 from streamwarden.cli.output import text
 from streamwarden.services.overview.order import QUIET
-from streamwarden.services.overview.status import StreamStatus
+
+if TYPE_CHECKING:
+    from streamwarden.services.overview.status import StreamStatus
 
 _COLOURS: Final = {"running": "green", "completed": "dim", "stopped": "dim", "new": "dim", "starting": "cyan"}
 
