@@ -1,12 +1,29 @@
-"""Columns that several tables share: a process identity in three columns."""
+"""Maps records to rows: fields to the columns of their names, and a process identity to three columns."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from streamwarden.lifecycle.driver import ProcessIdentity
+
+T = TypeVar("T")
+
+
+def to_columns(table: sa.Table, record: Any, /, **others: Any) -> dict[str, Any]:
+    """The fields of a dataclass for the columns of the same names, and `others`."""
+    names = [field.name for field in fields(record) if field.name in table.c and field.name not in others]
+    return {name: getattr(record, name) for name in names} | others
+
+
+def to_record(kind: type[T], row: Row[Any], /, **others: Any) -> T:
+    """A dataclass of the columns that have the names of its fields, and of `others`."""
+    values = row._mapping
+    names = [field.name for field in fields(kind) if field.name in values]  # type: ignore[arg-type]
+    return kind(**{name: values[name] for name in names} | others)
 
 
 def process_columns(process: ProcessIdentity | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
 from streamwarden.adapters.store.drills import trials
+from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import drills, journal_entries
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
@@ -33,17 +34,7 @@ class SqlJournalRepository:
 
     def save(self, run: DrillRun) -> None:
         """Insert the run or replace it, and the trials of one that has ended."""
-        row = {
-            "run_id": run.run_id,
-            "drill": run.drill,
-            "stream": run.stream,
-            "started_at": run.started_at,
-            "ended_at": run.ended_at,
-            "status": run.status.value,
-            "deviated": run.deviated,
-            "reason": run.reason,
-            "facts": run.facts,
-        }
+        row = to_columns(drills, run, status=run.status.value)
 
         def put(connection: Connection) -> None:
             upsert(connection, drills, [row])
@@ -54,14 +45,7 @@ class SqlJournalRepository:
 
     def append(self, run_id: str, entry: JournalEntry) -> None:
         """Add a line to the journal; a line is never changed or removed."""
-        row = {
-            "run_id": run_id,
-            "step": entry.step.value,
-            "at": entry.at,
-            "kind": entry.kind,
-            "message": entry.message,
-            "data": entry.data,
-        }
+        row = to_columns(journal_entries, entry, run_id=run_id, step=entry.step.value)
         self._database.write(lambda connection: connection.execute(journal_entries.insert().values(row)))
 
     def get(self, run_id: str) -> DrillRun | None:
@@ -159,14 +143,4 @@ def _listed(row: Row[Any]) -> DrillRun:
 
 
 def _run(row: Row[Any]) -> DrillRun:
-    return DrillRun(
-        run_id=row.run_id,
-        drill=row.drill,
-        stream=row.stream,
-        started_at=row.started_at,
-        status=DrillStatus(row.status),
-        deviated=row.deviated,
-        reason=row.reason,
-        ended_at=row.ended_at,
-        facts=row.facts,
-    )
+    return to_record(DrillRun, row, status=DrillStatus(row.status))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, insert
-from streamwarden.adapters.store.process_columns import process_columns, read_process
+from streamwarden.adapters.store.process_columns import process_columns, read_process, to_columns, to_record
 from streamwarden.adapters.store.sanitize import to_json
 from streamwarden.adapters.store.tables import driver_events, drivers
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitRecord, ProcessIdentity
@@ -28,20 +28,7 @@ class SqlDriverRepository:
 
     def launched(self, record: DriverRecord) -> None:
         """Record a launch. A driver that is recorded already stays as it is."""
-        row = {
-            "driver_id": record.driver_id,
-            "stream": record.stream,
-            "checkpoint": record.checkpoint,
-            "token": record.token,
-            "folder": record.folder,
-            "launched_by": record.launched_by,
-            "launched_at": record.launched_at,
-            "query_id": record.query_id,
-            "run_id": record.run_id,
-            "started_at": record.started_at,
-            **process_columns(record.process),
-            **_exit_columns(record.exit),
-        }
+        row = to_columns(drivers, record, **process_columns(record.process), **_exit_columns(record.exit))
         self._database.write(
             lambda connection: connection.execute(
                 insert(connection, drivers).values(row).on_conflict_do_nothing(index_elements=["driver_id"])
@@ -63,13 +50,7 @@ class SqlDriverRepository:
     def event(self, event: DriverEvent) -> None:
         """Record an event. Recording the same event again changes nothing."""
         content = to_json([event.driver_id, event.at, event.kind, sorted(event.detail.items())])
-        row = {
-            "digest": hashlib.sha256(content.encode()).hexdigest(),
-            "driver_id": event.driver_id,
-            "at": event.at,
-            "kind": event.kind,
-            "detail": event.detail,
-        }
+        row = to_columns(driver_events, event, digest=hashlib.sha256(content.encode()).hexdigest())
         self._database.write(
             lambda connection: connection.execute(
                 insert(connection, driver_events).values(row).on_conflict_do_nothing(index_elements=["digest"])
@@ -166,7 +147,7 @@ class SqlDriverRepository:
 
 
 def _event(row: Row[Any]) -> DriverEvent:
-    return DriverEvent(driver_id=row.driver_id, at=row.at, kind=row.kind, detail=row.detail)
+    return to_record(DriverEvent, row)
 
 
 def _exit_columns(exit: ExitRecord | None) -> dict[str, Any]:
@@ -176,17 +157,5 @@ def _exit_columns(exit: ExitRecord | None) -> dict[str, Any]:
 
 
 def _read(row: Row[Any]) -> DriverRecord:
-    return DriverRecord(
-        driver_id=row.driver_id,
-        stream=row.stream,
-        checkpoint=row.checkpoint,
-        token=row.token,
-        folder=row.folder,
-        launched_by=row.launched_by,
-        launched_at=row.launched_at,
-        process=read_process(row),
-        query_id=row.query_id,
-        run_id=row.run_id,
-        started_at=row.started_at,
-        exit=None if row.exit is None else ExitRecord.from_document(row.exit),
-    )
+    exit = None if row.exit is None else ExitRecord.from_document(row.exit)
+    return to_record(DriverRecord, row, process=read_process(row), exit=exit)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.process_columns import to_record
 from streamwarden.adapters.store.tables import desired_states, stop_requests
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, StopRequest
 
@@ -36,17 +37,7 @@ class SqlStopRepository:
         newest = stop_requests.c.requested_at.desc(), stop_requests.c.id.desc()
         query = stop_requests.select().where(stop_requests.c.driver_id == driver_id).order_by(*newest).limit(1)
         row = self._database.read(lambda connection: connection.execute(query).one_or_none())
-        if row is None:
-            return None
-        return StopRequest(
-            driver_id=row.driver_id,
-            requested_by=row.requested_by,
-            reason=row.reason,
-            requested_at=row.requested_at,
-            batch_deadline=row.batch_deadline,
-            kill_deadline=row.kill_deadline,
-            restart=row.restart,
-        )
+        return None if row is None else to_record(StopRequest, row)
 
     def set_desired(self, state: DesiredState) -> None:
         row = {**asdict(state), "desired": state.desired.value}
@@ -69,10 +60,4 @@ class SqlStopRepository:
 
 
 def _desired(row: Row[Any]) -> DesiredState:
-    return DesiredState(
-        stream=row.stream,
-        desired=Desired(row.desired),
-        changed_by=row.changed_by,
-        reason=row.reason,
-        changed_at=row.changed_at,
-    )
+    return to_record(DesiredState, row, desired=Desired(row.desired))

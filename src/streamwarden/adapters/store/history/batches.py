@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ _DONE: Final = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
 _OLDEST: Final = batches.alias("oldest")
 _FIRST_AT: Final = sa.select(sa.func.min(_OLDEST.c.at)).where(_OLDEST.c.stream == batches.c.stream).scalar_subquery()
 _INSERT_OPERATORS: Final = state_operators.insert()
+_REPORTED: Final = tuple(column.name for column in fields(StoredReport))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,40 +358,19 @@ def _columns(row: BatchRow) -> dict[str, Any]:
         "stream": row.stream,
         "query_id": row.query_id,
         "batch_id": row.batch_id,
-        "run_id": report and report.run_id,
         "at": row.at,
         "planned_at": row.planned_at,
         "committed_at": row.committed_at,
-        "started_at": report and report.started_at,
-        "executed": report is not None and report.executed,
-        "duration_ms": report and report.duration_ms,
-        "rows": report and report.rows,
-        "malformed": report and report.malformed,
-        "watermark": report and report.watermark,
-        "planning_ms": report and report.planning_ms,
-        "execution_ms": report and report.execution_ms,
-        "logs_ms": report and report.logs_ms,
         "origin": row.origin.value,
-        "progress": report and report.text,
+        **{name: report and getattr(report, name) for name in _REPORTED},
+        "executed": report is not None and report.executed,
     }
 
 
 def _read(row: Row[Any]) -> BatchRow:
     report = None
     if row.progress is not None:
-        report = StoredReport(
-            executed=row.executed,
-            started_at=row.started_at,
-            run_id=row.run_id,
-            text=row.progress,
-            duration_ms=row.duration_ms,
-            rows=row.rows,
-            malformed=row.malformed or 0,
-            watermark=row.watermark,
-            planning_ms=row.planning_ms,
-            execution_ms=row.execution_ms,
-            logs_ms=row.logs_ms,
-        )
+        report = StoredReport(**{name: getattr(row, name) for name in _REPORTED})
     return BatchRow(
         stream=row.stream,
         query_id=row.query_id,

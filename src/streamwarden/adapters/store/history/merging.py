@@ -22,24 +22,24 @@ class BatchOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """What a row keeps of one progress report. The phases are None in a row that an earlier version wrote."""
+    """What a row keeps of one progress report: each field is a column; `progress` is the report itself, as JSON."""
 
     executed: bool
     started_at: float
     run_id: str
-    text: str
+    progress: str
     duration_ms: int
     rows: int
     malformed: int
     watermark: float | None
-    planning_ms: int | None = None
-    execution_ms: int | None = None
-    logs_ms: int | None = None
+    planning_ms: int
+    execution_ms: int
+    logs_ms: int
 
     @property
     def rank(self) -> tuple[bool, float, str, str]:
         """Of two reports of a batch, one of a real run wins, then the later run; the rest makes the order total."""
-        return self.executed, self.started_at, self.run_id, self.text
+        return self.executed, self.started_at, self.run_id, self.progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def from_progress(stream: str, progress: Progress) -> BatchRow:
             executed=progress.has_run,
             started_at=progress.at,
             run_id=progress.run_id,
-            text=json.dumps(progress.raw, ensure_ascii=False, separators=(",", ":")),
+            progress=json.dumps(progress.raw, ensure_ascii=False, separators=(",", ":")),
             duration_ms=progress.duration_ms,
             rows=progress.rows,
             malformed=progress.malformed,
@@ -109,7 +109,7 @@ def to_batch(row: BatchRow) -> Batch:
         batch_id=row.batch_id,
         planned_at=row.planned_at,
         committed_at=row.committed_at,
-        progress=None if report is None or stale else parse_progress(report.text),
+        progress=None if report is None or stale else parse_progress(report.progress),
     )
 
 

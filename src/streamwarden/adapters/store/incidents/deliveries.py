@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import deliveries
 from streamwarden.health.incidents.delivery import Delivery
 from streamwarden.health.verdict import Status
@@ -70,22 +71,9 @@ def _update(read: Delivery) -> sa.Update:
 
 
 def _columns(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "subject": delivery.subject,
-        "channel": delivery.channel,
-        "sent_at": delivery.sent_at,
-        "sent_status": delivery.sent_status and delivery.sent_status.value,
-        "failed_at": delivery.failed_at,
-        "attempts": delivery.attempts,
-    }
+    sent_status = delivery.sent_status and delivery.sent_status.value
+    return to_columns(deliveries, delivery, sent_status=sent_status)
 
 
 def _delivery(row: Row[Any]) -> Delivery:
-    return Delivery(
-        subject=row.subject,
-        channel=row.channel,
-        sent_at=row.sent_at,
-        sent_status=None if row.sent_status is None else Status(row.sent_status),
-        failed_at=row.failed_at,
-        attempts=row.attempts,
-    )
+    return to_record(Delivery, row, sent_status=None if row.sent_status is None else Status(row.sent_status))

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import incident_actions, incidents
 from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
 from streamwarden.health.verdict import Status
@@ -22,14 +23,7 @@ class SqlIncidentActionRepository:
 
     def add(self, action: IncidentAction) -> None:
         """Add one entry to the log of its incident."""
-        row = {
-            "incident_id": action.incident_id,
-            "kind": action.kind.value,
-            "who": action.who,
-            "at": action.at,
-            "status": action.status.value,
-            "text": action.text,
-        }
+        row = to_columns(incident_actions, action, kind=action.kind.value, status=action.status.value)
         self._database.write(lambda connection: connection.execute(incident_actions.insert().values(row)))
 
     def of(self, incident_id: str) -> Sequence[IncidentAction]:
@@ -56,11 +50,4 @@ class SqlIncidentActionRepository:
 
 
 def _action(row: Row[Any]) -> IncidentAction:
-    return IncidentAction(
-        incident_id=row.incident_id,
-        kind=ActionKind(row.kind),
-        who=row.who,
-        at=row.at,
-        status=Status(row.status),
-        text=row.text,
-    )
+    return to_record(IncidentAction, row, kind=ActionKind(row.kind), status=Status(row.status))

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import desired_states, incidents
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
@@ -68,21 +69,8 @@ class SqlIncidentRepository:
         A recorded notification is never overwritten, and a resolved incident is never reopened: another process may
         have notified, or stopped the stream, since this incident was read.
         """
-        row = {
-            "incident_id": incident.incident_id,
-            "stream": incident.stream,
-            "check_name": incident.check,
-            "status": incident.status.value,
-            "peak": incident.peak.value,
-            "good": incident.good,
-            "opened_at": incident.opened_at,
-            "updated_at": incident.updated_at,
-            "resolved_at": incident.resolved_at,
-            "reason": incident.reason,
-            "advice": incident.advice,
-            "evidence": incident.evidence or None,
-            "consequence_of": incident.consequence_of,
-        }
+        status, peak, evidence = incident.status.value, incident.peak.value, incident.evidence or None
+        row = to_columns(incidents, incident, check_name=incident.check, status=status, peak=peak, evidence=evidence)
 
         def put(connection: Connection) -> bool:
             this = incidents.c.incident_id == incident.incident_id
@@ -135,18 +123,5 @@ def _another_is_open(connection: Connection, incident: Incident) -> bool:
 
 
 def _incident(row: Row[Any]) -> Incident:
-    return Incident(
-        incident_id=row.incident_id,
-        stream=row.stream,
-        check=row.check_name,
-        status=Status(row.status),
-        opened_at=row.opened_at,
-        updated_at=row.updated_at,
-        reason=row.reason,
-        advice=row.advice,
-        evidence=row.evidence or {},
-        consequence_of=row.consequence_of,
-        peak=Status(row.peak),
-        good=row.good,
-        resolved_at=row.resolved_at,
-    )
+    status, peak, evidence = Status(row.status), Status(row.peak), row.evidence or {}
+    return to_record(Incident, row, check=row.check_name, status=status, peak=peak, evidence=evidence)

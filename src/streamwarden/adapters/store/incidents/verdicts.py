@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.process_columns import to_columns
 from streamwarden.adapters.store.tables import verdict_changes, verdicts
 from streamwarden.health.verdict import Status, Verdict
 
@@ -74,21 +75,11 @@ def _known(connection: Connection, streams: set[str]) -> dict[tuple[str, str], t
 
 
 def _row(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "stream": verdict.stream,
-        "check_name": verdict.check,
-        "status": verdict.status.value,
-        "at": verdict.at,
-        "value": verdict.value,
-        "unit": verdict.unit,
-        "reason": verdict.reason,
-        "advice": verdict.advice,
-        "evidence": verdict.evidence,
-    }
+    return to_columns(verdicts, verdict, check_name=verdict.check, status=verdict.status.value)
 
 
 def _read(row: Row[Any]) -> Verdict:
-    return Verdict(
+    return Verdict(  # not by `to_record`: a page of a large fleet reads 20,000 of them
         stream=row.stream,
         check=row.check_name,
         status=Status(row.status),
