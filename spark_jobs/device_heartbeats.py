@@ -16,7 +16,7 @@ once, when it is closed. So the job uses `transformWithState`, by rows: a device
 
 State, by device_id:
     sessions  map    session_id -> its number, when it began, its last reading (ms), readings, last state
-    untold    list   readings since the last point of the grid, each with its time (ms)
+    pending   list   readings since the last point of the grid, each with its time (ms)
     begun     value  how many sessions the device has begun: the next one's number; with `state.ttl` it expires
 What bounds it: a session leaves at the first point of the grid after its silence; a reading stays in the list until the
 next one (by events' time: until the watermark has passed it). `begun` would stay for each device that there ever was.
@@ -316,7 +316,7 @@ class Heartbeats(StatefulProcessor):
         """Called by Spark, once in each task."""
         self._handle = handle
         self._sessions = handle.getMapState("sessions", "session_id STRING", SESSION)
-        self._untold = handle.getListState("untold", READING)
+        self._pending = handle.getListState("pending", READING)
         self._begun = handle.getValueState("begun", "sessions BIGINT", self._remember_ms)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 (Spark's)
@@ -327,7 +327,7 @@ class Heartbeats(StatefulProcessor):
             now = timerValues.getCurrentProcessingTimeInMs()
             found = sorted(rows, key=lambda row: (row.written_ms, row.place))  # lines stay in their order
             readings = [(now, row.session_id, row.state) for row in found]
-        self._untold.appendList(readings)
+        self._pending.appendList(readings)
         due = first_point(min(at_ms for at_ms, _, _ in readings), key[0], self._rules.heartbeat)
         timers = list(self._handle.listTimers())
         if not timers or due < timers[0]:
@@ -341,7 +341,7 @@ class Heartbeats(StatefulProcessor):
         device: str = key[0]
         rules = self._rules
         clock = timerValues.getCurrentWatermarkInMs if rules.by_event else timerValues.getCurrentProcessingTimeInMs
-        readings = [Reading(*value) for value in self._untold.get()]
+        readings = [Reading(*value) for value in self._pending.get()]
         if rules.by_event:
             readings.sort()  # they came in any order
         sessions = {name[0]: Session(*value) for name, value in self._sessions.iterator()}
@@ -369,9 +369,9 @@ class Heartbeats(StatefulProcessor):
         for name in before.keys() - turn.sessions.keys():
             self._sessions.removeKey((name,))
         if turn.readings and len(turn.readings) < len(readings):
-            self._untold.put([tuple(reading) for reading in turn.readings])
+            self._pending.put([tuple(reading) for reading in turn.readings])
         elif readings and not turn.readings:
-            self._untold.clear()
+            self._pending.clear()
         if self._remember_ms is None and not turn.sessions:
             self._begun.clear()
         elif turn.begun != begun:  # each update puts the expiry off

@@ -18,7 +18,7 @@ What bounds it: the number of customers, some 40 bytes each; what they spent is 
 A version 3 may drop `points` only when no row of version 1 is left, or those customers begin at nothing. A customer who
 does not come is not touched, so ask the checkpoint first (`spark.read.format("statestore")` with the option
 `stateVarName` `account`, where points is not null). There is no way back to version 1, whose entries are narrower: for
-that, keep a savepoint.
+that, keep a copy of the checkpoint folder.
 
 What Spark 4.3 allows of Avro-encoded state, tried on value, list and map state, with and without TTL: to add a field
 (null in the rows that are there), to remove, to reorder, and to widen one (INT to BIGINT or DOUBLE). It refuses any

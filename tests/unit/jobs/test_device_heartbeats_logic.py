@@ -96,8 +96,8 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str,
     assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
     assert outcome.problems == ()
     counts = expectation(made).counts
-    untold = sum(map(len, made.ticking.state()["untold"].values()))
-    assert (counts.emitted, counts.open) == (sum(row.added for row in made.out), untold)
+    pending = sum(map(len, made.ticking.state()["pending"].values()))
+    assert (counts.emitted, counts.open) == (sum(row.added for row in made.out), pending)
     assert counts.records - counts.malformed == counts.emitted + counts.open + counts.dropped
 
 
@@ -153,7 +153,7 @@ def test_nothing_stays_of_a_device_that_fell_silent(batches: list[Batch], mode: 
     state = made.ticking.state()
     silent = {name: {key for key in held if key in DEVICES} for name, held in state.items()}
     assert not silent["sessions"]
-    assert not silent["untold"]
+    assert not silent["pending"]
     assert [timer for timer in made.ticking.timers() if timer[0] in DEVICES] == []
     assert not silent["begun"] or mode.get("ttl_ms")
 
@@ -165,7 +165,7 @@ def test_a_device_with_anything_to_tell_has_one_timer_and_no_other_has_any(
     made = run(batches, **mode)
     state = made.ticking.state()
     assert sorted(device for device, _ in made.ticking.timers()) == sorted(
-        set(state["sessions"]) | set(state["untold"])
+        set(state["sessions"]) | set(state["pending"])
     )
     for device, timer in made.ticking.timers():
         assert timer == JOB.first_point(timer, device, 10_000)
