@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -92,25 +92,32 @@ class Installation:
 
 
 @contextmanager
-def installed(root: Path, project: Path, *dag_ids: str) -> Iterator[Installation]:
+def installed(
+    root: Path, project: Path, *dag_ids: str, paused: Sequence[str] = (), **environment: str
+) -> Iterator[Installation]:
     """Airflow over the project, until the end: the stream `counted` reads new input, runs, and is judged each minute.
 
     Args:
         dag_ids: other DAGs that are not paused.
+        paused: DAGs that would run by the clock.
+        environment: more variables of Airflow's components.
     """
     space = Workspace.open(project, root / "data", environ={})
     producer = Producer(root / "data" / "input" / "counted")
     producer.publish(3)
     wanted = {COUNTED, "stop_stream", "start_stream", *dag_ids}
     try:
-        with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
+        airflow = Airflow(root / "airflow", project, root / "data")
+        airflow.env |= environment
+        with running(airflow), producer.running():
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
-            airflow.silence()
+            airflow.silence(*paused)
             for dag_id in (COUNTED, *dag_ids):
                 airflow.pause(dag_id, False)
             found = Installation(airflow, space, producer)
             found.live_driver()
             airflow.pause("health", False)
+            airflow.trigger("health")  # its clock would begin with the next minute
             yield found
     finally:
         space.fleet.stop("counted", requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)
