@@ -19,6 +19,7 @@ from support.inbox import Inbox
 
 if TYPE_CHECKING:
     from support.airflow_installation import Installation
+    from support.airflow_site import SharedSite
 
 # A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
 # ends it if a package of Spark Connect is missing.
@@ -91,12 +92,19 @@ def store_url(migrated: Path, tmp_path: Path) -> str:
     return f"sqlite:///{shutil.copy(migrated, tmp_path / 'store.db')}"
 
 
-@pytest.fixture
-def site(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """An Airflow with a stream that runs, shared by the tests of this worker that want one."""
+@pytest.fixture(scope="session")
+def shared_site() -> Iterator[SharedSite]:
+    """Ends the shared Airflow after an interrupted run, too."""
     from support.airflow_site import shared
 
-    return shared.installation(tmp_path_factory)
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def site(shared_site: SharedSite, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """An Airflow with a stream that runs, shared by the tests of this worker that want one."""
+    return shared_site.installation(tmp_path_factory)
 
 
 @pytest.hookimpl(trylast=True)
