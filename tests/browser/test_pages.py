@@ -39,6 +39,7 @@ DESK, PHONE = 1280, 390
 SCREENS = (("light", DESK), ("dark", PHONE))
 """Each theme and each width once."""
 OTHERS = (("light", PHONE), ("dark", DESK))
+"""In the second tier: `SCREENS` hold that each page can be read in each theme, and on each screen."""
 PATIENCE = 1000 * LONG
 """Milliseconds; see `LONG`."""
 REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", (event) =>

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ import httpx
 REPOSITORY = Path(__file__).resolve().parents[2]
 AIRFLOW = Path(sys.executable).with_name("airflow")
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+CLOCKED = ("health", "housekeeping")
+"""DAGs that run by the clock, from their first reading on."""
 
 T = TypeVar("T")
 
@@ -158,12 +160,22 @@ class Airflow:
             if session_of(pid) == process.pid:
                 _kill(pid)
 
-    def up(self) -> None:
-        """Make the database, start everything, wait until the API answers and the DAGs are there."""
+    def up(self, silent: Collection[str] = ()) -> None:
+        """Make the database, start everything, and wait until the API answers.
+
+        Args:
+            silent: DAGs that are paused before the scheduler starts: their runs would only take time from the test.
+        """
         self.cli(["db", "migrate"])
         for component in COMPONENTS:
-            self.start(component)
+            if component != "scheduler" or not silent:
+                self.start(component)
         wait_for("the API server", self.answers, timeout=240, explain=lambda: self.tail("api-server"))
+        if silent:
+            wait_for(f"the DAGs {silent}", lambda: self.dag_ids().issuperset(silent), timeout=240)
+            for dag_id in silent:
+                self.pause(dag_id, True)
+            self.start("scheduler")
 
     def down(self) -> None:
         """SIGKILL to every process of every component: nothing is read from this installation any more."""
@@ -227,13 +239,6 @@ class Airflow:
     def is_paused(self, dag_id: str) -> bool:
         return bool(self.call("GET", f"/dags/{dag_id}")["is_paused"])
 
-    def silence(self, *more: str) -> None:
-        """Pause what runs by the clock as soon as Airflow has read it: here it would only take time from the test."""
-        clocked = {"health", "housekeeping", *more}
-        wait_for(f"the DAGs {clocked}", lambda: clocked <= self.dag_ids(), timeout=240)
-        for dag_id in clocked:
-            self.pause(dag_id, True)
-
     def trigger(self, dag_id: str, **conf: Any) -> str:
         return str(self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
 
@@ -283,10 +288,10 @@ class Airflow:
 
 
 @contextmanager
-def running(airflow: Airflow) -> Iterator[Airflow]:
-    """The installation, up; down again whatever happens."""
+def running(airflow: Airflow, silent: Collection[str] = ()) -> Iterator[Airflow]:
+    """The installation, up (see `Airflow.up`); down again whatever happens."""
     try:
-        airflow.up()
+        airflow.up(silent)
         yield airflow
     finally:
         airflow.down()

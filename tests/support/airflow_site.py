@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from support.airflow_harness import CLOCKED
 from support.airflow_installation import Installation, installed
 from support.airflow_project import Producer, add_stream, make_project
 
@@ -62,7 +63,7 @@ class SharedSite:
         if self._installation is None:
             root = folders.mktemp("site")
             made = installed(
-                root, _project(root), KILL_IDLE, paused=[PUBLISHING], STREAMWARDEN_METRICS_TOKEN=METRICS_TOKEN
+                root, _project(root), KILL_IDLE, silent=(*CLOCKED, PUBLISHING), STREAMWARDEN_METRICS_TOKEN=METRICS_TOKEN
             )
             self._installation = self._open.enter_context(made)
         return self._installation
