@@ -72,6 +72,7 @@ def test_a_batch_waits_for_the_workers_and_the_same_driver_commits_it(
     assert spark.launched() >= launched + 2
 
 
+@pytest.mark.full  # in the first tier spark/test_master_away kills the master under a stream
 def test_batches_are_committed_without_a_master(spark: Cluster, tmp_path: Path, flights: Path) -> None:
     """The master comes back without its memory, and its worker ends the executor. That takes up to 15 s, so the driver
     usually has input left, and the next one reads it."""

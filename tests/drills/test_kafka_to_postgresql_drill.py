@@ -109,6 +109,7 @@ def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_p
         assert "fork" not in run.facts  # refused before anything was made
 
 
+@pytest.mark.full  # in the first tier spark/test_kafka_source kills the broker under a stream
 def test_a_broker_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     down, up = kafka.commands()
     outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})

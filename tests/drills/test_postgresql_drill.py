@@ -87,6 +87,7 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert len(removed) == twin["twins"] + 1, "the fork's, and one for each twin"
 
 
+@pytest.mark.full  # in the first tier spark/test_postgresql_sink_run has a driver that a newer one has fenced
 def test_a_driver_that_goes_on_after_it_was_replaced_adds_no_row(tmp_path: Path, base: Base) -> None:
     """The ledger of the table has the batch of its successor, with the larger fencing token."""
     replay(tmp_path / "flights", rows_per_file=250, limit=6_000)

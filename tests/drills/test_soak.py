@@ -1,4 +1,4 @@
-"""A short soak: ten kills at random moments of one stream, and not a row lost, duplicated or wrong."""
+"""A short soak: kills at random moments of one stream, and not a row lost, duplicated or wrong."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import pytest
 pytestmark = pytest.mark.spark
 
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak" / "run.py"
-KILLS = 10
-RECORDS = 15_000
-"""30 batches, of which the lives that are killed need at most two each and one that is begun."""
+A_KILL = 1_500
+"""Records of the three batches that a life which is killed needs: at most two, and one that is begun."""
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +28,12 @@ def soak() -> ModuleType:
     return module
 
 
-def test_ten_kills_change_no_row(soak: ModuleType) -> None:
-    runs = soak.soak(None, KILLS, random.Random(1), records=RECORDS, commits=2)
+@pytest.mark.parametrize("number", [3, pytest.param(10, marks=pytest.mark.full)])
+def test_kills_change_no_row(soak: ModuleType, number: int) -> None:
+    runs = soak.soak(None, number, random.Random(1), records=number * A_KILL, commits=2)
     kills = [kill for run in runs for kill in run.kills]
-    assert len(kills) == KILLS
-    assert sum(len(run.recoveries) for run in runs) == KILLS
+    assert len(kills) == number
+    assert sum(len(run.recoveries) for run in runs) == number
     for run in runs:
         assert run.outcome.exactly_once, soak.summary(run.outcome)
     assert any("the next batch is not planned" not in kill.window for kill in kills), "no kill fell into a batch"

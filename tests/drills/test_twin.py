@@ -109,6 +109,7 @@ class AfterTheWrite(KillDriver):
         return None
 
 
+@pytest.mark.full  # in the first tier the twin of test_postgresql_drill finds what an unguarded sink doubles
 def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
     run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite())
     assert verdict_word(run) == "DEVIATED", run.reason

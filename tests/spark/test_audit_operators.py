@@ -257,7 +257,13 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+FURTHER = {"user_action_counts", "device_heartbeats_event_time"}
+"""Other jobs with the operator of user_sessions."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if name in FURTHER else []) for name in OPERATORS]
+)
 def test_the_books_of_an_operator(streams: Streams, tmp_path: Path, name: str) -> None:
     """They balance from the first batch, and from the state after an earlier one; without one row they do not."""
     spec = streams.run(name)

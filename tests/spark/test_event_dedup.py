@@ -57,6 +57,7 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors) -> None:
     assert (outcome.notes["repeats"], outcome.notes["late_rows"]) == (FILES * AGAIN, 2 * LATE)
 
 
+@pytest.mark.full  # in the first tier a twin judges flight_dedup in drills/test_crash_and_damage_drills
 def test_an_unbroken_twin_writes_the_same_events(runs: Survivors, tmp_path: Path) -> None:
     twin = assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], tmp_path / "twins", of="event_dedup")
     assert twin.key == ("event_id", "event_time")

@@ -27,7 +27,7 @@ from streamwarden.stream.spec import Backend, StreamSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import project
 from support.forged_output import Rows, copied, rewrite
-from support.job_runs import Survivors, forged, passed, publish, stream, survive_on_both
+from support.job_runs import Survivors, forged, passed, publish, stream, survive_on
 from support.twins import assert_the_twin_agrees, compared_with_twin
 from support.verdicts import recorded, verify
 
@@ -138,7 +138,7 @@ def lines() -> list[list[str]]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("event_windows")) as made:
-        yield survive_on_both(made, "event_windows", lines())
+        yield survive_on(Backend, made, "event_windows", lines())
 
 
 @pytest.mark.parametrize("backend", Backend)

@@ -19,7 +19,7 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.spec import Backend
 from support.drivers import project
-from support.job_runs import Survivors, forged, passed, publish, stream, survive
+from support.job_runs import Survivors, forged, in_tiers, passed, publish, stream, survive
 from support.twins import assert_the_twin_agrees
 from support.verdicts import recorded, verify
 
@@ -105,7 +105,7 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
     assert outcome.expected > FILES * FLIGHTS / 2
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
 def test_an_unbroken_twin_joins_the_same_rows(runs: Survivors, backend: Backend, tmp_path: Path) -> None:
     twin = assert_the_twin_agrees(runs.specs[backend], tmp_path / "twins", of="flight_weather")
     assert twin.outcome.expected > FILES * FLIGHTS / 2

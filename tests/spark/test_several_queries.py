@@ -167,7 +167,8 @@ def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(wo
 
     (world.data / "poison").touch()
     world.publish(1)
-    until("the end of one query", lambda: status(world)["pair/picky_one"]["state"] == "ended")
+    until("the end of one query", lambda: any(query.error for query in world.store.queries.of("pair")))
+    assert status(world)["pair/picky_one"]["state"] == "ended"
     until("the other one's batch", lambda: committed(world, "plain") >= 5)
     report = run(world, "check", "--json")
     assert report.code == Exit.BAD

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.parquet import ParquetSink
@@ -199,6 +200,20 @@ def test_the_timers_need_rocksdb(made: Project) -> None:
     )
     end = made.await_end(made.start(replace(spec, name="on_hdfs")))
     assert end.error_class == "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS", end
+
+
+def test_a_fork_reads_the_schema_of_its_state_from_its_own_checkpoint(
+    made: Project, story: Story, tmp_path: Path
+) -> None:
+    """Spark writes where it lies as an absolute path."""
+    forked = fork(story.spec, into=tmp_path / "fork", rewind=0)
+    schema = Path(story.spec.checkpoint) / "state" / "0" / "_stateSchema"
+    schema.rename(schema.with_name("_elsewhere"))
+    try:
+        end = made.await_end(made.start(forked.spec))
+    finally:
+        schema.with_name("_elsewhere").rename(schema)
+    assert end.kind == "completed", end
 
 
 # Forged output
