@@ -51,6 +51,7 @@ def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> N
     assert "so that the fault is not the cause" in run.reason
 
 
+@pytest.mark.full  # in the first tier test_postgresql_drill has a sink that doubles a batch
 def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights: Path) -> None:
     run = deviates("doubles_on_replay", tmp_path, flights)
     counts = run.facts["reconciliation"]

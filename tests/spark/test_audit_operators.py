@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,10 +18,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.adapters.jvm import maven
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import load_stream
-from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.auditing.auditing import Request, audit, judged, requested
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -31,7 +28,6 @@ from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.audit import AuditSpec, Counted
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.balance import GROUPS, Audit, Outcome
-from support.drivers import quick
 from support.forged_output import copied, rewrite
 from support.job_runs import publish
 from support.kafka_broker import Broker, broker
@@ -225,25 +221,8 @@ def bounded(name: str, data: Path) -> StreamSpec:
 
 
 @pytest.fixture(scope="module")
-def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Streams]:
-    from pyspark.sql import SparkSession
-
-    data = tmp_path_factory.mktemp("operators")
-    conf = spark_conf(bounded("event_dedup", data)) | {
-        **quick(data),
-        "spark.master": "local[2]",
-        "spark.jars": ",".join(map(str, maven.resolve(maven.KAFKA))),
-        "spark.local.dir": str(data),
-        "spark.sql.warehouse.dir": str(data / "warehouse"),
-    }
-    builder = SparkSession.builder
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)  # of the workers that run transformWithState
-        session = builder.getOrCreate()
-        yield Streams(session, data)
-        session.stop()
+def streams(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Streams:
+    return Streams(spark, tmp_path_factory.mktemp("operators"))
 
 
 OPERATORS = {

@@ -257,7 +257,7 @@ def test_the_next_driver_goes_on_and_the_output_has_each_row_once(life: Life) ->
         assert seen.alive, f"the driver ended: {seen.exit}\n{life.project.log(record.driver_id)}"
         return sum(_counts(life).values()) >= 20 * closed
 
-    until("the closed windows", written, poll=0.5, told=lambda: _told(life, closed))
+    until("the closed windows", written, poll=0.2, told=lambda: _told(life, closed))
     seen = life.fleet.stop("counts", requested_by="ann", reason="the end")
     assert seen is not None
     assert seen.record.driver_id == record.driver_id

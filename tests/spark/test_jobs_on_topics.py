@@ -165,7 +165,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             return not running
 
         until(
-            "the end of every job", stopped_when_over, poll=0.5, told=lambda: "".join(map(made.log, drivers.values()))
+            "the end of every job", stopped_when_over, poll=0.2, told=lambda: "".join(map(made.log, drivers.values()))
         )
         told.ends |= {job: made.await_end(driver) for job, driver in drivers.items()}
 

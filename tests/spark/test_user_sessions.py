@@ -49,14 +49,14 @@ GOOD_THOUGH_ODD = '{"id":"web:1","data":"no word of an end"}', '{"id":"web:1","d
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
 """The oracle needs the time of each batch."""
 
-EVERY = TriggerSpec(processing_time=2.0)
+EVERY = TriggerSpec(processing_time=1.0)
 """The twin executes every batch again, the silent ones too."""
 
 
 def stream(made: Project, **changes: Any) -> StreamSpec:
     settings: dict[str, Any] = {
         "job": str(JOB),
-        "args": ("web=20s", "kiosk=2s", "*=1s"),
+        "args": ("web=10s", "kiosk=2s", "*=1s"),
         "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
         "trigger": EVERY,
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
@@ -251,6 +251,6 @@ def test_an_altered_event_is_caught(forged: StreamSpec) -> None:
 
 
 def test_a_timeout_that_is_not_the_clients_is_caught(forged: StreamSpec) -> None:
-    outcome = verify(replace(forged, args=("web=20s", "kiosk=2s", "*=2s")))
+    outcome = verify(replace(forged, args=("web=10s", "kiosk=2s", "*=2s")))
     assert not outcome.exactly_once
     assert outcome.wrong or outcome.unexpected
