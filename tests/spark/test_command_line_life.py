@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.cli.exit_codes import Exit
-from support.command_line import Answer, in_shell
+from support.command_line import Answer, in_process, in_shell
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -62,7 +62,7 @@ def run(world: Project, *arguments: str) -> Answer:
 
 
 def only_stream(world: Project) -> dict[str, object]:
-    return dict(run(world, "status", "--json").json["streams"][0])
+    return dict(in_process(world.root, "status", "--json").json["streams"][0])
 
 
 def test_a_streams_life_from_the_shell(world: Project) -> None:
@@ -114,7 +114,7 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
 
 
 def events(world: Project) -> list[str]:
-    return [each["kind"] for each in run(world, "history", "counts", "--json").json["events"]]
+    return [each["kind"] for each in in_process(world.root, "history", "counts", "--json").json["events"]]
 
 
 def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:

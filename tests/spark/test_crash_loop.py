@@ -1,6 +1,8 @@
 """A driver that dies every few batches: how much its next start has to replay, with our settings and with Spark's.
 
-With `--full` both streams live side by side: a life is mostly the wait for its batches, one a second.
+Both streams live side by side: a life is mostly the wait for its batches, one a second.
+
+In the first tier unit tests hold the settings, and test_fork_run the snapshots that Spark then uploads.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(600)]
 
 LIVES, BATCHES = 5, 5
 PACE = TriggerSpec(processing_time=1.0)
@@ -35,13 +37,12 @@ def stream(made: Project, name: str) -> StreamSpec:
 
 
 @pytest.fixture(scope="module")
-def debts(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[dict[str, list[int]]]:
+def debts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[int]]]:
     """Name of the settings -> changelogs that a start would replay, after each of the lives. A life ends as soon as its
     last batch is there."""
     with project(tmp_path_factory.mktemp("crash_loop")) as made:
         made.publish(LIVES * BATCHES + 20)
-        names = SETTINGS if pytestconfig.getoption("--full") else ["ours"]
-        specs = {name: stream(made, name) for name in names}
+        specs = {name: stream(made, name) for name in SETTINGS}
         found: dict[str, list[int]] = {name: [] for name in specs}
         for life in range(1, LIVES + 1):
             living = {name: made.start(spec) for name, spec in specs.items()}
@@ -53,7 +54,7 @@ def debts(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
                     assert made.fleet.observe(driver).alive, made.log(driver)
                 return not living
 
-            until(f"the end of life {life}", ended)
+            until(f"the end of life {life} of both", ended)
             until("nothing left", lambda: not made.living())
             for name, spec in specs.items():
                 found[name].append(
@@ -70,7 +71,6 @@ def test_a_crash_loop_does_not_pile_up_what_the_next_start_replays(debts: dict[s
     assert ours[-1] < LIVES * BATCHES / 2, ours
 
 
-@pytest.mark.full
 def test_with_sparks_own_settings_it_does(debts: dict[str, list[int]]) -> None:
     """The other way round, to show that the test above can fail: nothing is uploaded within the first minute."""
     sparks = debts["sparks"]

@@ -46,6 +46,7 @@ def end_of(made: Project, spec: StreamSpec) -> ExitRecord:
     return record
 
 
+@pytest.mark.full  # in the first tier the next test has a line of the job named
 def test_a_job_that_raises_at_import(made: Project) -> None:
     spec = made.spec(
         "at_import", "import math\nfrom nowhere import nothing\n\ndef build(spark, spec):\n    return None\n"
@@ -97,6 +98,7 @@ def test_a_job_that_raises_in_batch_3(made: Project) -> None:
     assert (position.planned, position.committed) == (3, 2)
 
 
+@pytest.mark.full  # in the first tier test_causes_by_sink has a state that no longer fits
 def test_a_checkpoint_of_another_query(made: Project, lenient: tuple[StreamSpec, ExitRecord]) -> None:
     """The job's aggregation changed its key: its state no longer fits. A restart cannot cure that."""
     made.publish()
@@ -243,6 +245,7 @@ def test_a_stop_that_comes_while_the_driver_starts_up_is_obeyed_before_its_first
     assert made.committed(spec) == 0
 
 
+@pytest.mark.full  # in the first tier test_event_windows has such a row, and test_causes_by_sink, too
 def test_rows_that_do_not_fit_end_a_stream_without_a_quarantine(made: Project) -> None:
     """It fails on them and never drops them."""
     strict = made.spec("strict", COUNTS, quarantine=None, trigger=TriggerSpec(available_now=True))

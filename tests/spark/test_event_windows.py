@@ -272,6 +272,7 @@ def rewound(runs: Survivors, tmp_path_factory: pytest.TempPathFactory) -> Stream
     return made
 
 
+@pytest.mark.full  # in the first tier test_stale_manifest has batches that Spark skips
 def test_after_a_rewind_the_right_rows_are_right_and_the_skipped_batches_are_named(
     runs: Survivors, rewound: StreamSpec
 ) -> None:
@@ -287,7 +288,7 @@ def test_after_a_rewind_the_right_rows_are_right_and_the_skipped_batches_are_nam
     assert f"now, the sink's manifest had batch {FILES}, {NEVER}" in outcome.problems[1]
 
 
-@pytest.mark.full  # in the first tier the job's oracle names them
+@pytest.mark.full
 def test_a_twin_names_the_batches_that_were_skipped_after_a_rewind(rewound: StreamSpec, tmp_path: Path) -> None:
     twin = compared_with_twin(rewound, tmp_path / "twins").outcome
     assert not twin.exactly_once
@@ -312,6 +313,7 @@ def test_without_a_quarantine_an_event_of_the_future_ends_the_driver(runs: Survi
     assert "declare a `quarantine`" in record.message
 
 
+@pytest.mark.full  # in the first tier test_crash_matrix starts without the commit of a batch
 def test_a_batch_that_only_the_commit_was_missing_of_moves_no_watermark_and_changes_no_row(tmp_path: Path) -> None:
     """Killed between the folder's manifest and `commits/N`: run again, batch N is skipped, and its events with it."""
     with project(tmp_path) as made:

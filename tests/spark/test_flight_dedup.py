@@ -18,11 +18,12 @@ import pytest
 from streamwarden.health.checks.state import state_growth
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
+from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import Backend, HealthSpec
 from support import health_windows
 from support.drivers import project
-from support.job_runs import Survivors, forged, in_tiers, of_tier, passed, survive_on
+from support.job_runs import Survivors, forged, in_tiers, of_tier, passed, publish, stream, survive_on
 from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
@@ -85,8 +86,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
 
 @pytest.fixture(scope="module")
 def unbounded(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
+    """Killed with `--full` alone."""
     with project(tmp_path_factory.mktemp("unbounded")) as made:
-        yield survive_on(of_tier(pytestconfig, FIRST), made, "flight_dedup_unbounded", lines())
+        if pytestconfig.getoption("--full"):
+            yield survive_on(Backend, made, "flight_dedup_unbounded", lines())
+            return
+        spec = stream("flight_dedup_unbounded", made.data, FIRST)
+        publish(Path(str(spec.source.path)), lines())
+        assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED
+        yield Survivors(made, {FIRST: spec}, {})
 
 
 @pytest.mark.parametrize("backend", in_tiers(FIRST))

@@ -106,6 +106,7 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
     assert outcome.expected > FILES * FLIGHTS / 2
 
 
+@pytest.mark.full  # in the first tier twins judge the windows of test_event_windows
 @pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_an_unbroken_twin_joins_the_same_rows(runs: Survivors, backend: Backend, tmp_path: Path) -> None:
     twin = assert_the_twin_agrees(runs.specs[backend], tmp_path / "twins", of="flight_weather")
@@ -167,6 +168,7 @@ def test_what_is_neither_is_counted_for_each_side_and_kept_aside(runs: Survivors
     assert any("temp is not of type double: cold" in row["reason"] for row in kept)
 
 
+@pytest.mark.full  # in the first tier the outer join has the same rows, and those without weather
 def test_an_inner_join_leaves_out_what_has_no_weather(runs: Survivors) -> None:
     outer = runs.specs[FIRST]
     inner = replace(

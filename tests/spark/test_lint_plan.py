@@ -28,7 +28,7 @@ def stream(name: str, data: Path) -> StreamSpec:
     ("name", "kind", "bound"),
     [
         ("flight_dedup_unbounded", OperatorKind.DEDUPLICATION, Bound.NONE),
-        ("flight_dedup", OperatorKind.DEDUPLICATION, Bound.WATERMARK),
+        pytest.param("flight_dedup", OperatorKind.DEDUPLICATION, Bound.WATERMARK, marks=pytest.mark.full),
         pytest.param("aircraft_rotations", OperatorKind.AGGREGATION, Bound.WATERMARK, marks=pytest.mark.full),
     ],
 )

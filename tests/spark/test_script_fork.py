@@ -136,6 +136,7 @@ spark.streams.awaitAnyTermination()
 """It begins with the newest record, as Spark does, and has no limit."""
 
 
+@pytest.mark.full  # first tier: a twin of a script in drills/test_script_drill, a fork of a topic in test_jobs_on_topics
 def test_a_topic_is_read_in_batches_from_its_beginning_and_none_is_written(world: Project) -> None:
     """A second query makes another key in each run: as long as it is judged, nothing can be proven."""
     with broker() as kafka, pytest.MonkeyPatch.context() as patch:

@@ -189,6 +189,7 @@ def test_lines_that_are_no_event_are_kept_aside(story: Story) -> None:
     assert story.malformed == len(BAD)
 
 
+@pytest.mark.full  # what Spark refuses by itself
 def test_the_timers_need_rocksdb(made: Project) -> None:
     """Spark refuses its other state store for transformWithState, and says so before the first batch."""
     spec = stream(

@@ -1,7 +1,7 @@
-"""windowed_values, killed in mid-batch, silent for a while, and right to the row: on RocksDB, and with `--full` on the
-other state store, too.
+"""windowed_values on both state store backends: killed in mid-batch, silent for a while, and right to the row.
 
-The rate source goes by the wall's clock, so windows are seconds here instead of minutes.
+The rate source goes by the wall's clock, so windows are seconds here instead of minutes. In the first tier
+drills/test_generated_drill kills this job.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
 from support.drivers import QUICK, Project, project, until
-from support.job_runs import REPOSITORY, Survivors, forged, in_tiers, of_tier, passed
+from support.job_runs import REPOSITORY, Survivors, forged, passed
 from support.mid_batch import kill_in_mid_batch, newest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 CONF = {**QUICK, "spark.sql.streaming.minBatchesToRetain": "2000"}
 """The oracle needs the seconds of each batch."""
@@ -40,9 +40,9 @@ def stream(made: Project, backend: Backend) -> StreamSpec:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("windowed_values")) as made:
-        specs = {backend: stream(made, backend) for backend in of_tier(pytestconfig, Backend.ROCKSDB)}
+        specs = {backend: stream(made, backend) for backend in Backend}
         cut = {backend: kill_in_mid_batch(made, spec, after=2) for backend, spec in specs.items()}
         second = {backend: made.start(spec) for backend, spec in specs.items()}
         for backend, spec in specs.items():
@@ -52,14 +52,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
         yield Survivors(made, specs, cut)
 
 
-@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
+@pytest.mark.parametrize("backend", Backend)
 def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
     outcome = passed(runs.specs[backend])
     assert outcome.expected > 5
     assert outcome.records > 37 * 10
 
 
-@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
+@pytest.mark.parametrize("backend", Backend)
 def test_state_holds_the_open_windows_and_no_more(runs: Survivors, backend: Backend) -> None:
     reports = [report for report in runs.reports(backend) if report.operators and report.rows]
     for report in reports[-5:]:
