@@ -1,4 +1,8 @@
-"""A real standalone cluster whose worker, and then whose master, goes away under a drill's fork and comes back."""
+"""A real standalone cluster whose worker, and then whose master, goes away under a drill's fork and comes back.
+
+In the first tier spark/test_standalone_cluster kills a worker and spark/test_master_away the master under a stream, and
+drills have outages of the store, of a database and of the disk.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from support.drill_project import drill_project, run_drill
 from support.drivers import QUICK
 from support.spark_cluster import Cluster, cluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 RECORDS = 6_000
 
@@ -70,7 +74,6 @@ def test_a_batch_waits_for_the_workers_and_the_same_driver_commits_it(
     assert spark.launched() >= launched + 2
 
 
-@pytest.mark.full  # in the first tier spark/test_master_away kills the master under a stream
 def test_batches_are_committed_without_a_master(spark: Cluster, tmp_path: Path, flights: Path) -> None:
     """The master comes back without its memory, and its worker ends the executor. That takes up to 15 s, so the driver
     usually has input left, and the next one reads it."""

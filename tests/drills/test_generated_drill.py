@@ -90,6 +90,7 @@ def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(tmp_path: Path)
     assert_ended_with(after + BATCHES, forked)
 
 
+@pytest.mark.full  # in the first tier the drill before it ends with its last batch, after a kill
 def test_a_driver_that_is_started_again_goes_on_to_the_same_last_batch_and_not_beyond(tmp_path: Path) -> None:
     with generated(tmp_path) as workspace:
         spec = replace(workspace.stream("flights"), last_batch=2)

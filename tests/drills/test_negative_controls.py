@@ -103,6 +103,7 @@ class TooSlow(KillDriver):
         return batch
 
 
+@pytest.mark.full  # what the engine makes of it is in unit/drills
 def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_path: Path, flights: Path) -> None:
     with drill_project(
         tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, batches=BATCHES, min_records=RECORDS
@@ -116,6 +117,7 @@ def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_p
         assert run.facts["heal"]["clean"]
 
 
+@pytest.mark.full  # what the engine makes of it is in unit/drills
 def test_a_stream_that_never_comes_back_is_caught(tmp_path: Path, flights: Path) -> None:
     with drill_project(
         tmp_path, inputs=flights, fault=FaultKind.KILL_DRIVER, job="starts_once", batches=BATCHES, min_records=RECORDS

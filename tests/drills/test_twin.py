@@ -75,6 +75,7 @@ def test_a_stream_with_two_stateful_operators_and_no_oracle_is_drilled(tmp_path:
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
 
 
+@pytest.mark.full  # in the first tier the twin of test_script_drill alone finds a lost row
 def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path) -> None:
     """Its batches are numbered from one again after the kill, and the first of them loses a row. Two unbroken twins
     agree with each other, so that nothing is left out."""

@@ -1,4 +1,8 @@
-"""One Spark session for all tests of a worker that need no driver, with the settings of a driver."""
+"""What all files of a worker share: a Spark session for what needs no driver, a broker and a PostgreSQL.
+
+Each file has topics and databases of its own. A file that stops its broker or server, or whose broker wants a password,
+starts its own.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from streamwarden.adapters.jvm import maven
 from streamwarden.lifecycle.submission import spark_conf
 from support.catalogue import stream
 from support.drivers import quick
+from support.kafka_broker import Broker, broker
+from support.postgres_server import PostgreSQL, running
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +42,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Broker]:
+    with broker() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with running() as server:
+        yield server

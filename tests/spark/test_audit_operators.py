@@ -30,8 +30,8 @@ from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSp
 from streamwarden.verification.balance import GROUPS, Audit, Outcome
 from support.forged_output import copied, rewrite
 from support.job_runs import publish
-from support.kafka_broker import Broker, broker
-from support.postgres_server import PostgreSQL, running
+from support.kafka_broker import Broker
+from support.postgres_server import PostgreSQL
 
 pytestmark = pytest.mark.spark
 
@@ -305,18 +305,18 @@ def test_a_declaration_that_is_missing_or_wrong_is_said(streams: Streams, tmp_pa
 
 
 @pytest.fixture(scope="module")
-def services(streams: Streams) -> Iterator[tuple[Broker, PostgreSQL]]:
+def services(streams: Streams, kafka: Broker, postgresql: PostgreSQL) -> Iterator[tuple[Broker, PostgreSQL]]:
     """A broker with the flights in a topic of two partitions, and a database."""
-    with broker() as kafka, running() as server, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), kafka.connection)
-        server.create("warehouse")
-        patch.setenv(variable("warehouse"), server.connection("warehouse"))
+        postgresql.create("warehouse")
+        patch.setenv(variable("warehouse"), postgresql.connection("warehouse"))
         for topic in ("flights", "updates", "arrivals"):
             kafka.create(topic, partitions=2)
         for lines in flights(random.Random(5)):
             for topic in ("flights", "arrivals"):
                 kafka.produce(topic, lines, partitions=(0, 1))
-        yield kafka, server
+        yield kafka, postgresql
 
 
 KEY = ("window_start", "origin", "carrier")

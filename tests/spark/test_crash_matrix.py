@@ -41,16 +41,13 @@ AHEAD = "output/_spark_metadata/2 is stored ahead of checkpoint/sources/0/2"
 def one_of_each(run: RunRecord, whole: list[CrashState]) -> list[CrashState]:
     """A state for each part and change of a file that a kill ends with or a storage loses, and those of the test."""
 
-    def kind(state: CrashState) -> tuple[object, ...]:
+    def kind(state: CrashState) -> object:
+        if state.name in (LOST, AHEAD):
+            return state.name
         last = run.operations[state.without[0] if state.without else max(state.applied - 1, 0)]
         return state.origin, last.part, last.change, bool(state.without)
 
-    return list(
-        (
-            {kind(state): state for state in whole}
-            | {name: state for state in whole if (name := state.name) in (LOST, AHEAD)}
-        ).values()
-    )
+    return list({kind(state): state for state in whole}.values())
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.full)])
