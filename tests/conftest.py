@@ -1,17 +1,25 @@
 """A migrated store for all tests that want one: the migrations run once, and each test gets a copy of the file."""
 
+from __future__ import annotations
+
 import shutil
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from streamwarden import redaction
 from streamwarden.adapters.store import Store
 from support.inbox import Inbox
+
+if TYPE_CHECKING:
+    from support.airflow_installation import Installation
+    from support.airflow_site import SharedSite
 
 # A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
 # ends it if a package of Spark Connect is missing.
@@ -41,7 +49,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=beyond)
         items[:] = [item for item in items if not item.get_closest_marker("full")]
     heavy = {item.path for item in items if item.get_closest_marker("spark") or item.get_closest_marker("airflow")}
-    items.sort(key=lambda item: item.path not in heavy)
+    items.sort(key=lambda item: (item.path not in heavy, "site" not in getattr(item, "fixturenames", ())))
+
+
+class SharingScheduling(LoadFileScheduling):
+    """`--dist loadfile`, and one worker for all files that share an Airflow, which starts once then."""
+
+    _SHARING = (
+        "tests/browser/test_airflow_ui.py",
+        "tests/browser/test_pages.py",
+        "tests/browser/test_seen_in_time.py",
+        "tests/integration/test_assets_and_metrics.py",
+    )
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "the shared Airflow" if file in self._SHARING else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return SharingScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +90,29 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store_url(migrated: Path, tmp_path: Path) -> str:
     """The URL of this test's own migrated, empty store."""
     return f"sqlite:///{shutil.copy(migrated, tmp_path / 'store.db')}"
+
+
+@pytest.fixture(scope="session")
+def shared_site() -> Iterator[SharedSite]:
+    """Ends the shared Airflow after an interrupted run, too."""
+    from support.airflow_site import shared
+
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def site(shared_site: SharedSite, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """An Airflow with a stream that runs, shared by the tests of this worker that want one."""
+    return shared_site.installation(tmp_path_factory)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the shared Airflow when no test that follows wants it: it would take processor time from all others."""
+    made = sys.modules.get("support.airflow_site")
+    if made is not None and "site" not in getattr(nextitem, "fixturenames", ()):
+        made.shared.end()
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path.name == "test_pictures.py" and not wanted else None
 
 
-@pytest.fixture
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert chromium, "no Chromium on this machine; install it with: apt-get install chromium"
     expect.set_options(timeout=PATIENCE)
@@ -31,3 +31,11 @@ def browser() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """Without the pages of the test before."""
+    yield chromium
+    for context in chromium.contexts:
+        context.close()

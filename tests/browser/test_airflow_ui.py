@@ -1,47 +1,37 @@
 """What a person on call sees in the Airflow UI, in a real browser.
 
-1. Airflow starts with this repository's own DAGs.
+1. Airflow starts with the DAGs of a project; tests/integration/test_compose.py starts it with this repository's own.
 2. The list of DAGs shows the stream, the health checks and the drills, and no import error.
 3. The page of each says what it is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
+from support.airflow_harness import Airflow
+from support.airflow_installation import COUNTED, Installation
+from support.airflow_site import KILL_IDLE
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
-DAGS = ("stream_flight_departures", "health", "drill_kill_driver", "drill_controlled_restart")
+DAGS = (COUNTED, "health", KILL_IDLE, "stop_stream")
 
 
-@pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    root = tmp_path_factory.mktemp("ui")
-    with running(Airflow(root / "airflow", REPOSITORY, root / "data")) as found:
-        wait_for(
-            "the DAGs",
-            lambda: found.dag_ids() >= set(DAGS),
-            timeout=120,
-            explain=lambda: found.tail("dag-processor"),
-        )
-        found.silence()
-        yield found
+@pytest.fixture
+def airflow(site: Installation) -> Airflow:
+    return site.airflow
 
 
 @pytest.fixture
 def page(airflow: Airflow, browser: Browser) -> Page:
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(airflow.url)  # the demo's login: none
+    page.request.get(airflow.login)
     return page
 
 
-def test_the_list_of_dags_shows_streams_health_and_drills(airflow: Airflow, page: Page, tmp_path: Path) -> None:
+def test_the_list_of_dags_shows_streams_health_and_drills(airflow: Airflow, page: Page) -> None:
     page.goto(f"{airflow.url}/dags")
     for dag_id in DAGS:
         expect(page.get_by_text(dag_id, exact=True).first).to_be_visible()
@@ -52,9 +42,9 @@ def test_the_list_of_dags_shows_streams_health_and_drills(airflow: Airflow, page
 @pytest.mark.parametrize(
     ("dag_id", "said"),
     [
-        ("stream_flight_departures", "state_size"),
+        (COUNTED, "state_size"),
         ("health", "The stream is CRITICAL"),
-        ("drill_kill_driver", "SIGKILL"),
+        (KILL_IDLE, "A crash of the stream"),
     ],
 )
 def test_each_dag_says_what_it_is_for(airflow: Airflow, page: Page, dag_id: str, said: str) -> None:

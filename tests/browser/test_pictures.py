@@ -30,7 +30,7 @@ from streamwarden.health.check_relations import DRIVER_DOWN
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
+from support.airflow_harness import CLOCKED, REPOSITORY, Airflow, running, wait_for
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -88,9 +88,8 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 def airflow(space: Workspace) -> Iterator[Airflow]:
     """Airflow, with the streams running and judged each minute."""
     wanted = {f"drill_{DRILL}", *(f"stream_{stream}" for stream in READERS)}
-    with running(Airflow(space.data.parent / "airflow", space.project, space.data)) as airflow:
+    with running(Airflow(space.data.parent / "airflow", space.project, space.data), CLOCKED) as airflow:
         wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
-        airflow.silence()
         for dag_id in wanted:
             airflow.pause(dag_id, False)
         wait_for("the flights", lambda: all(_has_read_all(space, stream) for stream in READERS), timeout=LONG)

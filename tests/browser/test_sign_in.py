@@ -44,11 +44,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{airflow.url}/execution/",
     }
     try:
-        airflow.cli("db", "migrate", timeout=LONG)
-        for name, role in ROLES.items():
-            person = f"-u {name} -r {role} -f {name} -l Test -e {name}@example.org -p {PASSWORD}"
-            airflow.cli("users", "create", *person.split(), timeout=LONG)
-        airflow.cli("roles", "add-perms", "Viewer", "-r", "Plugins", "-a", "can_read", timeout=LONG)
+        users = (f"-u {name} -r {role} -f {name} -l Test -e {name}@example.org" for name, role in ROLES.items())
+        airflow.cli(
+            ["db", "migrate"],
+            *(["users", "create", *user.split(), "-p", PASSWORD] for user in users),
+            ["roles", "add-perms", "Viewer", "-r", "Plugins", "-a", "can_read"],
+        )
         airflow.commands["api-server"].append("--proxy-headers")
         airflow.start("api-server")
         airflow.start("dag-processor")

@@ -38,6 +38,7 @@ def assert_right(run: DrillRun) -> None:
     assert counts["expected"] > 1000
 
 
+@pytest.mark.full  # in the first tier spark/test_crash_matrix starts from what a kill at each moment leaves
 def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
     """After the state's files and before the sink's: the shortest of the moments."""
     with drill_project(

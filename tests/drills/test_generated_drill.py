@@ -61,6 +61,7 @@ def fork_of(root: Path, run: DrillRun) -> Location:
     return open_path(str(root / "var" / "drills" / run.run_id / "fork" / "checkpoint"))
 
 
+@pytest.mark.full  # in the first tier the next test does the same, from a batch in the middle
 def test_a_stream_without_input_is_forked_killed_and_ends_with_its_last_batch(tmp_path: Path) -> None:
     with generated(tmp_path) as workspace:
         run = run_drill(workspace)
@@ -88,6 +89,7 @@ def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(tmp_path: Path)
     assert_ended_with(after + BATCHES, forked)
 
 
+@pytest.mark.full  # in the first tier the drill before it ends with its last batch, after a kill
 def test_a_driver_that_is_started_again_goes_on_to_the_same_last_batch_and_not_beyond(tmp_path: Path) -> None:
     with generated(tmp_path) as workspace:
         spec = replace(workspace.stream("flights"), last_batch=2)
@@ -109,6 +111,7 @@ def test_a_driver_that_is_started_again_goes_on_to_the_same_last_batch_and_not_b
         assert_ended_with(5, checkpoint)
 
 
+@pytest.mark.full  # in the first tier test_negative_controls has a job that loses rows after its restart
 def test_values_that_are_lost_after_the_restart_are_caught(tmp_path: Path) -> None:
     """Negative control: nothing of it is in the input, which only the clock and the checkpoint describe."""
     with generated(tmp_path, job="loses_values") as workspace:

@@ -105,6 +105,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
     assert kafka.ends("departures", 3) == [0, 0, 0], "the stream's own topic"
 
 
+@pytest.mark.full  # in the first tier test_crash_and_damage_drills replaces a driver, on files
 def test_what_a_replaced_driver_still_writes_is_dropped_by_its_event_ids(kafka: Broker, tmp_path: Path) -> None:
     """Nothing in a topic refuses records: what it still writes before it ends is there twice."""
     with drill_project(

@@ -1,5 +1,5 @@
-"""From a topic of a real broker into a table of a real PostgreSQL: more than 100,000 real flights, and what the stream
-lives on is killed in turn: its driver between the two commits, an executor of a real cluster, the broker."""
+"""From a topic of a real broker into a table of a real PostgreSQL: what the stream lives on is
+killed in turn: its driver between the two commits, an executor of a real cluster, the broker."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from support.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
 
-RECORDS = 102_500
+RECORDS = 20_000
 SOURCE = "{{kind: kafka, connection: events, topic: flights, max_offsets_per_trigger: 10000}}"
 SINK = "{kind: postgresql, connection: warehouse, table: flights.departures, key: [window_start, origin, carrier]}"
-STREAM = {"source": SOURCE, "sink": SINK}
+STREAM = {"source": SOURCE, "sink": SINK, "min_records": RECORDS}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def assert_exactly_once(run: DrillRun) -> None:
     fork, counts = run.facts["fork"], run.facts["reconciliation"]
     assert (fork["unseen"], fork["what"]) == (RECORDS, "record")
     assert counts["records"] == RECORDS
-    assert counts["expected"] == counts["actual"] > 10_000
+    assert counts["expected"] == counts["actual"] > 3_000
     assert counts["exactly_once"]
     assert run.facts["judgement"]["success"]
     assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
@@ -108,6 +108,7 @@ def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_p
         assert "fork" not in run.facts  # refused before anything was made
 
 
+@pytest.mark.full  # in the first tier spark/test_kafka_source kills the broker under a stream
 def test_a_broker_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     down, up = kafka.commands()
     outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})

@@ -50,6 +50,7 @@ def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> N
     assert "so that the fault is not the cause" in run.reason
 
 
+@pytest.mark.full  # in the first tier test_postgresql_drill has a sink that doubles a batch
 def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights: Path) -> None:
     run = deviates("doubles_on_replay", tmp_path, flights)
     counts = run.facts["reconciliation"]
@@ -101,6 +102,7 @@ class TooSlow(KillDriver):
         return batch
 
 
+@pytest.mark.full  # what the engine makes of it is in unit/drills
 def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_path: Path, flights: Path) -> None:
     with drill_project(
         tmp_path, inputs=flights, fault="kill_driver", batches=BATCHES, min_records=RECORDS
@@ -114,6 +116,7 @@ def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_p
         assert run.facts["heal"]["clean"]
 
 
+@pytest.mark.full  # what the engine makes of it is in unit/drills
 def test_a_stream_that_never_comes_back_is_caught(tmp_path: Path, flights: Path) -> None:
     with drill_project(
         tmp_path, inputs=flights, fault="kill_driver", job="starts_once", batches=BATCHES, min_records=RECORDS

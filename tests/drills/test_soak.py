@@ -1,4 +1,7 @@
-"""A short soak: ten kills at random moments of one stream, and not a row lost, duplicated or wrong."""
+"""A short soak: ten kills at random moments of one stream, and not a row lost, duplicated or wrong.
+
+In the first tier spark/test_crash_matrix starts from what a kill can leave.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak" / "run.py"
 KILLS = 10

@@ -145,6 +145,7 @@ def test_a_recreated_topic_is_reported_and_read_under_a_new_checkpoint(kafka: Br
     assert run.facts["way_out"]["fork"]["checkpoint"] != run.facts["fork"]["checkpoint"]
 
 
+@pytest.mark.full  # what the engine makes of it is in unit/drills
 @pytest.mark.parametrize("kind", ["retention_passed", "topic_recreated"])
 def test_a_stream_that_loses_records_in_silence_fails_its_drill(kafka: Broker, tmp_path: Path, kind: str) -> None:
     run = drilled(kafka, tmp_path, kind, SILENT)

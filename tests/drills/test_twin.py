@@ -74,6 +74,7 @@ def test_a_stream_with_two_stateful_operators_and_no_oracle_is_drilled(tmp_path:
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
 
 
+@pytest.mark.full  # in the first tier the twin of test_script_drill alone finds a lost row
 def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path) -> None:
     """Its batches are numbered from one again after the kill, and the first of them loses a row. Two unbroken twins
     agree with each other, so that nothing is left out."""
@@ -108,6 +109,7 @@ class AfterTheWrite(KillDriver):
         return None
 
 
+@pytest.mark.full  # in the first tier the twin of test_postgresql_drill finds what an unguarded sink doubles
 def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
     run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite)
     assert verdict_word(run) == "DEVIATED", run.reason

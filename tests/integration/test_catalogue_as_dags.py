@@ -1,7 +1,8 @@
 """Every stream of the repository as the DAG that its file makes, in a real Airflow: started, committing, stopped.
 
 What each of them writes is judged by tests/spark; here the question is whether the files in config/streams and
-spark_jobs, as they are shipped, run in Airflow.
+spark_jobs, as they are shipped, run in Airflow. In the first tier tests/integration/test_compose.py says so: there the
+repository's files break no DAG, and flight_departures runs as one and stops at a batch boundary.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
-from support.airflow_harness import REPOSITORY, Airflow, running, wait_for
+from support.airflow_harness import CLOCKED, REPOSITORY, Airflow, running, wait_for
 from support.catalogue import STREAMS
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 PAIRS = [STREAMS[at : at + 2] for at in range(0, len(STREAMS), 2)]
 LONG = 240.0
@@ -73,10 +74,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Air
     airflow = Airflow(root / "airflow", REPOSITORY, root / "data")
     space = Workspace.open(REPOSITORY, root / "data", environ={})
     try:
-        with running(airflow):
+        with running(airflow, CLOCKED):
             wanted = {f"stream_{name}" for name in STREAMS}
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
-            airflow.silence()
             yield airflow, space
     finally:
         for name in STREAMS:

@@ -32,7 +32,7 @@ from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome as AuditOutcome
 from support.airflow_drills import KILL_LIVE, LIVE_DRILL, WHO, answered
-from support.airflow_harness import Airflow, parent_of, running, wait_for
+from support.airflow_harness import CLOCKED, Airflow, parent_of, running, wait_for
 from support.airflow_installation import COUNTED, LONG, Installation
 from support.airflow_project import Producer, add_stream, make_project
 
@@ -55,13 +55,12 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     Producer(root / "data" / "input" / "wrong")
     producer.publish(3)
     try:
-        with running(airflow):
+        with running(airflow, CLOCKED):
             wait_for(
                 "the DAGs",
                 lambda: {COUNTED, "stream_doomed", "stream_wrong", "stop_stream"} <= airflow.dag_ids(),
                 timeout=LONG,
             )
-            airflow.silence()
             yield Installation(airflow, space, producer)
     finally:
         for stream in ("counted", "doomed", "wrong"):
@@ -139,14 +138,15 @@ def test_a_scheduler_killed_over_a_running_task_is_replaced(installation: Instal
 
 
 def test_an_api_server_that_is_gone_for_longer_than_heartbeats_allow(installation: Installation) -> None:
-    """45 seconds without it; after 32 s Airflow kills a task that cannot report. The driver goes on."""
+    """20 seconds without it; with these settings Airflow kills a task after 14 s that cannot report: three heartbeats
+    fail, each after five tries in four seconds. The driver goes on."""
     before, airflow = installation.live_driver(), installation.airflow
     committed = installation.committed()
     airflow.stop("api-server")
-    back = time.monotonic() + 45
+    back = time.monotonic() + 20
     try:
         installation.commits_again()
-        wait_for("45 seconds", lambda: time.monotonic() > back, timeout=LONG)
+        wait_for("20 seconds", lambda: time.monotonic() > back, timeout=LONG)
         assert not airflow.answers()
         installation.commits_again()
         assert installation.committed() >= committed + 2
@@ -275,6 +275,7 @@ def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: I
     path = installation.space.project / "config" / "streams" / "counted.yaml"
     text = path.read_text()
     path.write_text(text + "bogus: 1\n")
+    airflow.parse_again(COUNTED)
     try:
         wait_for("the DAG to say so", lambda: "broken" in _display_name(airflow), timeout=LONG)
         task = airflow.task(COUNTED)
@@ -285,6 +286,7 @@ def test_a_file_that_breaks_loses_neither_its_dag_nor_its_driver(installation: I
         assert airflow.import_errors() == []
     finally:
         path.write_text(text)
+        airflow.parse_again(COUNTED)
     wait_for("the DAG to be well again", lambda: "broken" not in _display_name(airflow), timeout=LONG)
 
 
@@ -353,10 +355,17 @@ def test_the_health_dag_shows_what_is_not_healthy_by_name(installation: Installa
     assert run_id not in {run["dag_run_id"] for run in airflow.runs("health")}
 
 
-def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installation: Installation) -> None:
+@pytest.fixture(scope="module")
+def failing(installation: Installation) -> Installation:
+    """The two streams that must fail do so side by side."""
+    for dag_id in ("stream_doomed", "stream_wrong"):
+        installation.airflow.pause(dag_id, False)
+    return installation
+
+
+def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(failing: Installation) -> None:
     """One restart is allowed, the second failure is the last: the DAG pauses itself and starts no new run."""
-    airflow, store = installation.airflow, installation.space.store
-    airflow.pause("stream_doomed", False)
+    airflow, store = failing.airflow, failing.space.store
     wait_for("the DAG to pause itself", lambda: airflow.is_paused("stream_doomed"), timeout=LONG)
     assert [run["state"] for run in airflow.runs("stream_doomed")] == ["failed"]
     drivers = store.drivers.history("doomed", 0)
@@ -367,13 +376,12 @@ def test_out_of_budget_the_stream_stays_down_red_and_with_an_incident(installati
     assert len(incidents) == 1
     assert "the table of prices is not reachable" in incidents[0].reason
     assert incidents[0].advice
-    wait_for("its process to be gone", lambda: not installation.jvms("doomed"), timeout=LONG)
+    wait_for("its process to be gone", lambda: not failing.jvms("doomed"), timeout=LONG)
 
 
-def test_what_a_restart_cannot_cure_is_not_tried_again(installation: Installation) -> None:
+def test_what_a_restart_cannot_cure_is_not_tried_again(failing: Installation) -> None:
     """The job asks for a column that is not there: one launch, no back-off, red, paused, an incident with advice."""
-    airflow, store = installation.airflow, installation.space.store
-    airflow.pause("stream_wrong", False)
+    airflow, store = failing.airflow, failing.space.store
     wait_for("the DAG to pause itself", lambda: airflow.is_paused("stream_wrong"), timeout=LONG)
     drivers = store.drivers.history("wrong", 0)
     assert len(drivers) == 1
@@ -456,7 +464,8 @@ def _fired_at(airflow: Airflow, task: dict[str, object], driver_id: str) -> floa
     """
     path = f"/dags/{COUNTED}/dagRuns/{task['dag_run_id']}/taskInstances/run/logs/{task['try_number']}"
     for line in airflow.call("GET", path, full_content=True)["content"]:
-        if isinstance(line, dict) and "fired" in str(line.get("event")) and driver_id in str(line):
+        whole = isinstance(line, dict) and line.get("timestamp")  # not so if it was read while Airflow wrote it
+        if whole and "fired" in str(line.get("event")) and driver_id in str(line):
             return datetime.fromisoformat(re.sub("Z$", "+00:00", str(line["timestamp"]))).timestamp()
     return None
 

@@ -1,4 +1,5 @@
-"""aircraft_rotations on both state store backends: killed in mid-batch, started again, and right to the row.
+"""aircraft_rotations, killed in mid-batch, started again, and right to the row: on RocksDB, and with `--full` on the
+other state store, too.
 
 16 files of three hours of flights each, of a dozen aircraft that fly often or rarely, among them cancelled flights and
 some of no known aircraft. Two aircraft depart exactly at the gap, and a minute after it. The last files hold flights
@@ -17,7 +18,7 @@ import pytest
 from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.spec import Backend
 from support.drivers import project
-from support.job_runs import Survivors, forged, passed, survive_on_both
+from support.job_runs import Survivors, forged, in_tiers, of_tier, passed, survive_on
 from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
@@ -81,22 +82,23 @@ def lines() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("aircraft_rotations")) as made:
-        yield survive_on_both(made, "aircraft_rotations", lines())
+        yield survive_on(of_tier(pytestconfig, Backend.ROCKSDB), made, "aircraft_rotations", lines())
 
 
-@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
 def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
     outcome = passed(runs.specs[backend])
     assert outcome.expected > 10
 
 
+@pytest.mark.full  # in the first tier twins judge the windows of test_event_windows
 def test_an_unbroken_twin_writes_the_same_rotations(runs: Survivors, tmp_path: Path) -> None:
     assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], tmp_path / "twins", of="aircraft_rotations")
 
 
-@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
 def test_departures_a_gap_apart_are_one_rotation_and_a_minute_more_makes_two(runs: Survivors, backend: Backend) -> None:
     output = read_output(Path(str(runs.specs[backend].sink.path)))
     rows = sorted(output.keyed(("tailnum", "rotation_start"), ("rotation_end", "flights")))
@@ -106,7 +108,7 @@ def test_departures_a_gap_apart_are_one_rotation_and_a_minute_more_makes_two(run
     assert of["APART"] == [(START, START + GAP, 1), (later, later + GAP, 1)]
 
 
-@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
 def test_flights_too_late_and_flights_of_no_rotation_are_counted(runs: Survivors, backend: Backend) -> None:
     notes = verify(runs.specs[backend]).notes
     assert (notes["late_rows"], notes["cancelled"], notes["unnamed"]) == (2, 3, 2)
@@ -117,7 +119,7 @@ def test_flights_too_late_and_flights_of_no_rotation_are_counted(runs: Survivors
     assert sum(int(each["unnamed"]) for each in counts) == 2
 
 
-@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
 def test_a_flight_in_time_for_a_rotation_that_is_told_begins_another(runs: Survivors, backend: Backend) -> None:
     output = read_output(Path(str(runs.specs[backend].sink.path)))
     rows = output.keyed(("tailnum",), ("rotation_start", "flights"))
@@ -127,7 +129,7 @@ def test_a_flight_in_time_for_a_rotation_that_is_told_begins_another(runs: Survi
     assert books["open"] > 0
 
 
-@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("backend", in_tiers(Backend.ROCKSDB))
 def test_what_is_no_flight_is_counted_and_kept_aside(runs: Survivors, backend: Backend) -> None:
     books = verify(runs.specs[backend]).notes["books"]
     assert isinstance(books, dict)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,10 +18,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streamwarden.adapters.connections import connection, variable
-from streamwarden.adapters.jvm import maven
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import load_stream
-from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.auditing.auditing import Request, audit, judged, requested
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
@@ -31,11 +28,10 @@ from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.audit import AuditSpec, Counted
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.balance import GROUPS, Audit, Outcome
-from support.drivers import quick
 from support.forged_output import copied, rewrite
 from support.job_runs import publish
-from support.kafka_broker import Broker, broker
-from support.postgres_server import PostgreSQL, running
+from support.kafka_broker import Broker
+from support.postgres_server import PostgreSQL
 
 pytestmark = pytest.mark.spark
 
@@ -225,25 +221,8 @@ def bounded(name: str, data: Path) -> StreamSpec:
 
 
 @pytest.fixture(scope="module")
-def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Streams]:
-    from pyspark.sql import SparkSession
-
-    data = tmp_path_factory.mktemp("operators")
-    conf = spark_conf(bounded("event_dedup", data)) | {
-        **quick(data),
-        "spark.master": "local[2]",
-        "spark.jars": ",".join(map(str, maven.resolve(maven.KAFKA))),
-        "spark.local.dir": str(data),
-        "spark.sql.warehouse.dir": str(data / "warehouse"),
-    }
-    builder = SparkSession.builder
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)  # of the workers that run transformWithState
-        session = builder.getOrCreate()
-        yield Streams(session, data)
-        session.stop()
+def streams(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Streams:
+    return Streams(spark, tmp_path_factory.mktemp("operators"))
 
 
 OPERATORS = {
@@ -257,7 +236,13 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+FURTHER = {"user_action_counts", "device_heartbeats_event_time"}
+"""Other jobs with the operator of user_sessions."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if name in FURTHER else []) for name in OPERATORS]
+)
 def test_the_books_of_an_operator(streams: Streams, tmp_path: Path, name: str) -> None:
     """They balance from the first batch, and from the state after an earlier one; without one row they do not."""
     spec = streams.run(name)
@@ -320,18 +305,18 @@ def test_a_declaration_that_is_missing_or_wrong_is_said(streams: Streams, tmp_pa
 
 
 @pytest.fixture(scope="module")
-def services(streams: Streams) -> Iterator[tuple[Broker, PostgreSQL]]:
+def services(streams: Streams, kafka: Broker, postgresql: PostgreSQL) -> Iterator[tuple[Broker, PostgreSQL]]:
     """A broker with the flights in a topic of two partitions, and a database."""
-    with broker() as kafka, running() as server, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), kafka.connection)
-        server.create("warehouse")
-        patch.setenv(variable("warehouse"), server.connection("warehouse"))
+        postgresql.create("warehouse")
+        patch.setenv(variable("warehouse"), postgresql.connection("warehouse"))
         for topic in ("flights", "updates", "arrivals"):
             kafka.create(topic, partitions=2)
         for lines in flights(random.Random(5)):
             for topic in ("flights", "arrivals"):
                 kafka.produce(topic, lines, partitions=(0, 1))
-        yield kafka, server
+        yield kafka, postgresql
 
 
 KEY = ("window_start", "origin", "carrier")

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
 from support.catalogue import STREAMS, stream
-from support.drivers import quick
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    scratch = tmp_path_factory.mktemp("spark")
-    builder = SparkSession.builder
-    own = {**quick(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
-    conf = spark_conf(stream("flight_departures")) | own
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.mark.parametrize("name", STREAMS)

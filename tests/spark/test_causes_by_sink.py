@@ -5,7 +5,6 @@ Files, a topic and a table as Streamwarden writes them; a function of foreachBat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from streamwarden.adapters.jvm import maven
 from streamwarden.lifecycle.failures.causes import LOST_INPUT, RESTORE
 from support import sink_failures
 from support.drivers import quick_options
-from support.kafka_broker import broker
-from support.postgres_server import running
+from support.kafka_broker import Broker
+from support.postgres_server import PostgreSQL
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -33,19 +32,18 @@ INCURABLE = {
 
 
 @pytest.fixture(scope="module")
-def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    with broker() as kafka, running() as database:
-        kafka.create("events")
-        kafka.create("counts")
-        database.create("causes")
-        environment = {
-            variable("events"): kafka.connection,
-            variable("warehouse"): database.connection("causes"),
-            "JDK_JAVA_OPTIONS": quick_options(),
-        }
-        jars = [str(jar) for jar in maven.jars(maven.KAFKA)]
-        root = tmp_path_factory.mktemp("causes")
-        yield sink_failures.run(root, jars=jars, servers=kafka.servers, environment=environment)
+def ends(kafka: Broker, postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    kafka.create("events")
+    kafka.create("counts")
+    postgresql.create("causes")
+    environment = {
+        variable("events"): kafka.connection,
+        variable("warehouse"): postgresql.connection("causes"),
+        "JDK_JAVA_OPTIONS": quick_options(),
+    }
+    jars = [str(jar) for jar in maven.jars(maven.KAFKA)]
+    root = tmp_path_factory.mktemp("causes")
+    return sink_failures.run(root, jars=jars, servers=kafka.servers, environment=environment)
 
 
 @pytest.mark.parametrize("run", ["nothing", "nothing on the topic"])

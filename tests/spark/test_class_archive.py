@@ -67,6 +67,7 @@ def test_a_driver_takes_its_classes_from_the_archive(made: Project) -> None:
     assert sum(SHARED in line for line in log) > 5000
 
 
+@pytest.mark.full  # in the first tier the driver of the next test starts without an archive
 def test_an_archive_that_was_cut_off_is_not_used(made: Project, whole: Path, folder: Path) -> None:
     """A JVM that mapped it would be ended by the kernel."""
     folder.mkdir()

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.cli.exit_codes import Exit
-from support.command_line import Answer, in_shell
+from support.command_line import Answer, in_process, in_shell
 from support.drivers import COUNTS, Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -62,7 +62,7 @@ def run(world: Project, *arguments: str) -> Answer:
 
 
 def only_stream(world: Project) -> dict[str, object]:
-    return dict(run(world, "status", "--json").json["streams"][0])
+    return dict(in_process(world.root, "status", "--json").json["streams"][0])
 
 
 def test_a_streams_life_from_the_shell(world: Project) -> None:
@@ -77,7 +77,8 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert "runs already" in run(world, "start", "counts").out
     assert only_stream(world)["pid"] == running["pid"]
 
-    until("three batches", lambda: int(str(only_stream(world)["batches"])) >= 3)
+    until("three batches", lambda: world.store.batches.summary("counts").batches >= 3)
+    assert int(str(only_stream(world)["batches"])) >= 3
     inspected = json.loads(run(world, "inspect", "counts", "--json").out)
     assert inspected["committed"] >= 2
     assert inspected["findings"] == []
@@ -93,7 +94,8 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     restarted = only_stream(world)
     assert restarted["driver_id"] != running["driver_id"]
     world.publish(1)
-    until("one more batch", lambda: int(str(only_stream(world)["batch_id"])) >= 3)
+    until("one more batch", lambda: world.store.batches.summary("counts").batches >= 4)
+    assert int(str(only_stream(world)["batch_id"])) >= 3
 
     drained = run(world, "drain", "--reason", "an update")
     assert drained.code == Exit.OK, drained
@@ -112,7 +114,7 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
 
 
 def events(world: Project) -> list[str]:
-    return [each["kind"] for each in run(world, "history", "counts", "--json").json["events"]]
+    return [each["kind"] for each in in_process(world.root, "history", "counts", "--json").json["events"]]
 
 
 def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:

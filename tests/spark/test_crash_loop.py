@@ -1,6 +1,8 @@
 """A driver that dies every few batches: how much its next start has to replay, with our settings and with Spark's.
 
 Both streams live side by side: a life is mostly the wait for its batches, one a second.
+
+In the first tier unit tests hold the settings, and test_fork_run the snapshots that Spark then uploads.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import COUNTS, QUICK, Project, project, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(600)]
 
 LIVES, BATCHES = 5, 5
 PACE = TriggerSpec(processing_time=1.0)

@@ -60,6 +60,7 @@ def test_a_provider_that_is_not_on_the_classpath_is_named_before_the_query_start
     assert not (Path(spec.checkpoint) / "offsets").exists()
 
 
+@pytest.mark.full  # in the first tier the test before it has a class that cannot be loaded
 def test_a_class_that_is_no_provider_is_refused(made: Project) -> None:
     end = made.await_end(made.start(stream(made, "no_provider", "java.util.ArrayList")))
     assert (end.kind, end.error_class) == (ExitKind.FAILED, "ConfigError")

@@ -55,6 +55,10 @@ BAD = (
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
 """The oracle needs the time of each batch."""
 
+by_the_clock = pytest.mark.full
+"""In the first tier test_jobs_on_topics runs these heartbeats by the clock, test_user_sessions shows timers in silence,
+and drills/test_clock_step a TTL."""
+
 EVERY = TriggerSpec(processing_time=2.0)
 """The twin executes every batch again, the silent ones too."""
 
@@ -167,6 +171,7 @@ def story(made: Project) -> Story:
     return found
 
 
+@by_the_clock
 def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     outcome = passed(story.spec)
     books = outcome.notes["books"]
@@ -175,10 +180,12 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert (books["emitted"], books["open"], books["dropped"]) == (story.sent, 0, 0)
 
 
+@by_the_clock
 def test_an_unbroken_twin_has_the_same_timers(story: Story, tmp_path: Path) -> None:
     assert_the_twin_agrees(story.spec, tmp_path / "twins", of="device_heartbeats")
 
 
+@by_the_clock
 def test_each_reading_was_told_once_and_each_session_ended_once(story: Story) -> None:
     """The law of conservation: it needs neither times nor the oracle."""
     told = sorted(rows(story.spec), key=lambda row: (row["at"], row["kind"] == "END"))
@@ -193,10 +200,12 @@ def test_each_reading_was_told_once_and_each_session_ended_once(story: Story) ->
         assert beats == [beats[0] + number * timedelta(seconds=2) for number in range(len(beats))]
 
 
+@by_the_clock
 def test_the_kill_landed_in_mid_batch(story: Story) -> None:
     assert story.killed_in >= 2
 
 
+@by_the_clock
 def test_heartbeats_come_although_the_driver_started_into_silence(story: Story) -> None:
     """Spark alone runs no batch then: it would wait for the next reading, and no timer would fire."""
     assert story.silent_batches > 0
@@ -204,6 +213,7 @@ def test_heartbeats_come_although_the_driver_started_into_silence(story: Story) 
     assert in_silence
 
 
+@by_the_clock
 def test_sessions_are_numbered_until_the_number_expires(story: Story) -> None:
     """The last session of the first device began long after the others: its device was new again."""
     ends = [row for row in rows(story.spec) if row["kind"] == "END" and row["device_id"] == DEVICES[0]]
@@ -212,15 +222,18 @@ def test_sessions_are_numbered_until_the_number_expires(story: Story) -> None:
     assert numbers[-1] == 1
 
 
+@by_the_clock
 def test_lines_that_are_no_reading_are_kept_aside(story: Story) -> None:
     assert story.malformed == len(BAD)
 
 
+@by_the_clock
 def test_forged_heartbeats_are_caught(story: Story, tmp_path: Path) -> None:
     found = forged(story.spec, tmp_path, altered=lambda rows: [{**rows[0], "state": "forged"}, *rows[1:]])
     assert found == {"altered": (0, 0, 0, 1)}
 
 
+@by_the_clock
 def test_another_interval_or_ttl_than_the_jobs_is_caught(story: Story) -> None:
     assert not verify(replace(story.spec, args=("heartbeat=1s", "inactive=12s"))).exactly_once
     assert not verify(replace(story.spec, args=("heartbeat=2s", "inactive=13s"))).exactly_once
@@ -288,6 +301,7 @@ def test_by_event_time_a_kill_in_mid_batch_changes_no_row(timed: Survivors) -> N
     assert books["open"] > 0
 
 
+@pytest.mark.full  # in the first tier drills/test_clock_step compares timers with a twin
 def test_by_event_time_an_unbroken_twin_has_the_same_timers(timed: Survivors, tmp_path: Path) -> None:
     spec = timed.specs[Backend.ROCKSDB]
     twin = assert_the_twin_agrees(spec, tmp_path / "twins", of="device_heartbeats_event_time")

@@ -19,11 +19,24 @@ from support.drivers import COUNTS, Project, project, until
 pytestmark = pytest.mark.spark
 
 
+SPOILED = 3
+"""The input file with rows that do not fit."""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    huge = json.dumps({"id": 1, "key": 1, "at": "2026-01-01T00:00:00Z", "note": "x" * (2**20 + 1)})
     with project(tmp_path_factory.mktemp("failures")) as it:
-        it.publish(4)
+        it.publish(SPOILED)
+        it.publish(1, extra=("{broken", "", huge))
         yield it
+
+
+@pytest.fixture(scope="module")
+def lenient(made: Project) -> tuple[StreamSpec, ExitRecord]:
+    """A stream with a quarantine, which has read all input."""
+    spec = made.spec("lenient", COUNTS, trigger=TriggerSpec(available_now=True))
+    return spec, end_of(made, spec)
 
 
 def end_of(made: Project, spec: StreamSpec) -> ExitRecord:
@@ -33,6 +46,7 @@ def end_of(made: Project, spec: StreamSpec) -> ExitRecord:
     return record
 
 
+@pytest.mark.full  # in the first tier the next test has a line of the job named
 def test_a_job_that_raises_at_import(made: Project) -> None:
     spec = made.spec(
         "at_import", "import math\nfrom nowhere import nothing\n\ndef build(spark, spec):\n    return None\n"
@@ -84,16 +98,13 @@ def test_a_job_that_raises_in_batch_3(made: Project) -> None:
     assert (position.planned, position.committed) == (3, 2)
 
 
-def test_a_checkpoint_of_another_query(made: Project) -> None:
+@pytest.mark.full  # in the first tier test_causes_by_sink has a state that no longer fits
+def test_a_checkpoint_of_another_query(made: Project, lenient: tuple[StreamSpec, ExitRecord]) -> None:
     """The job's aggregation changed its key: its state no longer fits. A restart cannot cure that."""
-    mine = made.spec("first", COUNTS)
-    driver_id = made.start(mine)
-    made.await_batches(mine, 1)
-    made.fleet.stop("first", requested_by="test", reason="done")
-    assert made.fleet.observe(driver_id).exit is not None
+    made.publish()
     changed = COUNTS.replace('"10 seconds"), "key"', '"10 seconds"), "note"')
     assert changed != COUNTS
-    other = made.spec("other", changed, checkpoint=mine.checkpoint)
+    other = made.spec("other", changed, checkpoint=lenient[0].checkpoint)
     record = end_of(made, other)
     assert (record.kind, record.curable) == (ExitKind.FAILED, False)
     assert record.error_class
@@ -152,6 +163,7 @@ def script(made: Project, name: str, ending: str, checkpoint: str | None = None)
     return replace(spec, args=(str(made.input), checkpoint or spec.checkpoint))
 
 
+@pytest.mark.full  # in the first tier test_word_count runs a script that waits
 def test_a_plain_script_that_waits_for_its_query_is_supervised(made: Project) -> None:
     spec = script(made, "waiting", "query.awaitTermination()\nprint('the script went on to its end')")
     driver_id = made.start(spec)
@@ -179,6 +191,7 @@ def test_a_plain_script_whose_main_ends_is_kept_alive_while_its_query_runs(made:
     assert seen.exit.kind is ExitKind.STOPPED
 
 
+@pytest.mark.full  # in the first tier test_word_count has a script on another checkpoint
 def test_a_script_on_an_undeclared_checkpoint_never_runs_a_batch(made: Project) -> None:
     elsewhere = made.data / "checkpoints" / "elsewhere"
     spec = script(made, "astray", "query.awaitTermination()", checkpoint=str(elsewhere))
@@ -232,22 +245,25 @@ def test_a_stop_that_comes_while_the_driver_starts_up_is_obeyed_before_its_first
     assert made.committed(spec) == 0
 
 
-def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(made: Project) -> None:
-    """Rows that do not fit and no quarantine: the stream fails on them, it never drops them."""
-    huge = json.dumps({"id": 1, "key": 1, "at": "2026-01-01T00:00:00Z", "note": "x" * (2**20 + 1)})
-    made.publish(1, extra=("{broken", "", huge))
+@pytest.mark.full  # in the first tier test_event_windows has such a row, and test_causes_by_sink, too
+def test_rows_that_do_not_fit_end_a_stream_without_a_quarantine(made: Project) -> None:
+    """It fails on them and never drops them."""
     strict = made.spec("strict", COUNTS, quarantine=None, trigger=TriggerSpec(available_now=True))
     record = end_of(made, strict)
     assert (record.kind, record.curable) == (ExitKind.FAILED, False)
     assert "FAILED_READ_FILE" in f"{record.error_class} {record.message}"
     assert "quarantine" in record.next_step
-    lenient = made.spec("lenient", COUNTS, trigger=TriggerSpec(available_now=True))
-    record = end_of(made, lenient)
+
+
+def test_all_input_of_an_available_now_stream_is_processed_and_then_it_ends(
+    lenient: tuple[StreamSpec, ExitRecord],
+) -> None:
+    spec, record = lenient
     assert (record.kind, record.cut_batch) == (ExitKind.COMPLETED, False)
     assert record.message == "the query ended by itself: all its input is processed"
-    kept = list(Path(lenient.quarantine or "").glob("query=*/batch=*/*.json"))
+    kept = list(Path(spec.quarantine or "").glob("query=*/batch=*/*.json"))
     rows = [json.loads(line) for path in kept for line in path.read_text().splitlines()]
     told = sorted((row["number"], row["reason"]) for row in rows)
     assert told == [(21, "not a JSON object"), (22, f"has note of {2**20 + 1} bytes, more than {2**20}")]
-    assert {Path(row["file"]).name for row in rows} == {f"{made.published - 1:06d}.json"}
+    assert {Path(row["file"]).name for row in rows} == {f"{SPOILED:06d}.json"}
     assert [row["raw"] for row in rows if "raw" in row] == ["{broken"]

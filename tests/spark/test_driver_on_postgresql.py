@@ -17,7 +17,7 @@ from streamwarden.services.verifying.verification import read_facts
 from streamwarden.stream.spec import TriggerSpec
 from support.drivers import COUNTS, Project, project, until
 from support.mid_batch import kill_in_mid_batch
-from support.postgres_server import running
+from support.postgres_server import PostgreSQL
 
 pytestmark = pytest.mark.spark
 
@@ -25,9 +25,9 @@ FILES = 6
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def made(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     root = tmp_path_factory.mktemp("postgresql")
-    with running() as server, project(root, server.create("streamwarden")) as it:
+    with project(root, postgresql.create("streamwarden")) as it:
         it.publish(FILES)
         yield it
 

@@ -1,7 +1,7 @@
 """event_dedup in micro-batches: killed in mid-batch, started again, and right to the event.
 
 12 files of four minutes of events each. Each file repeats some events of its own and of the file before it; the last
-three also repeat events that are forgotten by then.
+three also repeat events that are forgotten by then. In the first tier test_real_time_mode kills this job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from support.drivers import project
 from support.job_runs import Survivors, passed, publish, stream, survive
 from support.twins import assert_the_twin_agrees
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
 FILES, EVENTS, AGAIN = 12, 40, 10

@@ -12,11 +12,11 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamwarden.checkpoint.formats.layout import SINK_LOG
-from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.sinks.files.formats import FileFormat, FilesSink
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
 from support.drivers import project
@@ -96,7 +96,10 @@ class Ran:
 
 
 @pytest.fixture(params=list(FileFormat), ids=str, scope="module")
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    from streamwarden.spark.driver.jobs import load_build
+    from streamwarden.spark.sinks import start_query
+
     file_format: FileFormat = request.param
     with project(tmp_path_factory.mktemp(str(file_format))) as made:
         made.publish(FILES, rows=ROWS)
@@ -107,8 +110,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         output, suffix = Path(sink.path), SUFFIX.get(file_format, str(file_format))
         output.mkdir(parents=True)
         (output / f"part-00000-orphan.{suffix}").write_text("left by a batch that was killed\n")
-        driver = made.start(spec)
-        assert made.await_end(driver).kind is ExitKind.COMPLETED, made.log(driver)
+        start_query(load_build(Path(spec.job))(spark, spec), spec).awaitTermination()
         yield Ran(spec, output, suffix)
 
 

@@ -1,4 +1,5 @@
-"""flight_weather on both state store backends, and as an inner join: killed in mid-batch, and right to the row.
+"""flight_weather, also as an inner join: killed in mid-batch, and right to the row. It runs on the state store that has
+a file for each change, and with `--full` on RocksDB, too.
 
 12 files of half an hour of flights, and 12 of weather. The observations of an hour come in the file after the one that
 begins with it, so flights wait for their weather and the other way round; Newark is not observed in every third hour.
@@ -19,7 +20,7 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.spec import Backend
 from support.drivers import project
-from support.job_runs import Survivors, forged, passed, publish, stream, survive
+from support.job_runs import Survivors, forged, in_tiers, of_tier, passed, publish, stream, survive
 from support.twins import assert_the_twin_agrees
 from support.verdicts import recorded, verify
 
@@ -40,7 +41,7 @@ BAD_WEATHER = (
     '{"observed_at":"2013-03-01T09:00:00.000Z","origin":"JFK","temp":"cold"}',
     '{"observed_at":"2023-11-14T23:30:00.000Z","origin":"JFK","temp":1.0}',
 )
-OUTER = [Backend.ROCKSDB, Backend.HDFS]
+FIRST = Backend.HDFS
 
 
 def text(at: datetime) -> str:
@@ -90,28 +91,29 @@ def weather() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivors]:
+def runs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Survivors]:
     with project(tmp_path_factory.mktemp("flight_weather")) as made:
-        specs = [stream("flight_weather", made.data, backend) for backend in OUTER]
+        specs = [stream("flight_weather", made.data, backend) for backend in of_tier(pytestconfig, FIRST)]
         one, other = (Path(folder) for folder in specs[0].source.folders)
         publish(one, flights(), name="flights-")
         publish(other, weather(), name="weather-")
         yield survive(made, specs, after=3)  # the batch with malformed rows has long been reported
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -> None:
     outcome = passed(runs.specs[backend])
     assert outcome.expected > FILES * FLIGHTS / 2
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.full  # in the first tier twins judge the windows of test_event_windows
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_an_unbroken_twin_joins_the_same_rows(runs: Survivors, backend: Backend, tmp_path: Path) -> None:
     twin = assert_the_twin_agrees(runs.specs[backend], tmp_path / "twins", of="flight_weather")
     assert twin.outcome.expected > FILES * FLIGHTS / 2
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_flights_whose_hour_nobody_observed_come_out_with_nulls(runs: Survivors, backend: Backend) -> None:
     notes = verify(runs.specs[backend]).notes
     output = read_output(Path(str(runs.specs[backend].sink.path)))
@@ -124,7 +126,7 @@ def test_flights_whose_hour_nobody_observed_come_out_with_nulls(runs: Survivors,
     assert any(row["visib"] is None and row["temp"] is not None for row in rows)
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_a_flight_of_the_watermarks_very_moment_waits_on(runs: Survivors, backend: Backend) -> None:
     final = START + timedelta(hours=4)
     assert verify(runs.specs[backend]).notes["final_watermark"] == str(final)
@@ -134,7 +136,7 @@ def test_a_flight_of_the_watermarks_very_moment_waits_on(runs: Survivors, backen
     assert max(row["event_time"] for row in rows if row["observed_at"] is None) < final
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_late_rows_of_both_sides_are_dropped_and_counted(runs: Survivors, backend: Backend) -> None:
     notes = verify(runs.specs[backend]).notes
     assert notes["late_flights"] == 2
@@ -142,14 +144,14 @@ def test_late_rows_of_both_sides_are_dropped_and_counted(runs: Survivors, backen
     assert sum(report.operators[0].rows_dropped_by_watermark for report in runs.reports(backend)) == 3
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_state_is_bounded_by_the_watermark_on_both_sides(runs: Survivors, backend: Backend) -> None:
     held = [report.operators[0].rows_total for report in runs.reports(backend) if report.operators]
     assert held[-1] < max(held)
     assert max(held) < 7 * (FLIGHTS + 1) + 12  # three hours and a batch of flights; as many hours of weather
 
 
-@pytest.mark.parametrize("backend", OUTER)
+@pytest.mark.parametrize("backend", in_tiers(FIRST))
 def test_what_is_neither_is_counted_for_each_side_and_kept_aside(runs: Survivors, backend: Backend) -> None:
     books = verify(runs.specs[backend]).notes["books"]
     assert isinstance(books, dict)
@@ -166,8 +168,9 @@ def test_what_is_neither_is_counted_for_each_side_and_kept_aside(runs: Survivors
     assert any("temp is not of type double: cold" in row["reason"] for row in kept)
 
 
+@pytest.mark.full  # in the first tier the outer join has the same rows, and those without weather
 def test_an_inner_join_leaves_out_what_has_no_weather(runs: Survivors) -> None:
-    outer = runs.specs[Backend.ROCKSDB]
+    outer = runs.specs[FIRST]
     inner = replace(
         outer,
         name="flight_weather_inner",
@@ -183,7 +186,7 @@ def test_an_inner_join_leaves_out_what_has_no_weather(runs: Survivors) -> None:
 
 
 def test_a_fork_reads_both_folders_anew_and_ends(runs: Survivors, tmp_path: Path) -> None:
-    spec = runs.specs[Backend.ROCKSDB]
+    spec = runs.specs[FIRST]
     made = fork(spec, into=tmp_path / "fork", rewind=6)
     assert made.batch is not None
     assert made.unseen > 2
@@ -196,7 +199,7 @@ def test_a_fork_reads_both_folders_anew_and_ends(runs: Survivors, tmp_path: Path
 
 def test_a_dropped_a_doubled_and_an_altered_row_are_named(runs: Survivors, tmp_path: Path) -> None:
     found = forged(
-        runs.specs[Backend.ROCKSDB],
+        runs.specs[FIRST],
         tmp_path,
         warmer=lambda rows: [{**rows[0], "temp": 99.0}, *rows[1:]],
         foreign=lambda rows: [*rows, {**rows[0], "flight_id": "no such flight"}],

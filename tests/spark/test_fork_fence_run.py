@@ -53,7 +53,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     [
         ("script", SCRIPT, "this fork cannot run a script"),
         ("build", BUILD, "the fork's job starts a query with the output path"),
-        ("second", SECOND_QUERY, "the fork's job starts a query with the checkpoint"),
+        pytest.param(
+            "second", SECOND_QUERY, "the fork's job starts a query with the checkpoint", marks=pytest.mark.full
+        ),
     ],
 )
 def test_a_fork_that_would_write_to_the_streams_own_places_ends_first(
@@ -71,6 +73,7 @@ def test_a_fork_that_would_write_to_the_streams_own_places_ends_first(
     assert not Path(str(spec.sink.path)).exists()
 
 
+@pytest.mark.full  # every drill of the first tier runs a fork
 def test_a_fork_within_its_own_places_runs(made: Project) -> None:
     spec = made.spec("counts__fork_0123456789", COUNTS)
     driver_id = made.start(spec)

@@ -123,6 +123,10 @@ def all_are_silent(spec: StreamSpec) -> bool:
     return sum(row["readings"] for row in rows(spec) if row["kind"] == "END") == PORTIONS * EACH
 
 
+ON_FILES = (SESSIONS, TIMED)
+"""Jobs that test_user_sessions and test_device_heartbeats run in the first tier."""
+
+
 @dataclass
 class Story:
     """The runs, and how their last drivers ended."""
@@ -135,7 +139,7 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Story]:
     with (
         broker(encrypted=True) as kafka,
         project(tmp_path_factory.mktemp("topics")) as made,
@@ -151,7 +155,10 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             SESSIONS: ({"args": ("web=3s", "kiosk=2s", "*=1s")}, all_have_ended),
             BEATS: ({"args": ("heartbeat=1s", "inactive=3s")}, all_are_silent),
         }
-        specs = {job: on_topic(made, job, **changes) for job, (changes, _) in clocked.items()}
+        full = pytestconfig.getoption("--full")
+        specs = {
+            job: on_topic(made, job, **changes) for job, (changes, _) in clocked.items() if full or job not in ON_FILES
+        }
         told = Story(made, kafka, specs)
         told.killed_in = kill_in_mid_batch(made, specs[COUNTS], after=1)
 
@@ -165,13 +172,13 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             return not running
 
         until(
-            "the end of every job", stopped_when_over, poll=0.5, told=lambda: "".join(map(made.log, drivers.values()))
+            "the end of every job", stopped_when_over, poll=0.2, told=lambda: "".join(map(made.log, drivers.values()))
         )
         told.ends |= {job: made.await_end(driver) for job, driver in drivers.items()}
 
         specs[TIMED] = on_topic(made, TIMED)
         specs["fork"] = fork(specs[COUNTS], into=made.data / "fork", rewind="all").spec
-        bounded = {name: made.start(specs[name]) for name in (TIMED, "fork")}
+        bounded = {name: made.start(specs[name]) for name in ((TIMED, "fork") if full else ("fork",))}
         refused = replace(specs[TIMED], name="refused", checkpoint=str(made.data / "checkpoints" / "refused"))
         elsewhere = Authority(kafka.folder / "elsewhere", "another")
         extra = {**kafka.settings, "ssl.ca.location": str(elsewhere.certificate)}
@@ -216,13 +223,14 @@ def test_users_leave_while_nothing_comes_on_the_topic(story: Story) -> None:
     assert {lag.behind for lag in waiting.partitions.values()} == {0}
 
 
-@pytest.mark.parametrize("job", [SESSIONS, BEATS])
+@pytest.mark.parametrize("job", [pytest.param(SESSIONS, marks=pytest.mark.full), BEATS])
 def test_each_record_is_told_once_by_the_clock(story: Story, job: str) -> None:
     assert story.ends[job].kind is ExitKind.STOPPED
     kept = books(verified(story, job))
     assert (kept["malformed"], kept["emitted"], kept["open"], kept["dropped"]) == (len(BAD), PORTIONS * EACH, 0, 0)
 
 
+@pytest.mark.full
 def test_by_event_time_the_heartbeats_are_the_oracles(story: Story) -> None:
     assert story.ends[TIMED].kind is ExitKind.COMPLETED, story.ends[TIMED]
     outcome = verified(story, TIMED)
@@ -236,7 +244,7 @@ def test_a_fork_from_the_beginning_reads_the_topic_in_one_batch_and_ends(story: 
     assert verified(story, "fork").expected == len(USERS)
 
 
-@pytest.mark.parametrize("name", [COUNTS, SESSIONS, BEATS, TIMED])
+@pytest.mark.parametrize("name", [COUNTS, BEATS, *(pytest.param(job, marks=pytest.mark.full) for job in ON_FILES)])
 def test_a_lost_and_a_doubled_row_are_caught(story: Story, tmp_path: Path, name: str) -> None:
     assert forged(story.specs[name], tmp_path) == {}
 

@@ -154,6 +154,7 @@ def test_an_oracle_is_told_when_the_topic_was_made_anew(ran: Ran) -> None:
         verify(replace(elsewhere, checkpoint=str(moved)))
 
 
+@pytest.mark.full  # in the first tier test_event_windows has a row of a file that ends the driver
 def test_without_a_quarantine_a_record_that_is_no_event_ends_the_driver_and_its_place_is_told(ran: Ran) -> None:
     made = ran.runs.project
     strict = replace(
@@ -184,6 +185,7 @@ def test_a_wrong_password_ends_the_driver_and_is_not_shown(ran: Ran, monkeypatch
     assert "the-wrong-word" not in f"{record}{made.fleet.log_path(driver).read_text()}"
 
 
+@pytest.mark.full  # in the first tier drills/test_topic_drills lets a retention pass
 def test_a_retention_that_passed_the_stream_ends_the_driver_for_good(ran: Ran) -> None:
     """Ten records in each partition that the checkpoint does not know, and then gone but for the last."""
     made = ran.runs.project

@@ -28,8 +28,8 @@ def stream(name: str, data: Path) -> StreamSpec:
     ("name", "kind", "bound"),
     [
         ("flight_dedup_unbounded", OperatorKind.DEDUPLICATION, Bound.NONE),
-        ("flight_dedup", OperatorKind.DEDUPLICATION, Bound.WATERMARK),
-        ("aircraft_rotations", OperatorKind.AGGREGATION, Bound.WATERMARK),
+        pytest.param("flight_dedup", OperatorKind.DEDUPLICATION, Bound.WATERMARK, marks=pytest.mark.full),
+        pytest.param("aircraft_rotations", OperatorKind.AGGREGATION, Bound.WATERMARK, marks=pytest.mark.full),
     ],
 )
 def test_the_plan_of_a_job_tells_what_bounds_its_state(

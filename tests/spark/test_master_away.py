@@ -51,7 +51,7 @@ def await_rows(home: Project, spec: StreamSpec, portions: int) -> None:
     def log() -> str:
         return home.log(newest(home, spec).driver_id)
 
-    until(f"the rows of {portions} portions", lambda: len(rows(spec)) >= closed(portions), poll=0.5, told=log)
+    until(f"the rows of {portions} portions", lambda: len(rows(spec)) >= closed(portions), poll=0.2, told=log)
 
 
 def test_a_master_that_comes_back_finds_its_stream_running(tmp_path: Path) -> None:

@@ -39,13 +39,13 @@ from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import OutputMode, StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drivers import QUICK, Project, project, until
-from support.kafka_broker import Broker, broker
+from support.kafka_broker import Broker
 
 pytestmark = pytest.mark.spark
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BATCH = 5.0
-PARTITIONS = 2
+TOPIC, PARTITIONS = "live_events", 2
 LAST = 2000
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
 BAD = ("not json", '{"event_id": "no time", "user_id": 1, "action": "view"}')
@@ -63,7 +63,7 @@ def live(made: Project, name: str, *, master: str) -> StreamSpec:
     return replace(
         spec,
         name=name,
-        source=KafkaSource(connection="events", topic="events", options=options),
+        source=KafkaSource(connection="events", topic=TOPIC, options=options),
         sink=KafkaSink(
             connection="events",
             topic=name,
@@ -111,17 +111,16 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     with (
-        broker() as kafka,
         project(tmp_path_factory.mktemp("real_time")) as made,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("AIRFLOW_CONN_EVENTS", kafka.connection)
-        for topic in ("events", "deduped", "crowded"):
+        for topic in (TOPIC, "deduped", "crowded"):
             kafka.create(topic, partitions=PARTITIONS, **{"retention.ms": "-1"})
-        kafka.produce("events", [event(number) for number in (*range(200), *range(100))], partitions=(0, 1))
-        kafka.produce("events", BAD)
+        kafka.produce(TOPIC, [event(number) for number in (*range(200), *range(100))], partitions=(0, 1))
+        kafka.produce(TOPIC, BAD)
         spec = live(made, "deduped", master="local[5]")
         crowded = made.start(live(made, "crowded", master="local[3]"))
         output = Output(kafka, "deduped")
@@ -132,7 +131,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             before = made.committed(spec)
             until("the next batch", lambda: made.committed(spec) > before, told=lambda: made.log(driver))  # noqa: B023
             before = made.committed(spec)
-            kafka.produce("events", [event(number)])
+            kafka.produce(TOPIC, [event(number)])
             until("an event", lambda: output.has(number), told=lambda: made.log(driver))  # noqa: B023
             early.append(made.committed(spec) - before)
             if early[-1] == 0:
@@ -143,7 +142,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         assert made.await_end(driver).kind is ExitKind.KILLED
 
         driver = made.start(spec)
-        kafka.produce("events", [event(number) for number in (*range(150, 400), *range(300))], partitions=(1, 0))
+        kafka.produce(TOPIC, [event(number) for number in (*range(150, 400), *range(300))], partitions=(1, 0))
 
         def all_read() -> bool:
             seen = probe(spec)
@@ -158,7 +157,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
         # a first batch that took its time leaves a check undecided until it has seen three
         until("a verdict of each check", decided, told=lambda: str(verdicts))
-        kafka.produce("events", [event(LAST)])
+        kafka.produce(TOPIC, [event(LAST)])
         until("the last event", lambda: output.has(LAST), told=lambda: made.log(driver))
         made.fleet.request_stop(spec.name, requested_by="test", reason="all is read")
         stopped = made.await_end(driver)

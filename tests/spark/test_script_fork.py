@@ -19,7 +19,7 @@ from streamwarden.services.forks.scripts import fork_queries
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, SinkSpec, SourceSpec, StreamSpec
 from support.drivers import Project, project
-from support.kafka_broker import broker
+from support.kafka_broker import Broker
 from support.twins import compared_with_twin
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -136,9 +136,10 @@ spark.streams.awaitAnyTermination()
 """It begins with the newest record, as Spark does, and has no limit."""
 
 
-def test_a_topic_is_read_in_batches_from_its_beginning_and_none_is_written(world: Project) -> None:
+@pytest.mark.full  # first tier: drills/test_script_drill has a twin, test_jobs_on_topics a fork of a topic
+def test_a_topic_is_read_in_batches_from_its_beginning_and_none_is_written(world: Project, kafka: Broker) -> None:
     """A second query makes another key in each run: as long as it is judged, nothing can be proven."""
-    with broker() as kafka, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable("events"), kafka.connection)
         kafka.create("clicks", partitions=2)
         kafka.create("copies")

@@ -49,7 +49,7 @@ def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost
         assert made.fleet.observe(frozen.driver_id).alive, "the silence may be a pause"
         heir = until("the next driver's query", lambda: _running(made, frozen))
         made.publish(1)
-        until("the closed windows", lambda: sum(_counts(made, spec.sink.path).values()) >= 3 * ROWS, poll=0.5)
+        until("the closed windows", lambda: sum(_counts(made, spec.sink.path).values()) >= 3 * ROWS, poll=0.2)
     assert made.fleet.observe(heir.driver_id).alive
     ended = made.store.drivers.get(frozen.driver_id)
     assert ended is not None

@@ -5,6 +5,8 @@
 3. The third starts into silence: everyone is told as TIMEOUT and forgotten, without any input.
 4. One user comes back, is counted from one on, and leaves again.
 5. What came out is what the oracle says, the books balance, and forged output is condemned.
+
+In the first tier test_user_sessions tells the same story of timers on files, and test_jobs_on_topics of this job.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from typing import Any
 
 import pytest
 
-from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -31,7 +32,7 @@ from support.mid_batch import kill_in_mid_batch, newest
 from support.twins import assert_the_twin_agrees
 from support.verdicts import verify
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 JOB = Path(__file__).parents[2] / "spark_jobs" / "user_action_counts.py"
 FILES, ACTIONS_A_FILE = 12, 9
@@ -227,20 +228,6 @@ def test_a_bounded_run_ends_with_its_input(made: Project, story: Story) -> None:
     assert outcome.exactly_once, outcome.to_dict()
     assert outcome.records == story.sent + len(BAD)
     assert outcome.expected == len(USERS)  # all in one batch: the clock beside the actions knows no bounds
-
-
-def test_a_fork_reads_the_schema_of_its_state_from_its_own_checkpoint(
-    made: Project, story: Story, tmp_path: Path
-) -> None:
-    """Spark writes where it lies as an absolute path."""
-    forked = fork(story.spec, into=tmp_path / "fork", rewind=0)
-    schema = Path(story.spec.checkpoint) / "state" / "0" / "_stateSchema"
-    schema.rename(schema.with_name("_elsewhere"))
-    try:
-        end = made.await_end(made.start(forked.spec))
-    finally:
-        schema.with_name("_elsewhere").rename(schema)
-    assert end.kind == "completed", end
 
 
 # Forged output

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.parquet import ParquetSink
@@ -48,14 +49,14 @@ GOOD_THOUGH_ODD = '{"id":"web:1","data":"no word of an end"}', '{"id":"web:1","d
 CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
 """The oracle needs the time of each batch."""
 
-EVERY = TriggerSpec(processing_time=2.0)
+EVERY = TriggerSpec(processing_time=1.0)
 """The twin executes every batch again, the silent ones too."""
 
 
 def stream(made: Project, **changes: Any) -> StreamSpec:
     settings: dict[str, Any] = {
         "job": str(JOB),
-        "args": ("web=20s", "kiosk=2s", "*=1s"),
+        "args": ("web=10s", "kiosk=2s", "*=1s"),
         "source": FilesSource(path=str(made.input), max_files_per_trigger=2),
         "trigger": EVERY,
         "spark": SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=CONF),
@@ -155,6 +156,7 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert (books["emitted"], books["open"], books["dropped"]) == (len(story.sent), 0, 0)
 
 
+@pytest.mark.full  # in the first tier drills/test_clock_step compares timers by the clock with a twin
 def test_an_unbroken_twin_has_the_same_timeouts(story: Story, tmp_path: Path) -> None:
     assert_the_twin_agrees(story.spec, tmp_path / "twins", of="user_sessions")
 
@@ -188,6 +190,7 @@ def test_lines_that_are_no_event_are_kept_aside(story: Story) -> None:
     assert story.malformed == len(BAD)
 
 
+@pytest.mark.full  # what Spark refuses by itself
 def test_the_timers_need_rocksdb(made: Project) -> None:
     """Spark refuses its other state store for transformWithState, and says so before the first batch."""
     spec = stream(
@@ -199,6 +202,20 @@ def test_the_timers_need_rocksdb(made: Project) -> None:
     )
     end = made.await_end(made.start(replace(spec, name="on_hdfs")))
     assert end.error_class == "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS", end
+
+
+def test_a_fork_reads_the_schema_of_its_state_from_its_own_checkpoint(
+    made: Project, story: Story, tmp_path: Path
+) -> None:
+    """Spark writes where it lies as an absolute path."""
+    forked = fork(story.spec, into=tmp_path / "fork", rewind=0)
+    schema = Path(story.spec.checkpoint) / "state" / "0" / "_stateSchema"
+    schema.rename(schema.with_name("_elsewhere"))
+    try:
+        end = made.await_end(made.start(forked.spec))
+    finally:
+        schema.with_name("_elsewhere").rename(schema)
+    assert end.kind == "completed", end
 
 
 # Forged output
@@ -236,6 +253,6 @@ def test_an_altered_event_is_caught(forged: StreamSpec) -> None:
 
 
 def test_a_timeout_that_is_not_the_clients_is_caught(forged: StreamSpec) -> None:
-    outcome = verify(replace(forged, args=("web=20s", "kiosk=2s", "*=2s")))
+    outcome = verify(replace(forged, args=("web=10s", "kiosk=2s", "*=2s")))
     assert not outcome.exactly_once
     assert outcome.wrong or outcome.unexpected

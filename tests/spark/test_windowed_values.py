@@ -1,6 +1,7 @@
 """windowed_values on both state store backends: killed in mid-batch, silent for a while, and right to the row.
 
-The rate source goes by the wall's clock, so windows are seconds here instead of minutes.
+The rate source goes by the wall's clock, so windows are seconds here instead of minutes. In the first tier
+drills/test_generated_drill kills this job.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from support.drivers import QUICK, Project, project, until
 from support.job_runs import REPOSITORY, Survivors, forged, passed
 from support.mid_batch import kill_in_mid_batch, newest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 CONF = {**QUICK, "spark.sql.streaming.minBatchesToRetain": "2000"}
 """The oracle needs the seconds of each batch."""

@@ -18,7 +18,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.lifecycle.driver import ExitKind
-from support.command_line import Answer, in_shell
+from support.command_line import Answer, in_process, in_shell
 from support.drivers import Project, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -79,7 +79,7 @@ def log(world: Project) -> str:
 
 def test_word_count_runs_as_it_is(world: Project) -> None:
     write(world, "one.txt", "to be or not to be\n")
-    assert run(world, "validate").code == Exit.OK
+    assert in_process(world.root, "validate").code == Exit.OK
     started = run(world, "start", "word_count")
     assert started.code == Exit.OK, (started, log(world))
     assert "query word_count started; batch 0 is committed" in started.out
@@ -98,10 +98,10 @@ def test_word_count_runs_as_it_is(world: Project) -> None:
     assert "batch 1 is committed" in run(world, "start", "word_count").out, "a driver that runs is found at once"
     until("the state goes on", lambda: "|  to|    3|" in log(world), told=lambda: log(world))
     assert run(world, "stop", "word_count").code == Exit.OK
-    assert json.loads(run(world, "inspect", "word_count", "--json").out)["findings"] == []
+    assert json.loads(in_process(world.root, "inspect", "word_count", "--json").out)["findings"] == []
 
     world.job("word_count", f"import sys\n{ELSEWHERE}")
-    assert run(world, "validate").code == Exit.OK, "the text does not show the checkpoint"
+    assert in_process(world.root, "validate").code == Exit.OK, "the text does not show the checkpoint"
     refused = run(world, "start", "word_count")
     assert refused.code == Exit.BAD, (refused, log(world))
     assert "ended after" in refused.out

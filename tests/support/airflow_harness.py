@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,12 +20,14 @@ import httpx
 REPOSITORY = Path(__file__).resolve().parents[2]
 AIRFLOW = Path(sys.executable).with_name("airflow")
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+CLOCKED = ("health", "housekeeping")
+"""DAGs that run by the clock, from their first reading on."""
 
 T = TypeVar("T")
 
 
 def wait_for(
-    what: str, condition: Callable[[], T], *, timeout: float, poll: float = 0.25, explain: Callable[[], str] = str
+    what: str, condition: Callable[[], T], *, timeout: float, poll: float = 0.2, explain: Callable[[], str] = str
 ) -> T:
     """Poll until `condition()` is truthy and return it; fail, saying what was waited for, after `timeout` seconds."""
     deadline = time.monotonic() + timeout
@@ -48,6 +51,8 @@ class Airflow:
         self.home, self.project, self.data = home, project, data
         self.port, log_port, trigger_log_port = (free_port() for _ in range(3))
         self.url = f"http://127.0.0.1:{self.port}"
+        self.login = f"{self.url}/auth/token/login"
+        """Gives a browser the session of an administrator: nobody has a password."""
         self.commands = {component: [str(AIRFLOW), component] for component in COMPONENTS}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._sessions: list[int] = []
@@ -72,16 +77,19 @@ class Airflow:
             "LOGGING__WORKER_LOG_SERVER_PORT": str(log_port),
             "LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log_port),
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+            "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "8",
             "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
             "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "2",
             "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "12",
             "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+            "WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "1",
+            "WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
             "TRIGGERER__JOB_HEARTBEAT_SEC": "1",
             "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "8",
             "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",  # see `parse_again`
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
         }
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "STREAMWARDEN"))}
@@ -97,13 +105,19 @@ class Airflow:
 
     # Components
 
-    def cli(self, *args: str, timeout: float = 120) -> str:
-        """Run an `airflow` command; its output. Fails with both streams if the command does."""
+    def cli(self, *commands: Sequence[str]) -> None:
+        """Run `airflow` commands one after the other in one process: to import Airflow takes longer than they do."""
+        program = "import json, sys; from airflow.cli.cli_parser import get_parser\n"
+        program += "for words in json.loads(sys.argv[1]): args = get_parser().parse_args(words); args.func(args)"
         done = subprocess.run(
-            [str(AIRFLOW), *args], env=self.env, cwd=self.home, capture_output=True, text=True, timeout=timeout
+            [sys.executable, "-c", program, json.dumps(commands)],
+            env=self.env,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=240,
         )
-        assert done.returncode == 0, f"airflow {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        assert done.returncode == 0, f"airflow {commands}: {done.returncode}\n{done.stdout}\n{done.stderr}"
 
     def start(self, component: str) -> None:
         """Start a component as the leader of a session of its own."""
@@ -146,12 +160,22 @@ class Airflow:
             if session_of(pid) == process.pid:
                 _kill(pid)
 
-    def up(self) -> None:
-        """Make the database, start everything, wait until the API answers and the DAGs are there."""
-        self.cli("db", "migrate", timeout=240)
+    def up(self, silent: Collection[str] = ()) -> None:
+        """Make the database, start everything, and wait until the API answers.
+
+        Args:
+            silent: DAGs that are paused before the scheduler starts: their runs would only take time from the test.
+        """
+        self.cli(["db", "migrate"])
         for component in COMPONENTS:
-            self.start(component)
+            if component != "scheduler" or not silent:
+                self.start(component)
         wait_for("the API server", self.answers, timeout=240, explain=lambda: self.tail("api-server"))
+        if silent:
+            wait_for(f"the DAGs {silent}", lambda: self.dag_ids().issuperset(silent), timeout=240)
+            for dag_id in silent:
+                self.pause(dag_id, True)
+            self.start("scheduler")
 
     def down(self) -> None:
         """SIGKILL to every process of every component: nothing is read from this installation any more."""
@@ -204,18 +228,16 @@ class Airflow:
     def import_errors(self) -> list[Any]:
         return list(self.call("GET", "/importErrors")["import_errors"])
 
+    def parse_again(self, dag_id: str) -> None:
+        """Have the file of this DAG read now: its turn comes once a minute, as each reading takes processor time."""
+        token = self.call("GET", f"/dags/{dag_id}")["file_token"]
+        self.call("PUT", f"/parseDagFile/{token}")
+
     def pause(self, dag_id: str, paused: bool) -> None:
         self.call("PATCH", f"/dags/{dag_id}", {"is_paused": paused})
 
     def is_paused(self, dag_id: str) -> bool:
         return bool(self.call("GET", f"/dags/{dag_id}")["is_paused"])
-
-    def silence(self) -> None:
-        """Pause what runs by the clock as soon as Airflow has read it: here it would only take time from the test."""
-        clocked = {"health", "housekeeping"}
-        wait_for(f"the DAGs {clocked}", lambda: clocked <= self.dag_ids(), timeout=240)
-        for dag_id in clocked:
-            self.pause(dag_id, True)
 
     def trigger(self, dag_id: str, **conf: Any) -> str:
         return str(self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
@@ -266,10 +288,10 @@ class Airflow:
 
 
 @contextmanager
-def running(airflow: Airflow) -> Iterator[Airflow]:
-    """The installation, up; down again whatever happens."""
+def running(airflow: Airflow, silent: Collection[str] = ()) -> Iterator[Airflow]:
+    """The installation, up (see `Airflow.up`); down again whatever happens."""
     try:
-        airflow.up()
+        airflow.up(silent)
         yield airflow
     finally:
         airflow.down()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
 from streamwarden.services.workspace import Workspace
-from support.airflow_harness import Airflow, command_of, group_leaders, running, wait_for
+from support.airflow_harness import CLOCKED, Airflow, command_of, group_leaders, running, wait_for
 from support.airflow_project import Producer
 
 COUNTED = "stream_counted"
@@ -92,25 +92,31 @@ class Installation:
 
 
 @contextmanager
-def installed(root: Path, project: Path, *dag_ids: str) -> Iterator[Installation]:
+def installed(
+    root: Path, project: Path, *dag_ids: str, silent: Collection[str] = CLOCKED, **environment: str
+) -> Iterator[Installation]:
     """Airflow over the project, until the end: the stream `counted` reads new input, runs, and is judged each minute.
 
     Args:
         dag_ids: other DAGs that are not paused.
+        silent: DAGs that would run by the clock.
+        environment: more variables of Airflow's components.
     """
     space = Workspace.open(project, root / "data", environ={})
     producer = Producer(root / "data" / "input" / "counted")
     producer.publish(3)
     wanted = {COUNTED, "stop_stream", "start_stream", *dag_ids}
     try:
-        with running(Airflow(root / "airflow", project, root / "data")) as airflow, producer.running():
+        airflow = Airflow(root / "airflow", project, root / "data")
+        airflow.env |= environment
+        with running(airflow, silent), producer.running():
             wait_for("the DAGs", lambda: wanted <= airflow.dag_ids(), timeout=LONG)
-            airflow.silence()
             for dag_id in (COUNTED, *dag_ids):
                 airflow.pause(dag_id, False)
             found = Installation(airflow, space, producer)
             found.live_driver()
             airflow.pause("health", False)
+            airflow.trigger("health")  # its clock would begin with the next minute
             yield found
     finally:
         space.fleet.stop("counted", requested_by="test", reason="the end", batch_deadline=5, term_deadline=5)

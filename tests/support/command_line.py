@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,14 @@ def in_shell(project: Path, *arguments: str, timeout: float = 200) -> Answer:
         command, cwd=project, capture_output=True, text=True, timeout=timeout, check=False, env=environ
     )
     return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def in_process(project: Path, *arguments: str) -> Answer:
+    """The same in this process, which saves a second of processor time: for what a test asks beside its story."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(["--project", str(project), *arguments])
+    return Answer(code, out.getvalue(), err.getvalue())
 
 
 @dataclass(frozen=True)

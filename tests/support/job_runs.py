@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from streamwarden.adapters import processes
 from streamwarden.config.loading import load_stream
 from streamwarden.lifecycle import driver_folder as files
@@ -54,6 +56,16 @@ def stream(name: str, data: Path, backend: Backend) -> StreamSpec:
         state=replace(spec.state, backend=backend, shuffle_partitions=1),
         spark=SparkSpec(master="local[1]", driver_memory=700 * 2**20, conf=dict(QUICK)),
     )
+
+
+def in_tiers(first: Backend) -> list[Any]:
+    """Parameters of a test: its backend of the first tier, and the other one with `--full`."""
+    return [first, *(pytest.param(backend, marks=pytest.mark.full) for backend in Backend if backend is not first)]
+
+
+def of_tier(config: pytest.Config, first: Backend) -> list[Backend]:
+    """The backends of `in_tiers` that this run of the tests judges."""
+    return list(Backend) if config.getoption("--full") else [first]
 
 
 @dataclass
@@ -106,9 +118,9 @@ def survive(project: Project, specs: Iterable[StreamSpec], *, after: int = 2) ->
     return Survivors(project, mine, cut)
 
 
-def survive_on_both(project: Project, name: str, texts: Iterable[Sequence[str]]) -> Survivors:
-    """`survive` the repository's stream `name` on each backend, with a file for each sequence of lines."""
-    specs = [stream(name, project.data, backend) for backend in Backend]
+def survive_on(backends: Iterable[Backend], project: Project, name: str, texts: Iterable[Sequence[str]]) -> Survivors:
+    """`survive` the repository's stream `name` on each of `backends`, with a file for each sequence of lines."""
+    specs = [stream(name, project.data, backend) for backend in backends]
     publish(Path(str(specs[0].source.path)), texts)
     return survive(project, specs)
 

@@ -1,0 +1,56 @@
+"""What all files of a worker share: a Spark session for what needs no driver, a broker and a PostgreSQL.
+
+Each file has topics and databases of its own. A file that stops its broker or server, or whose broker wants a password,
+starts its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streamwarden.adapters.jvm import maven
+from streamwarden.lifecycle.submission import spark_conf
+from support.catalogue import stream
+from support.drivers import quick
+from support.kafka_broker import Broker, broker
+from support.postgres_server import PostgreSQL, running
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """On two cores, with one partition of state, and with Spark's connector for topics."""
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    conf = spark_conf(stream("event_dedup", scratch)) | {
+        **quick(scratch),
+        "spark.master": "local[2]",
+        "spark.jars": ",".join(map(str, maven.resolve(maven.KAFKA))),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # of the workers that run transformWithState
+        session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Broker]:
+    with broker() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with running() as server:
+        yield server
