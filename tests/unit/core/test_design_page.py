@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,3 +33,8 @@ def test_every_layer_of_the_picture_is_there() -> None:
 def test_every_decision_is_linked() -> None:
     records = {path.name for path in (DESIGN.parent / "decisions").glob("*.md")}
     assert records == set(re.findall(r"\(decisions/([\w-]+\.md)\)", DESIGN.read_text()))
+
+
+def test_no_folder_holds_more_than_fifteen_modules() -> None:
+    folders = Counter(file.parent for file in (ROOT / "src").rglob("*.py") if file.stem != "__init__")
+    assert {str(folder): modules for folder, modules in folders.items() if modules > 15} == {}
