@@ -48,7 +48,7 @@ def drilled(spark: Cluster, root: Path, flights: Path, service: str, *, lasts: s
         batches=batches,
         min_records=RECORDS,
         spark=json.dumps({"master": spark.url, "driver_memory": "1 GB", "conf": conf}),
-        outage=json.dumps({"service": service, "down": down, "up": up, "lasts": lasts}),
+        options={"outage": json.dumps({"service": service, "down": down, "up": up, "lasts": lasts})},
     ) as workspace:
         run = run_drill(workspace)
     assert run.passed, run.reason

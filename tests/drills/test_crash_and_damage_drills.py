@@ -125,7 +125,7 @@ def test_a_stream_goes_on_without_the_store(tmp_path: Path, flights: Path) -> No
         tmp_path,
         inputs=flights,
         fault="service_outage",
-        outage=f"{{service: store, down: {down}, up: {up}, lasts: 6s}}",
+        options={"outage": f"{{service: store, down: {down}, up: {up}, lasts: 6s}}"},
         batches=12,
         min_records=RECORDS,
     ) as workspace:

@@ -61,7 +61,7 @@ def test_a_full_disk_ends_the_driver_and_with_room_again_nothing_is_lost(tmp_pat
         fault="service_outage",
         batches=8,
         min_records=RECORDS,
-        outage=json.dumps(outage),
+        options={"outage": json.dumps(outage)},
     ) as workspace:
         script = tmp_path / "drill.py"
         script.write_text(DRILL)

@@ -111,9 +111,9 @@ def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_p
 @pytest.mark.full  # in the first tier spark/test_kafka_source kills the broker under a stream
 def test_a_broker_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     down, up = kafka.commands()
-    outage = json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})
+    outage = {"outage": json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})}
     fault = "service_outage"
-    with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=8, outage=outage, **STREAM) as workspace:
+    with drill_project(tmp_path, inputs=tmp_path, fault=fault, batches=8, options=outage, **STREAM) as workspace:
         run = run_drill(workspace)
     assert_exactly_once(run)
     seen = run.facts["fault"]["evidence"]

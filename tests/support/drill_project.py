@@ -34,7 +34,7 @@ spark: {spark}
 
 LOCAL = json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK})
 
-FAULT = "fault: {{kind: {fault}, attempts: {attempts}, within: 2m, outage: {outage}{options}}}"
+FAULT = "fault: {{kind: {fault}, attempts: {attempts}, within: 2m{options}}}"
 
 DRILL = """
 name: drill
@@ -62,7 +62,6 @@ def drill_project(
     source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",
     sink: str = "{path: output/flights}",
     spark: str = LOCAL,
-    outage: str = "null",
     oracle: str = "job",
     state: str = "{shuffle_partitions: 2}",
     more: str = "",
@@ -76,7 +75,7 @@ def drill_project(
         fault: the one fault of the drill; faults: or the lines of its file that name several.
         job: one of spark_jobs/, judged by its oracle, or of tests/drills/jobs/, judged by that of `model`.
         source, sink, spark, state: the stream's, as YAML; more: further lines of the stream's file.
-        outage, options: the fault's.
+        options: the fault's.
         model: the job of spark_jobs/ that the tests' own job imports.
         oracle: of the verification; a twin adds some 20 s to a drill.
         rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
@@ -90,7 +89,7 @@ def drill_project(
     shutil.copy(catalogue / "oracles" / f"{job if own else model}.py", jobs / "oracles" / f"{job}.py")
     if fault is not None:
         given = "".join(f", {key}: {value}" for key, value in (options or {}).items())
-        faults = FAULT.format(fault=fault, attempts=attempts, outage=outage, options=given)
+        faults = FAULT.format(fault=fault, attempts=attempts, options=given)
     for folder, name, text in (
         (
             "streams",
