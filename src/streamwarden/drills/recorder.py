@@ -83,7 +83,7 @@ class RunRecorder:
 
     def put(self, **changes: Any) -> None:
         """Set fields of the run's state and save the run."""
-        keys = {each.name: key_of(each) for each in fields(RunState)}
+        keys = {field.name: key_of(field) for field in fields(RunState)}
         writers = {**WRITERS, StreamSpec: self._specs.write}
         stored = {keys[name]: encode(value, writers) for name, value in changes.items()}
         self.save(replace(self.run, facts={**self.run.facts, **stored}))

@@ -79,7 +79,7 @@ class LandedFault(Proof):
 
     @classmethod
     def of(cls, proof: Proof, kind: str, attempts: int) -> Self:
-        values: dict[str, Any] = {each.name: getattr(proof, each.name) for each in fields(proof)}
+        values: dict[str, Any] = {item.name: getattr(proof, item.name) for item in fields(proof)}
         return cls(**values, kind=kind, attempts=attempts)
 
 
@@ -299,7 +299,7 @@ class RunState(RunProgress):
     @property
     def fault_specs(self) -> tuple[Fault, ...]:
         """The faults in the order in which they strike."""
-        return tuple(self.drill.sequence[each] for each in self.plan.order)
+        return tuple(self.drill.sequence[index] for index in self.plan.order)
 
     @property
     def fault_spec(self) -> Fault:

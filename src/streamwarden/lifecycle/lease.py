@@ -70,7 +70,7 @@ class Lease:
 
     def covers(self, checkpoint: str) -> bool:
         """Whether the checkpoint is one of this lease's, however it is spelled."""
-        return resource_of(checkpoint) in {resource_of(each) for each in self.checkpoints}
+        return resource_of(checkpoint) in {resource_of(claimed) for claimed in self.checkpoints}
 
 
 class Liveness(Protocol):

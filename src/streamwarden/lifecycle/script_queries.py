@@ -151,7 +151,7 @@ def declared_checkpoint(spec: StreamSpec, query: NamedQuery, *, starts: int | No
 
 def taken_by(place: str, used: Iterable[str]) -> str | None:
     """The used checkpoint that `place` is, contains or is inside of."""
-    return next((each for each in used if overlap(place, each)), None)
+    return next((checkpoint for checkpoint in used if overlap(place, checkpoint)), None)
 
 
 def _checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
@@ -170,19 +170,19 @@ def _checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
 def _declared_checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
     """A query is one of `queries` by its checkpoint, else by its name or the last folder of its checkpoint."""
     place = located(spec, query.checkpoint)
-    if place is None or any(same_place(place, each) for each in spec.queries.values() if each):
+    if place is None or any(same_place(place, checkpoint) for checkpoint in spec.queries.values() if checkpoint):
         return
     guesses = name_of(query.name, place, {}), name_of(None, place, {})
-    found = next((each for each in guesses if each in spec.queries), None)
-    if found is None or spec.queries[found] is not None:
-        declared = spec.queries[found] if found else None
+    name = next((guess for guess in guesses if guess in spec.queries), None)
+    if name is None or spec.queries[name] is not None:
+        declared = spec.queries[name] if name else None
         yield Contradiction(
             subject="checkpoint",
             named=place,
             declared=declared or f"one of the declared queries {', '.join(spec.queries)}",
-            key=f"queries.{found}" if found else "queries",
+            key=f"queries.{name}" if name else "queries",
             line=query.line,
-            optional=found is not None,
+            optional=name is not None,
         )
 
 

@@ -209,7 +209,7 @@ class Fault(ABC):
 
     def as_kind(self, kind: type[F]) -> F:
         """The same options as a fault of another class that has them."""
-        return kind(**{each.name: getattr(self, each.name) for each in fields(self)})
+        return kind(**{option.name: getattr(self, option.name) for option in fields(self)})
 
     def not_applicable(self, stream: str, why: str, *, expected: str, next_step: str) -> DrillAborted:
         """The refusal of a stream that this fault cannot hit."""
@@ -378,5 +378,5 @@ def describe_exit(view: DriverView) -> dict[str, Any]:
 def ended_at(proof: Proof) -> float | None:
     """When the struck driver ended, Unix seconds, as `describe_exit` recorded it; None: it did not, or the fault does
     not say."""
-    found = proof.evidence.get("ended_at")
-    return float(found) if isinstance(found, int | float) else None
+    at = proof.evidence.get("ended_at")
+    return float(at) if isinstance(at, int | float) else None

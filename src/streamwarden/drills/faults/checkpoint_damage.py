@@ -282,9 +282,9 @@ class CheckpointDamage(Fault):
             harmed = context.ports[FILES].damaged(context.fork)
             if not harmed:
                 return False, f"{struck.message}, but every file of the checkpoint is as it was"
-            found = "; ".join(_describe(each) for each in harmed)
+            damage = "; ".join(_describe(file) for file in harmed)
             other = self._otherwise(struck.evidence)
-            return other is None, f"between two batches the checkpoint was damaged: {found}" + (
+            return other is None, f"between two batches the checkpoint was damaged: {damage}" + (
                 "" if other is None else f", but {other}"
             )
 
@@ -316,9 +316,9 @@ class CheckpointDamage(Fault):
         return {
             "planned": position.planned,
             "committed": position.committed,
-            "harmed": [asdict(each) for each in context.ports[FILES].damaged(context.fork)],
+            "harmed": [asdict(file) for file in context.ports[FILES].damaged(context.fork)],
             "foretold": None if gravest is None else gravest.value,
-            "findings": [asdict(each) for each in findings],
+            "findings": [asdict(finding) for finding in findings],
         }
 
     def _otherwise(self, evidence: Mapping[str, Any]) -> str | None:
@@ -340,8 +340,8 @@ class RefusedDamage(CheckpointDamage):
 
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
         """The check has to give the next step of the cause."""
-        reasons = [str(each["why"]) for each in evidence.get("died", ())]
-        if any(self.cause.next_step in each for each in reasons):
+        reasons = [str(death["why"]) for death in evidence.get("died", ())]
+        if any(self.cause.next_step in reason for reason in reasons):
             return None
         return f"it gives {reasons}, without the next step: {self.cause.next_step}"
 

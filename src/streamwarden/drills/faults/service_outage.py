@@ -324,11 +324,11 @@ class ServiceOutage(Fault):
         proof = prove_as_observed(context, strike, _judge_going_on)
         if not proof.landed:
             return proof
-        seen = proof.evidence
-        if not seen["went_on"]:
+        evidence = proof.evidence
+        if not evidence["went_on"]:
             return replace(proof, violation=f"no batch was committed during {self.event}, which no batch needs")
         if self.expected_end is ExpectedEnd.LIVES:
-            return replace(proof, moment=seen["gone_at"], committed=seen["committed_before"])
+            return replace(proof, moment=evidence["gone_at"], committed=evidence["committed_before"])
         return proof
 
     def left(self, context: FaultContext, unread: int) -> int:

@@ -67,7 +67,7 @@ class Expectation:
 
 def expectations_of(judgement: Judgement | None) -> tuple[Expectation, ...]:
     """The expectations in the order in which they were judged; none if nobody judged."""
-    return () if judgement is None else tuple(_in_words(each) for each in judgement.expectations)
+    return () if judgement is None else tuple(_in_words(expectation) for expectation in judgement.expectations)
 
 
 def _in_words(stored: Mapping[str, Any]) -> Expectation:
@@ -121,4 +121,4 @@ def _examples(stored: Mapping[str, Any]) -> tuple[str, ...]:
     if stored.get("name") == NOT_IN:
         return ()
     samples = stored.get("unexpected_samples") or ()
-    return tuple(str(each.get("value", each)) if isinstance(each, Mapping) else str(each) for each in samples)
+    return tuple(str(sample.get("value", sample)) if isinstance(sample, Mapping) else str(sample) for sample in samples)

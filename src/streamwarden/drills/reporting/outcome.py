@@ -111,11 +111,13 @@ _UNPROVEN: Final = {DrillTarget.FORK: _unproven_fork, DrillTarget.PRODUCTION: _u
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    found = [each for each in (_judged(state), unbalanced(state), unverified(state)) if each is not None]
+    deviations = [
+        deviation for deviation in (_judged(state), unbalanced(state), unverified(state)) if deviation is not None
+    ]
     for result in state.results:
         name = "" if len(state.plan.order) == 1 else f"{result.spec.kind}: "
-        found += [f"{name}{each}" for each in _of_fault(result, state.drill.recovery.target)]
-    return [*found, *_of_end(state)]
+        deviations += [f"{name}{deviation}" for deviation in _of_fault(result, state.drill.recovery.target)]
+    return [*deviations, *_of_end(state)]
 
 
 def _of_fault(result: FaultResult, target: float) -> Iterator[str]:

@@ -114,13 +114,13 @@ class Resilience:
     @property
     def errors(self) -> tuple[ErrorOfFormula, ...]:
         """Of each formula, over all runs that have both the prediction and the measurement."""
-        found: dict[str, list[float]] = {}
+        by_formula: dict[str, list[float]] = {}
         for trial in self.trials:
-            for each in trial.estimates:
-                found.setdefault(each.formula, []).append(each.error)
+            for estimate in trial.estimates:
+                by_formula.setdefault(estimate.formula, []).append(estimate.error)
         return tuple(
             ErrorOfFormula(formula=name, median=median(errors), worst=max(errors, key=abs), runs=len(errors))
-            for name, errors in found.items()
+            for name, errors in by_formula.items()
         )
 
     def of(self, drills: Collection[str]) -> Resilience | None:
@@ -193,7 +193,7 @@ def resilience(
     late = frozenset(overdue)
     configured: dict[_Key, list[str]] = {}
     for name, spec in sorted(drills.items()):
-        for kind, variant in dict.fromkeys((each.kind, variant_of(spec, each)) for each in spec.sequence):
+        for kind, variant in dict.fromkeys((fault.kind, variant_of(spec, fault)) for fault in spec.sequence):
             configured.setdefault((spec.stream, kind, variant), []).append(name)
     tried: dict[_Key, list[Trial]] = {}
     for trial in trials:
@@ -265,9 +265,9 @@ def estimates(result: FaultResult) -> tuple[Estimate, ...]:
     if not measured:
         return ()
     return tuple(
-        Estimate(formula=each.formula, predicted=each.seconds, measured=measured)
-        for each in result.predicted
-        if each.seconds is not None
+        Estimate(formula=prediction.formula, predicted=prediction.seconds, measured=measured)
+        for prediction in result.predicted
+        if prediction.seconds is not None
     )
 
 

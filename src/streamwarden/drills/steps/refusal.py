@@ -72,13 +72,13 @@ def _observe(context: StepContext, fault: RefusalFault, fork: ForkView) -> Refus
         running = f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"
         return Refusal(holds=False, driver_id=record.driver_id, message=running)
     note_exit(context, DrillStep.RECOVERY, view)
-    verdict = next((each for each in ports.health.evaluate(fork) if each.check == fault.check), None)
-    found = {
+    verdict = next((candidate for candidate in ports.health.evaluate(fork) if candidate.check == fault.check), None)
+    by_party = {
         "the driver's exit": _exit_problem(fault, view, view.exit),
         "supervision": _supervision_problem(view, ports.clock.now()),
         f"the check {fault.check}": _check_problem(fault, proof, verdict),
     }
-    problems = [f"{party}: {problem}" for party, problem in found.items() if problem is not None]
+    problems = [f"{party}: {problem}" for party, problem in by_party.items() if problem is not None]
     seconds = view.exit.ended_at - record.launched_at
     reason = verdict.reason if verdict else ""
     message = (

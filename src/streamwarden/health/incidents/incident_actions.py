@@ -46,7 +46,7 @@ def acknowledged(actions: Iterable[IncidentAction]) -> IncidentAction | None:
     Args:
         actions: of one incident, oldest first.
     """
-    decisions = [each for each in actions if each.kind is not ActionKind.COMMENTED]
+    decisions = [action for action in actions if action.kind is not ActionKind.COMMENTED]
     return decisions[-1] if decisions and decisions[-1].kind is ActionKind.ACKNOWLEDGED else None
 
 

@@ -97,8 +97,8 @@ def mute_of(stream: str, mutes: Iterable[Mute], at: float, check: str | None = N
     Args:
         check: see `Mute.covers`.
     """
-    found = [each for each in mutes if each.in_force(at) and each.covers(stream, check)]
-    return max(found, key=lambda mute: mute.over_at, default=None)
+    in_force = [mute for mute in mutes if mute.in_force(at) and mute.covers(stream, check)]
+    return max(in_force, key=lambda mute: mute.over_at, default=None)
 
 
 def muted(incident: Incident, mutes: Iterable[Mute], at: float) -> Mute | None:
@@ -108,5 +108,5 @@ def muted(incident: Incident, mutes: Iterable[Mute], at: float) -> Mute | None:
 
 def lapsed(incident: Incident, mutes: Iterable[Mute], since: float, now: float) -> Mute | None:
     """The mute of this incident that ended last, after `since` (Unix seconds); None if none did."""
-    found = [each for each in mutes if each.ended_within(since, now) and each.covers(incident.stream, incident.check)]
-    return max(found, key=lambda mute: mute.over_at, default=None)
+    ended = [mute for mute in mutes if mute.ended_within(since, now) and mute.covers(incident.stream, incident.check)]
+    return max(ended, key=lambda mute: mute.over_at, default=None)

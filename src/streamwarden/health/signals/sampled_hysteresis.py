@@ -59,9 +59,9 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     if check.raise_after is None:
         return verdict
     memory = _remembered(check, window)
-    apart = [each for each in memory.measured if window.now - each[0] >= APART]
+    apart = [sample for sample in memory.measured if window.now - sample[0] >= APART]
     measured = [*apart, (window.now, verdict.status)][-LOWER_AFTER:]
-    level = settled(memory.held, [each for _, each in measured], check.raise_after)
+    level = settled(memory.held, [status for _, status in measured], check.raise_after)
     if len(apart) == len(memory.measured):  # one that follows another too closely is judged, but not remembered
         memory = replace(memory, held=level, measured=tuple(measured))
     found = _with(verdict, memory)
@@ -82,7 +82,7 @@ def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -
     Args:
         held: the result after all but the newest of them.
     """
-    alarms = [each if each in ALARMS else Status.OK for each in statuses]
+    alarms = [status if status in ALARMS else Status.OK for status in statuses]
     if held is None or len(alarms) < RAISE:
         return alarms[-1]
     raised = sorted(alarms[-RECENT:], key=_rank, reverse=True)[raise_after - 1]

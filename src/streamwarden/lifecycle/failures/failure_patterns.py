@@ -52,7 +52,7 @@ class Sign:
 
 
 def _covers(condition: str, actual: str | None) -> bool:
-    return actual is not None and any(fnmatchcase(actual, each) for each in (condition, f"{condition}.*"))
+    return actual is not None and any(fnmatchcase(actual, pattern) for pattern in (condition, f"{condition}.*"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def restarter(events: Iterable[DriverEvent], paused: bool | None) -> Restarter:
     Args:
         paused: whether the stream's DAG is paused; None if that is unknown, or if there is no Airflow.
     """
-    followed = [each.detail.get("by") for each in events if each.kind == SUPERVISED]
+    followed = [event.detail.get("by") for event in events if event.kind == SUPERVISED]
     if paused is False:
         return Restarter.DAG
     if followed and followed[-1] == Supervisor.SHELL:

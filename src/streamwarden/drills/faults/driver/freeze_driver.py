@@ -130,15 +130,15 @@ _LIVED_ON: Final = f"the replaced driver still ran {ENDS_WITHIN:.0f} s after it 
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    successor = seen["successor"]
+    evidence = strike.evidence
+    successor = evidence["successor"]
     if successor is None:
         return False, f"{strike.message}, and its lease had not expired: no other driver took over"
-    if not seen["stood_still"]:
+    if not evidence["stood_still"]:
         return False, f"{strike.message}, but it did not stand still until the end of that time"
-    if successor["token"] <= seen["token"]:
+    if successor["token"] <= evidence["token"]:
         return False, f"{strike.message}, but driver {successor['driver_id']} has no larger fencing token"
-    if not seen["redone"]:
+    if not evidence["redone"]:
         return False, f"{strike.message}, and driver {successor['driver_id']} did not commit that batch meanwhile"
-    end = _LIVED_ON if seen["lived_on"] else f"it ended {seen['ended_after']:.1f} s after it went on"
+    end = _LIVED_ON if evidence["lived_on"] else f"it ended {evidence['ended_after']:.1f} s after it went on"
     return True, f"{strike.message}; driver {successor['driver_id']} took over and committed that batch; {end}"

@@ -180,7 +180,7 @@ class KillDriver(MidBatchKill):
         next_step="Nothing: supervision starts the stream again.",
     )
     variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {
-        f"moment: {each}": (ExpectedEnd.ENDS, _MOMENTS[each]) for each in KillMoment
+        f"moment: {kill_moment}": (ExpectedEnd.ENDS, _MOMENTS[kill_moment]) for kill_moment in KillMoment
     }
 
     @property
@@ -240,8 +240,8 @@ def await_batch(
         next_observation = clock.now() + OBSERVE_EVERY
         return None if context.observe().alive else False
 
-    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
-    return None if found is False else found
+    result = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
+    return None if result is False else result
 
 
 def stop_at(fault: Fault, context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:

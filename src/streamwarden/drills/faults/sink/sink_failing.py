@@ -148,13 +148,16 @@ def _has_failed(view: DriverView) -> bool:
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    before = -1 if seen["committed_before"] is None else seen["committed_before"]
-    failures, times = len(seen["failures"]), seen["times"]
+    evidence = strike.evidence
+    before = -1 if evidence["committed_before"] is None else evidence["committed_before"]
+    failures, times = len(evidence["failures"]), evidence["times"]
     which = "the driver" if times == 1 else f"driver {failures} of {times}"
-    if seen["exit"] != ExitKind.FAILED:
-        return False, f"{strike.message}, but {which} did not fail: {seen['exit'] or 'it runs on'} {seen['message']}"
-    if (seen["committed"] or 0) > before + 1:
-        return False, f"{strike.message}, but batches were committed up to {seen['committed']}"
+    if evidence["exit"] != ExitKind.FAILED:
+        return (
+            False,
+            f"{strike.message}, but {which} did not fail: {evidence['exit'] or 'it runs on'} {evidence['message']}",
+        )
+    if (evidence["committed"] or 0) > before + 1:
+        return False, f"{strike.message}, but batches were committed up to {evidence['committed']}"
     who = "the driver" if times == 1 else f"{times} drivers"
-    return True, f"{strike.message}: {who} failed: {seen['message'].partition(chr(10))[0]}"
+    return True, f"{strike.message}: {who} failed: {evidence['message'].partition(chr(10))[0]}"

@@ -150,13 +150,13 @@ def _watch(
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    if not seen["held"]:
+    evidence = strike.evidence
+    if not evidence["held"]:
         return False, f"{strike.message}, but the table was no longer locked at the end"
-    if seen["committed"] != seen["committed_before"]:
-        return False, f"{strike.message}, but batch {seen['committed']} was committed meanwhile"
-    if seen["waited_seconds"] < seen["wanted_seconds"]:
-        return False, f"{strike.message}, and not for the {seen['wanted_seconds']:.1f} s that it should have"
-    attempts = len(seen["sessions"])
+    if evidence["committed"] != evidence["committed_before"]:
+        return False, f"{strike.message}, but batch {evidence['committed']} was committed meanwhile"
+    if evidence["waited_seconds"] < evidence["wanted_seconds"]:
+        return False, f"{strike.message}, and not for the {evidence['wanted_seconds']:.1f} s that it should have"
+    attempts = len(evidence["sessions"])
     failed = "" if attempts == 1 else f"; writing it was tried in {attempts} sessions"
-    return True, f"{strike.message}: batch {seen['planned']} was not committed before the table was free{failed}"
+    return True, f"{strike.message}: batch {evidence['planned']} was not committed before the table was free{failed}"

@@ -149,16 +149,18 @@ def _await_commit(context: FaultContext, batch: int, deadline: float) -> BatchTr
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    if len(seen["slow"]) < seen["times"]:
+    evidence = strike.evidence
+    if len(evidence["slow"]) < evidence["times"]:
         return False, strike.message
-    for each in seen["slow"]:
-        if not each["committed"]:
-            return False, f"{strike.message}, but batch {each['batch']} was not committed"
-        if (took := _held_up(each)) is None or took < seen["lasts"]:
-            return False, f"{strike.message}, but the files of batch {each['batch']} do not show it"
-    longest = max(_held_up(each) or 0.0 for each in seen["slow"])
-    batches = ("batch " if seen["times"] == 1 else "batches ") + ", ".join(str(each["batch"]) for each in seen["slow"])
+    for batch in evidence["slow"]:
+        if not batch["committed"]:
+            return False, f"{strike.message}, but batch {batch['batch']} was not committed"
+        if (took := _held_up(batch)) is None or took < evidence["lasts"]:
+            return False, f"{strike.message}, but the files of batch {batch['batch']} do not show it"
+    longest = max(_held_up(batch) or 0.0 for batch in evidence["slow"])
+    batches = ("batch " if evidence["times"] == 1 else "batches ") + ", ".join(
+        str(batch["batch"]) for batch in evidence["slow"]
+    )
     return True, f"the output of {batches} was slow: up to {longest:.1f} s from data file to manifest"
 
 

@@ -49,7 +49,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     growths = list(clear_growths(points, least=mine["least_history"], ceiling=ceiling, slope=slope))
     old = _as_of(window, thresholds)
     if growths:
-        soonest = min(growths, key=lambda each: _seconds_left(each.trend, size))
+        soonest = min(growths, key=lambda growth: _seconds_left(growth.trend, size))
         verdict = _growing(window, soonest, span, mine, size, old)
     else:
         verdict = _no_clear_growth(window, overall, mine, size, old)
@@ -122,15 +122,23 @@ def _as_of(window: Window, thresholds: Thresholds) -> str:
 
 def _points(window: Window) -> list[tuple[float, float]]:
     """State bytes over time: hourly roll-ups, then older batches, the reports and the newest measurements."""
-    found = [each.progress for each in window.older if each.progress is not None and each.progress.has_run]
+    progress = [batch.progress for batch in window.older if batch.progress is not None and batch.progress.has_run]
     query = reports(window, 1)
-    found = [each for each in found if not query or each.query_id == query[-1].query_id]
-    found += sample(window, SAMPLED)
-    at = {each.batch_id: each.at for each in found}
-    own = [(at[batch], float(size)) for batch, size in state_bytes(found)]
+    progress = [report for report in progress if not query or report.query_id == query[-1].query_id]
+    progress += sample(window, SAMPLED)
+    at = {report.batch_id: report.at for report in progress}
+    own = [(at[batch], float(size)) for batch, size in state_bytes(progress)]
     start = own[0][0] if own else window.now
-    hourly = [(each.at, each.value) for each in window.hourly if each.name == STATE_BYTES and each.at < start]
-    measured = [(each.at, each.value) for each in window.measurements if each.name == STATE_BYTES and each.at >= start]
+    hourly = [
+        (measurement.at, measurement.value)
+        for measurement in window.hourly
+        if measurement.name == STATE_BYTES and measurement.at < start
+    ]
+    measured = [
+        (measurement.at, measurement.value)
+        for measurement in window.measurements
+        if measurement.name == STATE_BYTES and measurement.at >= start
+    ]
     return hourly + sorted(own + measured)
 
 
