@@ -126,7 +126,7 @@ _REFUSED: Final = (
     "restored, the output was right."
 )
 _RESTORE: Final = (
-    "Restore the checkpoint from a copy (a savepoint), or give the stream a new checkpoint path and output."
+    "Restore the checkpoint from a copy of its folder, or give the stream a new checkpoint path and output."
 )
 
 

@@ -53,8 +53,8 @@ class FreezeDriver(Fault):
         "host "
         "does, when the lease has expired. Lets the first one go on (SIGCONT) when the second has committed a batch.",
         promise="The lease of the first driver is lost: it ends as `fenced`. Until then Spark's log of commits, the "
-        "sink's manifest, or the ledger of a table refuses what it writes. A topic takes it, with the event ids of the "
-        "first time.",
+        "sink's manifest, or the batch table of a database refuses what it writes. A topic takes it, with the event "
+        "ids of the first time.",
         seen="On files, a table and a topic: the second driver committed the batch after about a minute. The first one "
         "ended, and the output was right.",
         next_step="Nothing. On one host the supervisor process kills a driver that stands still, before that: see "

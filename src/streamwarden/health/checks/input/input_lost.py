@@ -11,7 +11,7 @@ RECREATED = (
     "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place for its output "
     "(`checkpoint`, and `sink.path` or `sink.table`) in one change, then start it. A new checkpoint alone is not "
     "enough: its batches begin at 0 again. A folder's manifest skips the batch numbers that it has, so their rows are "
-    "lost. A table's ledger refuses another query."
+    "lost. The batch table of a database refuses another query."
 )
 """What to do about a topic that is not the one that the checkpoint has read: its offsets do not fit the new topic."""
 
