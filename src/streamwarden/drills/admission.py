@@ -1,4 +1,4 @@
-"""Whether a live stream may be hit now. Pure: the same drill, status and time give the same answer."""
+"""Decide whether a live stream may be hit now. Pure: the same drill, status and time give the same answer."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def others(runs: Iterable[DrillRun], drill: DrillSpec, run_id: str) -> list[Dril
 
 
 def target_of(run: DrillRun) -> DrillTarget:
-    """What a stored run breaks. One that this version cannot read counts as a live stream."""
+    """The target of a stored run. One that this version cannot read counts as a live stream."""
     try:
         return RunState.of(run).drill.target
     except DrillError:

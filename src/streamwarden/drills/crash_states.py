@@ -27,9 +27,9 @@ _COMMIT: Final = re.compile(r"checkpoint/commits/([0-9]+)")
 
 
 class Change(StrEnum):
-    """How a file came to be or went.
+    """How an operation changes a file.
 
-    `RENAMED`: it was written under another name and then got its own, so it is never half there. `WRITTEN`: under its
+    `RENAMED`: written under another name, then renamed, so it is never half there. `WRITTEN`: under its
     own name. `REMOVED`: it went.
     """
 
@@ -60,7 +60,7 @@ class Operation:
 
 
 class Origin(StrEnum):
-    """What leaves a state: a kill of the driver, or only storage that breaks its promises."""
+    """The cause of a state: a kill of the driver, or only storage that breaks its promises."""
 
     KILL = "kill"
     STORAGE = "storage"
@@ -194,7 +194,7 @@ def _reordered(operations: Sequence[Operation], batch: int, span: tuple[int, int
 
 
 def _is_file(operation: Operation) -> bool:
-    """Whether it makes a file that is not just the checksum of another one."""
+    """It makes a file that is not just the checksum of another one."""
     name = operation.path.rpartition("/")[2]
     checksum = name.startswith(".") and name.endswith(".crc")
     return operation.change is not Change.REMOVED and not checksum
@@ -239,7 +239,7 @@ class Outcome:
 
 
 def counted(outcomes: Iterable[Outcome]) -> dict[Origin, dict[Ending, int]]:
-    """How many states of each origin ended how."""
+    """Number of states by origin and ending."""
     counts = {origin: dict.fromkeys(Ending, 0) for origin in Origin}
     for outcome in outcomes:
         counts[outcome.state.origin][outcome.ending] += 1

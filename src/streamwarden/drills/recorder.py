@@ -72,7 +72,7 @@ class RunRecorder:
 
     @property
     def remediated_fork(self) -> ForkView | None:
-        """The fork as the remediation lets it go on; None: no remediation was needed so far."""
+        """The fork as the remediation lets it continue; None: no remediation was needed so far."""
         return self._view((self.run.facts.get("way_out") or {}).get("fork"))
 
     def require_fork(self) -> ForkView:

@@ -110,7 +110,7 @@ class DrillSpec:
 
     @property
     def how_to_run(self) -> str:
-        """What a person does to run it once, as a clause."""
+        """How a person runs it once, as a clause."""
         if self.target is DrillTarget.PRODUCTION:
             return f"trigger the DAG drill_{self.name} in Airflow and approve it there"
         return f"run `streamwarden drill run {self.name}`"

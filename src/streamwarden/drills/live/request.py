@@ -1,4 +1,4 @@
-"""What a person reads who is asked whether a live stream may be hit. Pure."""
+"""Text of the request for approval of a drill on a live stream. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the judge expected of the output or of the books, in plain sentences. Pure.
+"""Describe the judge's expectations of the output or of the books in sentences. Pure.
 
 A judgement keeps the names and the arguments of Great Expectations' expectations. An expectation that this module does
 not know, of another version, is shown with its own name.
@@ -66,7 +66,7 @@ class Expectation:
 
 
 def expectations_of(judgement: Judgement | None) -> tuple[Expectation, ...]:
-    """The expectations in the order in which they were judged; none if nobody judged."""
+    """The expectations in the order in which they were judged; none without a judgement."""
     return () if judgement is None else tuple(_in_words(expectation) for expectation in judgement.expectations)
 
 

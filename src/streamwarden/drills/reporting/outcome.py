@@ -121,7 +121,7 @@ def find_deviations(state: RunState) -> list[str]:
 
 
 def _of_fault(result: FaultResult, target: float) -> Iterator[str]:
-    """What the stream did wrong until it was back from one fault."""
+    """Deviations of the stream until it recovered from one fault."""
     if result.landed is not None and result.landed.violation is not None:
         yield result.landed.violation
     recovery = result.recovery
@@ -136,7 +136,7 @@ def _of_fault(result: FaultResult, target: float) -> Iterator[str]:
 
 
 def _of_end(state: RunState) -> Iterator[str]:
-    """What it did wrong after it was back from the last fault."""
+    """Deviations after the recovery from the last fault."""
     recovery, steady = state.recovery, state.steady_after
     if not state.is_last or recovery is None or recovery.first_commit_at is None:
         return
@@ -195,7 +195,7 @@ def _inexact(counts: Reconciliation | None) -> str | None:
 
 
 def unverified(state: RunState) -> str | None:
-    """Which records of the fork's own topic are in no verified batch; None: each is in one, or none can be missing."""
+    """Records of the fork's own topic that are in no verified batch; None: each is in one, or none can be missing."""
     counts, there = state.reconciliation, state.fault.records if state.fault else None
     if counts is None or there is None or counts.records == there:
         return None
@@ -203,7 +203,7 @@ def unverified(state: RunState) -> str | None:
 
 
 def describe_repeats(counts: Reconciliation) -> str | None:
-    """What an at-least-once sink wrote again; None: the sink is not at-least-once."""
+    """The records an at-least-once sink wrote again; None: another kind of sink."""
     if counts.repeated is None:
         return None
     were = "was" if counts.repeated == 1 else "were"
@@ -211,7 +211,7 @@ def describe_repeats(counts: Reconciliation) -> str | None:
 
 
 def describe_input(counts: Reconciliation) -> str | None:
-    """What the oracle says of rows that came late, or with the copy of a file; None: it says nothing of either."""
+    """Describe late rows, and those changed by the copy of a file; None: the oracle reports neither."""
     late, changed = counts.notes.get(LATE_ROWS), counts.notes.get(CHANGED_BY_COPIES)
     parts = (
         f"{late:,} input {'row was' if late == 1 else 'rows were'} late, and dropped" if late else None,

@@ -98,7 +98,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
-    """What a person reads about a run.
+    """The report of a run.
 
     Args:
         verdict: `PASSED`, `DEVIATED`, `ABORTED`, `FAILED` or `RUNNING`.
@@ -296,7 +296,7 @@ def _recovery(result: FaultResult, target: float) -> ReportRow:
 
 
 def _predicted(prediction: RecoveryPrediction, recovery: Recovery | None) -> str:
-    """`26.7 s, measured 31.3 s: error -15 %`: both from the launch, or from the fault if the driver goes on."""
+    """`26.7 s, measured 31.3 s: error -15 %`: both from the launch, or from the fault if the driver continues."""
     if prediction.seconds is None:
         return f"unknown: {'; '.join(prediction.missing)}"
     measured = recovery.restart_seconds if recovery is not None else None

@@ -1,4 +1,4 @@
-"""What the drills have shown: which faults each stream survived, when, and how long the recoveries took. Pure."""
+"""Summarise the drills: which faults each stream survived, when, and how long the recoveries took. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORST_FIRST: Final = ("DEVIATED", "FAILED", "ABORTED", "PASSED")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A predicted recovery beside the measured one, seconds. Both count from the launch, or from the fault if the
-    struck driver went on."""
+    struck driver continued."""
 
     formula: str
     predicted: float
@@ -75,7 +75,7 @@ class ErrorOfFormula:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resilience:
-    """What is known about one variant of one fault of one stream.
+    """The record of one variant of one fault of one stream.
 
     Args:
         variant: see `variant_of`.
@@ -124,7 +124,7 @@ class Resilience:
         )
 
     def of(self, drills: Collection[str]) -> Resilience | None:
-        """What is known from these drills alone; None: nothing."""
+        """The resilience by these drills alone; None: no trial."""
         ours = replace(
             self,
             drills=tuple(name for name in self.drills if name in drills),
@@ -220,14 +220,14 @@ def cells(rows: Iterable[Resilience]) -> tuple[Cell, ...]:
 
 
 def variant_of(spec: DrillSpec, fault: Fault) -> str:
-    """What makes the fault of this drill another experiment than its kind alone: its options, and the live stream
+    """Distinguishes the fault of this drill from its kind alone: its options, and the live stream
     instead of a fork. `moment: after_state`; empty: nothing."""
     live = "on the live stream" if spec.target is DrillTarget.PRODUCTION else ""
     return ", ".join(filter(None, (fault.variant, live)))
 
 
 def trials_of(run: DrillRun) -> tuple[Trial, ...]:
-    """What a run has tried, without the faults whose turn never came. Empty: it has not ended, or another version wrote
+    """The trials of a run, without the faults whose turn never came. Empty: it has not ended, or another version wrote
     its journal; then `drill show` reports why it cannot be read."""
     state = _readable(run)
     return () if state is None else tuple(_trial(run, state, number) for number in range(len(state.results)))

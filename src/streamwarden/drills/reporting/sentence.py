@@ -12,7 +12,7 @@ from streamwarden.verification.reconciliation import Reconciliation
 
 
 def sentence(run: DrillRun, state: RunState) -> str:
-    """What the drill shows of the stream; for a drill that shows nothing, why."""
+    """The drill's finding on the stream; if it has none, why."""
     if run.status is DrillStatus.RUNNING:
         return "The drill is still running."
     if run.deviated is None:

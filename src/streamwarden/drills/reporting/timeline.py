@@ -28,7 +28,7 @@ class Moment:
         since: seconds after the newest fault before it, of what came before the first fault: before that one. None if
             no fault landed.
         label: two or three words for a drawing; empty: it is not drawn.
-        phase: what begins with it; None: the phase goes on.
+        phase: what begins with it; None: the phase continues.
     """
 
     at: float

@@ -20,7 +20,7 @@ from streamwarden.stream.spec import RestartPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remediation:
-    """The fork as it goes on, its driver, and the first batch that it has to commit."""
+    """The fork as it continues, its driver, and the first batch that it has to commit."""
 
     fork: ForkView
     record: DriverRecord
@@ -41,7 +41,7 @@ def observe_refusal(context: StepContext, fault: RefusalFault, fork: ForkView) -
 
 
 def remediate(context: StepContext, fault: RefusalFault, fork: ForkView) -> Remediation:
-    """Start the fork as the documentation lets it go on. The plan is recorded first: it is made once."""
+    """Start the fork as the documentation lets it continue. The plan is recorded first: it is made once."""
     recorder = context.recorder
     if recorder.state.remediation is None:
         remediated = fault.remediate(recorder.run.run_id, fork, context.ports)

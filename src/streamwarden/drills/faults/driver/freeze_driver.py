@@ -1,4 +1,4 @@
-"""freeze_driver: the driver stands still in mid-batch until another one has taken over; then it goes on.
+"""freeze_driver: the driver is paused in mid-batch until another one has taken over; then it continues.
 
 So does a driver whose host was suspended, or lost the network and came back: it does not know that it was replaced. The
 driver and its supervisor process are stopped (SIGSTOP), since a supervisor process that runs would kill the driver. A
@@ -34,8 +34,8 @@ POLL: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDriver(Fault):
-    """Proof: the driver stood still with a batch planned and not committed; another driver, with a larger fencing
-    token, committed that batch meanwhile; then the driver went on. It must not have survived that."""
+    """Proof: the driver was paused with a batch planned and not committed; another driver, with a larger fencing
+    token, committed that batch meanwhile; then the driver continued. It must not have survived that."""
 
     kind: str = "freeze_driver"
     expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REPLACED

@@ -2,7 +2,7 @@
 them.
 
 A moment may last only some milliseconds. So the driver is first stopped (SIGSTOP) as soon as the files of the moment
-are there, what it has written is read while it stands still, and only a driver that stands at the right moment is
+are there, what it has written is read while it is paused, and only a driver that stands at the right moment is
 killed.
 """
 
@@ -98,7 +98,7 @@ class MidBatchKill(Fault):
         return None
 
     def undo(self, context: FaultContext) -> str | None:
-        """A driver that was stopped to look at its files goes on."""
+        """A driver that was paused to look at its files continues."""
         return "the driver was stopped and goes on" if context.ports.drivers.thaw(context.driver_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:

@@ -1,7 +1,7 @@
 """sink_failing: the folder that the sink writes to takes no files for a while, until the driver has failed n times.
 
 A plain file stands in the place of the folder, which is the same failure for every user: permissions do not bind root.
-The driver stands still (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
+The driver is paused (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_TIMES: Final = 10
 
 
 class SinkFolder(Protocol):
-    """Makes the folder of a sink fail. The driver must stand still meanwhile."""
+    """Makes the folder of a sink fail. The driver must be paused meanwhile."""
 
     def block(self, fork: ForkView) -> None:
         """Put a plain file in the place of the sink's folder."""
@@ -77,7 +77,7 @@ class SinkFailing(Fault):
 
     @property
     def count(self) -> int:
-        """How many drivers have to fail."""
+        """Number of drivers that fail."""
         return 1 if self.times is None else self.times
 
     def require(self, stream: str, declared: StreamSpec) -> None:
