@@ -33,7 +33,7 @@ def _is_stalled(verdict: Verdict) -> bool:
 
 
 def _confirmed(check: Check, verdict: Verdict) -> Verdict:
-    """A service that does not answer, while the stream that needs it stands still, is a WARNING at once.
+    """A service that does not answer, while the stream that needs it is stalled, is a WARNING at once.
 
     Otherwise the stall alone would alarm for the first minutes of each outage, without its cause.
     """

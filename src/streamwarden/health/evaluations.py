@@ -60,7 +60,7 @@ class EvaluationRepository(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """What is shown of the last evaluation: one sentence, and whether it is late."""
+    """Presentation of the last evaluation: one sentence, and whether it is late."""
 
     at: float | None
     late: bool

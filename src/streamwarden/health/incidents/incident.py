@@ -72,7 +72,7 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What one evaluation did to the incidents. Each incident is in one of the three."""
+    """Changes of incidents by one evaluation. Each incident is in one of the three."""
 
     opened: tuple[Incident, ...] = ()
     updated: tuple[Incident, ...] = ()

@@ -1,4 +1,4 @@
-"""What people do about one incident: they acknowledge it, withdraw that, or comment. Each action is kept. Pure."""
+"""Actions of people on one incident: acknowledge it, withdraw that, or comment. Each action is kept. Pure."""
 
 from __future__ import annotations
 

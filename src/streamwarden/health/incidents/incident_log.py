@@ -1,4 +1,4 @@
-"""What people did about one incident, mutes and maintenance windows included: who, when and why. Pure."""
+"""Log of the actions on one incident, mutes and maintenance windows included: who, when and why. Pure."""
 
 from __future__ import annotations
 

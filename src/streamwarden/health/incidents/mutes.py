@@ -50,12 +50,12 @@ class Mute:
 
     @property
     def word(self) -> str:
-        """What is said of a stream or an incident while it is in force."""
+        """The label of a stream or an incident while it is in force."""
         return "in maintenance" if self.planned else "muted"
 
     @property
     def scope(self) -> str:
-        """What it covers, in words."""
+        """Its scope, as text."""
         if not self.streams:
             return "the whole fleet"
         streams = ", ".join(self.streams) + (f" (tag {self.tag})" if self.tag else "")

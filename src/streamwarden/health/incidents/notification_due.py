@@ -1,4 +1,4 @@
-"""Which incidents are to be notified now: only root incidents, whose messages list their consequences. Pure.
+"""Selects the incidents to notify now: only root incidents, whose messages list their consequences. Pure.
 
 People hold messages back in two ways. Nothing is sent of what is muted, until the mute ends. An incident that somebody
 acknowledged is not sent again for the same status.

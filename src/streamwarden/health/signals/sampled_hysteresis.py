@@ -29,7 +29,7 @@ _KEY: Final = "measured"
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What earlier evaluations found; it passes from verdict to verdict.
+    """Memory of earlier evaluations; it passes from verdict to verdict.
 
     Args:
         query_id: a new query (a new checkpoint) is a new beginning.
@@ -101,7 +101,7 @@ def _with(verdict: Verdict, memory: _Memory) -> Verdict:
 
 
 def _remembered(check: Check, window: Window) -> _Memory:
-    """What earlier evaluations found of the same query."""
+    """The memory of the same query, or an empty one."""
     query = (window.log.query_id if window.log is not None else None) or ""
     before = window.previous.get(check.name)
     kept = before.evidence.get(_KEY) if before is not None else None

@@ -99,7 +99,7 @@ def _pause(window: Window) -> float:
 
 
 def _stuck(window: Window, thresholds: Thresholds) -> _Stuck | str:
-    """What waits, or why that is unknown."""
+    """The waiting work, or why it is unknown."""
     log = window.log
     driver = window.drivers[-1] if window.drivers else None
     if log is None:

@@ -65,7 +65,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _known(window: Window) -> dict[str, object]:
-    """What earlier evaluations found: `topic_id` is the id of the topic that was read, `found_id` that of the topic
+    """Memory of earlier evaluations: `topic_id` is the id of the topic that was read, `found_id` that of the topic
     that exists now. It passes from verdict to verdict, so an evaluation that learns less forgets nothing."""
     before = window.previous.get(CHECK.name)
     names = ("topic", "query_id", "topic_id", "found_id")

@@ -90,7 +90,7 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """What the partitions are measured by.
+    """Parameters of the measurement.
 
     Args:
         started: since when the stream is meant to run, Unix seconds.
@@ -208,7 +208,7 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
 
 
 def _is_stopped(window: Window) -> bool:
-    """Nothing reads, on purpose."""
+    """The stream was stopped deliberately, so no consumer is expected."""
     return is_stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
 
 
