@@ -82,7 +82,7 @@ class QueryRepository(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPart:
-    """What is judged and listed under one name: a stream, or a query among several.
+    """A unit that is judged and listed: a stream, or a query among several.
 
     Args:
         spec: the stream's; of a query with its own name, checkpoint and trigger.

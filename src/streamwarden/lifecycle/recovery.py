@@ -24,7 +24,7 @@ COPY_RATE: Final = 100e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFacts:
-    """What a restart has to load.
+    """The state a restart loads.
 
     Args:
         version: oldest of the partitions' newest uploaded snapshots; state version N+1 is the state after batch N.

@@ -1,4 +1,4 @@
-"""What a script names where it starts a query, compared with what its stream's file declares. Pure.
+"""Compare the settings of a query in a script with those in the stream's file. Pure.
 
 The declared checkpoint and trigger apply where the script names none. Where the script names one, it has to be the
 declared one: the lease, the checks and the verification go by the stream's file.
@@ -23,7 +23,7 @@ _OWN_CODE: Final = frozenset({"foreachbatch", "foreach"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedQuery:
-    """What a script names of a query; None: it names nothing, or nothing that could be read.
+    """Settings of a query in a script; None: not set, or not readable.
 
     Args:
         line: of the script's text; None if the query was seen at its start.
@@ -41,7 +41,7 @@ class NamedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedInput:
-    """What a script names of a source; None: nothing that could be read.
+    """Settings of a source in a script; None: not readable.
 
     Args:
         format: as the script names it; of a table, its name.

@@ -76,7 +76,7 @@ CopyStep = Link | Write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the origin has, listed in this order: commits, offsets, source logs, state.
+    """Content of the origin, listed in order: commits, offsets, source logs, state.
 
     Args:
         checkpoint: absolute local folder, or URL.

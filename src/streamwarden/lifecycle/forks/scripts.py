@@ -1,4 +1,4 @@
-"""What the fork of a script does with each query that the script starts. Pure.
+"""Redirect each query that the fork of a script starts. Pure.
 
 The script stays as it is and names its own places. In a fork, each query gets a folder of the fork for its checkpoint
 and one for its output instead. Files in a format that can be read back are written by Spark's own sink. The rows of any
@@ -88,7 +88,7 @@ class ForkQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedQuery:
-    """What is known of a query of the script before the fork redirects it.
+    """A query of the script before the fork redirects it.
 
     Args:
         identity: its own checkpoint; None if it names none.
@@ -235,7 +235,7 @@ def output_place(spec: StreamSpec, named: NamedQuery) -> str | None:
 
 
 def input_place(spec: StreamSpec, named: NamedInput) -> str | None:
-    """What a query reads."""
+    """A query's input."""
     return located(spec, named.path) or named.path or _broker_place(named.topic)
 
 

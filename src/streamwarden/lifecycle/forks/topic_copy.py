@@ -15,7 +15,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class Feed(StrEnum):
-    """Where the input of a fork comes from. A fork with its own topic runs until it is asked to stop, as its origin
+    """The input mode of a fork. A fork with its own topic runs until it is asked to stop, as its origin
     does."""
 
     ORIGIN = "origin"  # the origin's own input, as much as there is when the fork is made
@@ -65,7 +65,7 @@ class CopiedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTopic:
-    """What the topic of a fork was filled with. It was read back and was equal before anything was broken.
+    """The content of a fork's own topic. It was read back and was equal before anything was broken.
 
     Args:
         origin: the topic that was copied; topic: the copy.
