@@ -45,7 +45,7 @@ def decide(state: RunState) -> Outcome:
         return Outcome(status=status, deviated=True if deviations else None, reason="; ".join(reasons))
     if deviations:
         return Outcome(status=DrillStatus.COMPLETED, deviated=True, reason="; ".join(deviations))
-    return Outcome(status=DrillStatus.COMPLETED, deviated=False, reason=_praise(state))
+    return Outcome(status=DrillStatus.COMPLETED, deviated=False, reason=_PRAISE[state.drill.target](state))
 
 
 def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
@@ -159,11 +159,11 @@ def unbalanced(state: RunState) -> str | None:
 
 def _judged(state: RunState) -> str | None:
     """In what the output is not exactly-once, by every oracle that judged it; None if it is, or was not verified."""
-    found = _inexact(state.reconciliation)
+    difference = _inexact(state.reconciliation)
     if not oracles_disagree(state):
-        return found
-    if found is not None:
-        said = f"{found}; the twin wrote the same rows as the fork, so that the fault is not the cause"
+        return difference
+    if difference is not None:
+        said = f"{difference}; the twin wrote the same rows as the fork, so that the fault is not the cause"
     else:
         other = _inexact(state.twin.outcome) if state.twin is not None else None
         said = f"the output is exactly-once; the twin says that {other}"
@@ -226,10 +226,6 @@ def describe_not_judged(counts: Reconciliation) -> str | None:
     """The columns of the output that no oracle judged; None: each was judged."""
     names = counts.not_judged
     return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
-
-
-def _praise(state: RunState) -> str:
-    return _PRAISE[state.drill.target](state)
 
 
 def _praise_live(state: RunState) -> str:

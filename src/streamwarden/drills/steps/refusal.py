@@ -107,8 +107,8 @@ def _check_problem(fault: RefusalFault, proof: Proof, verdict: Verdict | None) -
 
 
 def _exit_problem(fault: RefusalFault, view: DriverView, exit: ExitRecord) -> str | None:
-    known = exit.kind is ExitKind.FAILED and exit.cause == fault.cause.code
-    return None if known else f"it names another cause, or none: {describe(view)}"
+    as_declared = exit.kind is ExitKind.FAILED and exit.cause == fault.cause.code
+    return None if as_declared else f"it names another cause, or none: {describe(view)}"
 
 
 def _supervision_problem(view: DriverView, now: float) -> str | None:

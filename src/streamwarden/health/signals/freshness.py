@@ -140,8 +140,8 @@ def found_at(window: Window) -> float:
     before = window.previous.get(PROGRESS_STALLED)
     if before is None:
         return 0.0
-    found = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
-    return float(found)  # type: ignore[arg-type]
+    first_at = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
+    return float(first_at)  # type: ignore[arg-type]
 
 
 def stale(window: Window, thresholds: Thresholds) -> float:

@@ -52,12 +52,12 @@ def clear_growths(points: Points, *, least: float, ceiling: float, slope: float 
     """
     stretches = since_resets(points)
     newest = stretches[-1] if stretches else ()
-    seen = 0
+    length = 0
     for span in SPANS:
         stretch = _last(newest, span)
-        if len(stretch) < POINTS or stretch[-1][0] - stretch[0][0] < least or len(stretch) == seen:
+        if len(stretch) < POINTS or stretch[-1][0] - stretch[0][0] < least or len(stretch) == length:
             continue
-        seen = len(stretch)
+        length = len(stretch)
         values = [value for _, value in stretch]
         if max(values) - min(values) < slope / 2 * (stretch[-1][0] - stretch[0][0]):
             continue

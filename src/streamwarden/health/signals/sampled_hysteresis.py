@@ -64,16 +64,16 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     level = settled(memory.held, [status for _, status in measured], check.raise_after)
     if len(apart) == len(memory.measured):  # one that follows another too closely is judged, but not remembered
         memory = replace(memory, held=level, measured=tuple(measured))
-    found = _with(verdict, memory)
+    remembered = _with(verdict, memory)
     if verdict.status is Status.UNKNOWN or level is verdict.status:
-        return found
+        return remembered
     if level is Status.OK:
         why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
-        return replace(found, status=Status.UNKNOWN, reason=f"{verdict.reason}; not raised yet: {why}", advice="")
+        return replace(remembered, status=Status.UNKNOWN, reason=f"{verdict.reason}; not raised yet: {why}", advice="")
     why = f"held at {level} until {LOWER_AFTER} evaluations in a row are below it"
     if level.rank < verdict.status.rank:
         why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
-    return replace(found, status=level, reason=f"{verdict.reason}; {why}", advice=check.advice)
+    return replace(remembered, status=level, reason=f"{verdict.reason}; {why}", advice=check.advice)
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:

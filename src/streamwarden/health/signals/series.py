@@ -41,11 +41,11 @@ def reports(window: Window, count: int) -> Sequence[Progress]:
 
     Spark also reports triggers that found no data, under the id of a batch that is yet to come: those are left out.
     """
-    known: tuple[int, list[Progress]] = window.derived.get("reports", (-1, []))
-    if known[0] < count:
-        known = (count, _newest(window.batches, count))
-        window.derived["reports"] = known
-    return known[1][-count:]
+    cached: tuple[int, list[Progress]] = window.derived.get("reports", (-1, []))
+    if cached[0] < count:
+        cached = (count, _newest(window.batches, count))
+        window.derived["reports"] = cached
+    return cached[1][-count:]
 
 
 def _newest(batches: Sequence[Batch], count: int) -> list[Progress]:

@@ -47,8 +47,8 @@ class Outage:
 
 def needs(spec: StreamSpec) -> tuple[Need, ...]:
     """The services that the stream reads from and writes to, each once."""
-    found = ((spec.source.SERVICE, spec.source.connection), (spec.sink.SERVICE, spec.sink.connection))
-    return tuple(dict.fromkeys(Need(Service(service), name) for service, name in found if service and name))
+    connections = ((spec.source.SERVICE, spec.source.connection), (spec.sink.SERVICE, spec.sink.connection))
+    return tuple(dict.fromkeys(Need(Service(service), name) for service, name in connections if service and name))
 
 
 def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:

@@ -163,7 +163,9 @@ class ForkQueries:
             name=name,
             identity=place,
             output=output_place(self._spec, named),
-            inputs=tuple(found for source in inputs if (found := input_place(self._spec, source)) is not None),
+            inputs=tuple(
+                source_place for source in inputs if (source_place := input_place(self._spec, source)) is not None
+            ),
         )
 
 

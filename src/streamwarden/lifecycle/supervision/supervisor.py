@@ -130,8 +130,8 @@ def next_move(
     """
     latest = drivers.latest(stream)
     if latest is not None and latest.exit is None:
-        seen = observe(latest.driver_id)
-        if seen.alive:
+        view = observe(latest.driver_id)
+        if view.alive:
             return Watch(driver_id=latest.driver_id)
         latest = drivers.latest(stream)
     state = stops.desired(stream)

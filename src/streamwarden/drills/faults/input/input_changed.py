@@ -77,8 +77,8 @@ class InputChanged(ControlledRestart):
         evidence = {**proof.evidence, **strike_evidence, "next": list(unread)}
         if proof.landed:
             done = strike.message if strike is not None else "the process that struck died before the input was changed"
-            found = done if there or not wanted else f"{done}, but the input does not have it so"
-            proof = replace(proof, message=f"{proof.message}; {found}")
+            change = done if there or not wanted else f"{done}, but the input does not have it so"
+            proof = replace(proof, message=f"{proof.message}; {change}")
         copies = tuple(context.ports[INPUTS].copies(context.fork))
         return replace(proof, landed=proof.landed and there, evidence=evidence, copies=copies)
 

@@ -134,19 +134,19 @@ def _watch(
 ) -> tuple[float | None, Sequence[int]]:
     """Wait until a session of the driver has waited for `lasts`, or time is up. Returns since when one waits, Unix
     seconds (None: none did), and all sessions that were seen to wait."""
-    clock, seen = context.ports.clock, set[int]()
+    clock, sessions = context.ports.clock, set[int]()
     since: float | None = None
 
     def probe() -> bool | None:
         nonlocal since
         waiting = table.waiting()
-        seen.update(waiting)
+        sessions.update(waiting)
         since = clock.now() if since is None and waiting else since
         over = since is not None and clock.now() >= since + lasts
         return True if over or not context.observe().alive else None
 
     wait_for(probe, clock=clock, deadline=deadline, every=POLL)
-    return since, sorted(seen)
+    return since, sorted(sessions)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:

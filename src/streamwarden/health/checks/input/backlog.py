@@ -25,20 +25,20 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if is_stopped(window):
         return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
     longest = one_batch(window, thresholds)
-    seen = _by_commit(window, longest) or _by_input(window, longest)
-    found = seen or _by_offsets(window, longest) or _by_rates(window)
-    if found is None:
+    measured = _by_commit(window, longest) or _by_input(window, longest)
+    estimate = measured or _by_offsets(window, longest) or _by_rates(window)
+    if estimate is None:
         reason = (
             "neither the input folder, nor the newest offsets of the sources, nor the rates show how much input waits"
         )
         return CHECK.verdict(window, Status.UNKNOWN, reason)
-    seconds, how, evidence = found
+    seconds, how, evidence = estimate
     value = round(seconds, 6)
     limits_in_force = thresholds.of(CHECK.name)
     behind = f"{format_duration(value)} of work behind: " if value else ""
     reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
     verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
-    if seen is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
+    if measured is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
         return replace(
             verdict, status=Status.UNKNOWN, reason=f"the newest report is too old to show what waits: {reason}"
         )

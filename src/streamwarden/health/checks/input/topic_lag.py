@@ -214,9 +214,9 @@ def _is_stopped(window: Window) -> bool:
 
 def _measured(window: Window, seen: Mapping[str, PartitionLag], before: _History | None) -> _History:
     query = (window.log.query_id if window.log is not None else None) or ""
-    known = before.courses if before is not None else {}
+    previous = before.courses if before is not None else {}
     courses = {
-        name: known[name].after(lag, window.now) if name in known else _Course.begun(lag, window.now)
+        name: previous[name].after(lag, window.now) if name in previous else _Course.begun(lag, window.now)
         for name, lag in seen.items()
     }
     return _History(query, window.now, 1 + (before.measurements if before is not None else 0), courses)

@@ -105,15 +105,15 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
     if batches[-1].committed_at is not None:
         last = max(last, batches[-1].batch_id)
     total = max(0, last + 1 - version)
-    seen = []
+    reported = []
     for batch in reversed(batches):
         if batch.batch_id < version:
             break
         if batch.progress is not None and batch.progress.has_run:
-            seen.append(_changed(batch.progress))
-    lost = max(0, total - len(seen))
-    mean = statistics.fmean(seen or map(_changed, found)) if lost else 0.0
-    return round(sum(seen) + mean * lost), total, lost
+            reported.append(_changed(batch.progress))
+    lost = max(0, total - len(reported))
+    mean = statistics.fmean(reported or map(_changed, found)) if lost else 0.0
+    return round(sum(reported) + mean * lost), total, lost
 
 
 def _changed(progress: Progress) -> int:

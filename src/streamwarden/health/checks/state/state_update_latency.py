@@ -31,8 +31,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
                 break
     observations.reverse()
     if not observations:
-        seen = f"none of {len(progress)} reports has" if progress else "there is no progress report with"
-        return CHECK.verdict(window, Status.UNKNOWN, f"{seen} at least {least:.0f} updated rows")
+        which = f"none of {len(progress)} reports has" if progress else "there is no progress report with"
+        return CHECK.verdict(window, Status.UNKNOWN, f"{which} at least {least:.0f} updated rows")
     return judge_series(CHECK, window, thresholds, observations, what="updating one row of state took")
 
 
