@@ -1,4 +1,4 @@
-"""Whether a live stream may be hit now. Pure: the same drill, status and time give the same answer."""
+"""Decide whether a live stream may be hit now. Pure: the same drill, status and time give the same answer."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def _of_supervision(drill: DrillSpec, status: LiveStatus, where: str) -> Iterato
 
 def relevant(incidents: Iterable[Incident], drill: DrillSpec) -> list[Incident]:
     """The incidents that forbid the drill: all but those that only a run of this drill can resolve."""
-    return [each for each in incidents if each.check not in (OVERDUE, f"{DRILL}{drill.name}")]
+    return [incident for incident in incidents if incident.check not in (OVERDUE, f"{DRILL}{drill.name}")]
 
 
 def _of_incidents(incidents: Sequence[Incident], where: str) -> Iterator[DrillAborted]:
     if incidents:
-        named = "; ".join(f"{each.check}: {each.reason}" for each in incidents)
+        named = "; ".join(f"{incident.check}: {incident.reason}" for incident in incidents)
         yield DrillAborted(
             f"the stream has an open incident: {named}",
             expected="no open incident",
@@ -115,7 +115,7 @@ def others(runs: Iterable[DrillRun], drill: DrillSpec, run_id: str) -> list[Dril
 
 
 def target_of(run: DrillRun) -> DrillTarget:
-    """What a stored run breaks. One that this version cannot read counts as a live stream."""
+    """The target of a stored run. One that this version cannot read counts as a live stream."""
     try:
         return RunState.of(run).drill.target
     except DrillError:
@@ -143,6 +143,6 @@ def last_on_fork(drill: DrillSpec, runs: Iterable[DrillRun]) -> str:
     for run in runs:
         if run.ended_at is None or target_of(run) is not DrillTarget.FORK:
             continue
-        if fault.kind in {each.kind for each in RunState.of(run).drill.sequence}:
+        if fault.kind in {other.kind for other in RunState.of(run).drill.sequence}:
             return f"{verdict_word(run)} in the run {run.run_id}: {run.reason}"
     return f"none: {fault.kind} was never drilled on a fork of {drill.stream}"

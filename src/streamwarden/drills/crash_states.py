@@ -27,9 +27,9 @@ _COMMIT: Final = re.compile(r"checkpoint/commits/([0-9]+)")
 
 
 class Change(StrEnum):
-    """How a file came to be or went.
+    """How an operation changes a file.
 
-    `RENAMED`: it was written under another name and then got its own, so it is never half there. `WRITTEN`: under its
+    `RENAMED`: written under another name, then renamed, so it is never half there. `WRITTEN`: under its
     own name. `REMOVED`: it went.
     """
 
@@ -60,7 +60,7 @@ class Operation:
 
 
 class Origin(StrEnum):
-    """What leaves a state: a kill of the driver, or only storage that breaks its promises."""
+    """The cause of a state: a kill of the driver, or only storage that breaks its promises."""
 
     KILL = "kill"
     STORAGE = "storage"
@@ -89,14 +89,14 @@ class CrashState:
 
 def windows(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
     """Batch -> its operations, as the range (first, behind the last): up to `commits/BATCH`, from the commit before."""
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     begin = 0
-    for index, each in enumerate(operations):
-        committed = _COMMIT.fullmatch(each.path)
-        if committed is not None and each.change is not Change.REMOVED:
-            found[int(committed[1])] = begin, index + 1
+    for index, operation in enumerate(operations):
+        committed = _COMMIT.fullmatch(operation.path)
+        if committed is not None and operation.change is not Change.REMOVED:
+            spans[int(committed[1])] = begin, index + 1
             begin = index + 1
-    return found
+    return spans
 
 
 def with_ledger(operations: Sequence[Operation]) -> tuple[Operation, ...]:
@@ -105,19 +105,19 @@ def with_ledger(operations: Sequence[Operation]) -> tuple[Operation, ...]:
     The transaction ends before the function of foreachBatch returns, and Spark commits the batch after that. So it is
     directly before `commits/BATCH`, and after all other writes of the batch.
     """
-    found: list[Operation] = []
-    for each in operations:
-        committed = _COMMIT.fullmatch(each.path)
-        if committed is not None and each.change is not Change.REMOVED:
-            found.append(Operation(path=f"ledger/{committed[1]}", change=Change.RENAMED))
-        found.append(each)
-    return tuple(found)
+    record: list[Operation] = []
+    for operation in operations:
+        committed = _COMMIT.fullmatch(operation.path)
+        if committed is not None and operation.change is not Change.REMOVED:
+            record.append(Operation(path=f"ledger/{committed[1]}", change=Change.RENAMED))
+        record.append(operation)
+    return tuple(record)
 
 
 def ledger_of(operations: Sequence[Operation], state: CrashState) -> int | None:
     """The newest batch whose transaction a state has; None: it has none."""
-    applied = (each for index, each in enumerate(operations[: state.applied]) if index not in state.without)
-    batches = [int(each.path.rpartition("/")[2]) for each in applied if each.part == "ledger"]
+    applied = (operation for index, operation in enumerate(operations[: state.applied]) if index not in state.without)
+    batches = [int(operation.path.rpartition("/")[2]) for operation in applied if operation.part == "ledger"]
     return max(batches, default=None)
 
 
@@ -133,7 +133,7 @@ def crash_states(operations: Sequence[Operation], batches: Iterable[int]) -> lis
     made = [state for batch in wanted for state in _killed(operations, batch, ranges[batch])]
     made += _broken(operations, wanted[-1], ranges[wanted[-1]])
     made += _reordered(operations, wanted[-1], ranges[wanted[-1]])
-    return [replace(each, number=number) for number, each in enumerate(made)]
+    return [replace(state, number=number) for number, state in enumerate(made)]
 
 
 def _killed(operations: Sequence[Operation], batch: int, span: tuple[int, int]) -> Iterator[CrashState]:
@@ -144,9 +144,9 @@ def _killed(operations: Sequence[Operation], batch: int, span: tuple[int, int]) 
         happened = index - begin
         after = f"after {happened} of {count} operations" if happened else "before its first operation"
         yield CrashState(number=0, batch=batch, name=f"batch {batch}, {after}", origin=Origin.KILL, applied=index)
-        each = operations[index]
-        if each.change is Change.WRITTEN or each.temporary:
-            name = f"batch {batch}, while {each.path} is written"
+        operation = operations[index]
+        if operation.change is Change.WRITTEN or operation.temporary:
+            name = f"batch {batch}, while {operation.path} is written"
             yield CrashState(number=0, batch=batch, name=name, origin=Origin.KILL, applied=index + 1, torn=index)
 
 
@@ -154,11 +154,11 @@ def _broken(operations: Sequence[Operation], batch: int, span: tuple[int, int]) 
     """The batch is complete, but one of its files is torn or lost."""
     begin, end = span
     for index in range(begin, end):
-        each = operations[index]
-        if not _is_file(each):
+        operation = operations[index]
+        if not _is_file(operation):
             continue
-        torn, lost = f"{each.path} has half its content", f"{each.path} is lost"
-        if each.content:
+        torn, lost = f"{operation.path} has half its content", f"{operation.path} is lost"
+        if operation.content:
             yield CrashState(number=0, batch=batch, name=torn, origin=Origin.STORAGE, applied=end, torn=index)
         yield CrashState(number=0, batch=batch, name=lost, origin=Origin.STORAGE, applied=end, without=(index,))
 
@@ -194,7 +194,7 @@ def _reordered(operations: Sequence[Operation], batch: int, span: tuple[int, int
 
 
 def _is_file(operation: Operation) -> bool:
-    """Whether it makes a file that is not just the checksum of another one."""
+    """It makes a file that is not just the checksum of another one."""
     name = operation.path.rpartition("/")[2]
     checksum = name.startswith(".") and name.endswith(".crc")
     return operation.change is not Change.REMOVED and not checksum
@@ -202,17 +202,17 @@ def _is_file(operation: Operation) -> bool:
 
 def files_of(operations: Sequence[Operation], state: CrashState) -> Mapping[str, int]:
     """The files of a state: path -> the operation that gave each its content."""
-    found: dict[str, int] = {}
-    for index, each in enumerate(operations[: state.applied]):
-        if index in state.without or each.part == "ledger":
+    written_by: dict[str, int] = {}
+    for index, operation in enumerate(operations[: state.applied]):
+        if index in state.without or operation.part == "ledger":
             continue
-        if index == state.torn and state.origin is Origin.KILL and each.temporary:
-            found[each.temporary] = index
-        elif each.change is Change.REMOVED:
-            found.pop(each.path, None)
+        if index == state.torn and state.origin is Origin.KILL and operation.temporary:
+            written_by[operation.temporary] = index
+        elif operation.change is Change.REMOVED:
+            written_by.pop(operation.path, None)
         else:
-            found[each.path] = index
-    return found
+            written_by[operation.path] = index
+    return written_by
 
 
 class Ending(StrEnum):
@@ -239,8 +239,8 @@ class Outcome:
 
 
 def counted(outcomes: Iterable[Outcome]) -> dict[Origin, dict[Ending, int]]:
-    """How many states of each origin ended how."""
-    found = {origin: dict.fromkeys(Ending, 0) for origin in Origin}
-    for each in outcomes:
-        found[each.state.origin][each.ending] += 1
-    return found
+    """Number of states by origin and ending."""
+    counts = {origin: dict.fromkeys(Ending, 0) for origin in Origin}
+    for outcome in outcomes:
+        counts[outcome.state.origin][outcome.ending] += 1
+    return counts

@@ -127,7 +127,7 @@ class Engine:
             return recorder.state
 
     def answer(self, run_id: str, answer: Answer | None) -> RunState:
-        """Record what the person answered, None: nobody did. The first answer counts."""
+        """Record what the person answered, None: no answer. The first answer counts."""
         with self._ports.archive.lock(run_id):
             recorder = self._recorder(check_run_id(run_id))
             if DrillStep.APPROVAL in recorder.spec.steps and not _is_done(recorder.run, DrillStep.APPROVAL):
@@ -176,7 +176,7 @@ class Engine:
         Raises StoreError, or DrillError if another process works on one of them: both are worth a retry.
 
         Args:
-            running: the one run with a process for each step that goes on; the others of that kind are abandoned.
+            running: the one run with a process for each step that continues; the others of that kind are abandoned.
                 None: unknown, so none of that kind is touched before it has ended.
         """
         healed = []

@@ -1,6 +1,6 @@
-"""What the drill engine needs from the outside, as small Protocols. Times are Unix seconds.
+"""The interfaces of the drill engine to the outside, small Protocols. Times are Unix seconds.
 
-What only certain faults need, a fault's module declares: its Protocol, and a `Port` that names it.
+A fault that needs more declares it in its module: the Protocol, and a `Port` that names it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Forks(Protocol):
         """The stream's spec. Makes nothing. Raises DrillAborted if no fork of it can be made."""
 
     def oracles(self, stream: str, feed: Feed, asked: OracleKind) -> tuple[OracleKind, ...]:
-        """What can judge the output of such a fork: the job's own oracle, the twin, or both.
+        """The oracles that can judge such a fork: the job's own oracle, the twin, or both.
 
         Raises DrillAborted if nothing of what is asked for can.
         """
@@ -106,18 +106,18 @@ class DriverControl(Protocol):
         """Send SIGKILL to the driver's process group. False: the process no longer existed."""
 
     def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
-        """Send SIGSTOP to the driver's process group and wait until it stands still. False: there was no such process,
+        """Send SIGSTOP to the driver's process group and wait until it is paused. False: there was no such process,
         or it did not stop.
 
         Args:
-            supervised: its supervisor process goes on; False: it stands still too, as on a host that does.
+            supervised: its supervisor process continues; False: it is paused too, as on a paused host.
         """
 
     def thaw(self, driver_id: str) -> bool:
-        """Send SIGCONT to it, and to its supervisor process, if it stands still; returns whether it did."""
+        """Send SIGCONT to it, and to its supervisor process, if it is paused; returns whether it did."""
 
     def is_running(self, driver_id: str) -> bool:
-        """Whether its process exists, running or stopped, whatever is recorded of it."""
+        """Its process exists, running or stopped, whatever is recorded of it."""
 
     def take_over(self, fork: ForkView, run_id: str, driver_id: str, *, deadline: float) -> DriverRecord | None:
         """Start another driver as a host does that cannot see this one: once its lease has expired. None: it had not
@@ -141,7 +141,7 @@ class CheckpointReader(Protocol):
         """
 
     def traces(self, fork: ForkView, batch: int) -> BatchTraces:
-        """What there is of one batch. It is exact on a local disk only, and only while nothing writes."""
+        """Traces of one batch. They are exact on a local disk only, and only while nothing writes."""
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
@@ -162,7 +162,7 @@ class HeldTable(Protocol):
         """The database's process ids of the sessions of the fork's driver that wait for the table now."""
 
     def is_held(self) -> bool:
-        """Whether the drill still has the lock."""
+        """The drill still has the lock."""
 
 
 class Health(Protocol):

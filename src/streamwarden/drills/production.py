@@ -78,7 +78,7 @@ class ProductionSpec:
     """ids of the Airflow users who may answer; empty: every user whom Airflow lets respond to a task of this DAG"""
 
     def __post_init__(self) -> None:
-        require(all(each.strip() for each in self.approvers), "approvers", list(self.approvers), "ids of users")
+        require(all(approver.strip() for approver in self.approvers), "approvers", list(self.approvers), "ids of users")
         require(self.approval_within > 0, "approval_within", self.approval_within, "a positive duration")
 
 

@@ -72,7 +72,7 @@ class RunRecorder:
 
     @property
     def remediated_fork(self) -> ForkView | None:
-        """The fork as the remediation lets it go on; None: no remediation was needed so far."""
+        """The fork as the remediation lets it continue; None: no remediation was needed so far."""
         return self._view((self.run.facts.get("way_out") or {}).get("fork"))
 
     def require_fork(self) -> ForkView:
@@ -83,7 +83,7 @@ class RunRecorder:
 
     def put(self, **changes: Any) -> None:
         """Set fields of the run's state and save the run."""
-        keys = {each.name: key_of(each) for each in fields(RunState)}
+        keys = {field.name: key_of(field) for field in fields(RunState)}
         writers = {**WRITERS, StreamSpec: self._specs.write}
         stored = {keys[name]: encode(value, writers) for name, value in changes.items()}
         self.save(replace(self.run, facts={**self.run.facts, **stored}))

@@ -18,7 +18,7 @@ def new_run_id(drill: str, now: float) -> str:
 
 
 def new_seed() -> int:
-    """What a run draws from if its drill asks for a new number in each run."""
+    """A random seed, for a drill that asks for a new one in each run."""
     return secrets.randbelow(2**31)
 
 

@@ -110,7 +110,7 @@ class DrillSpec:
 
     @property
     def how_to_run(self) -> str:
-        """What a person does to run it once, as a clause."""
+        """How a person runs it once, as a clause."""
         if self.target is DrillTarget.PRODUCTION:
             return f"trigger the DAG drill_{self.name} in Airflow and approve it there"
         return f"run `streamwarden drill run {self.name}`"
@@ -151,7 +151,7 @@ def _require_for_production(spec: DrillSpec) -> None:
     """Raises InvalidValue unless the drill says when, and says nothing of a fork or of an oracle."""
     if spec.production is None:
         raise InvalidValue("missing", key="production", allowed="a mapping with `allowed_hours`")
-    require(not spec.faults, "faults", [each.kind for each in spec.faults], "one `fault`: a live stream is hit once")
+    require(not spec.faults, "faults", [fault.kind for fault in spec.faults], "one `fault`: a live stream is hit once")
     require(spec.fork == ForkSpec(), "fork", spec.fork, "none: the target production makes no fork")
     given, plain = spec.verification, VerificationSpec()
     for key in ("oracle", "key", "tolerance"):

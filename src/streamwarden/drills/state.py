@@ -25,7 +25,7 @@ from streamwarden.verification.reconciliation import Reconciliation
 
 
 class StepOutcome(StrEnum):
-    """What became of a step. `FAILED`: it halted the drill or found a deviation."""
+    """The result of a step. `FAILED`: it halted the drill or found a deviation."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -79,13 +79,13 @@ class LandedFault(Proof):
 
     @classmethod
     def of(cls, proof: Proof, kind: str, attempts: int) -> Self:
-        values: dict[str, Any] = {each.name: getattr(proof, each.name) for each in fields(proof)}
+        values: dict[str, Any] = {item.name: getattr(proof, item.name) for item in fields(proof)}
         return cls(**values, kind=kind, attempts=attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Whether the stream refused to go on after the fault, with every party reporting why.
+    """Whether the stream refused to continue after the fault, with every party reporting why.
 
     Args:
         message: what was reported, or everything that was not.
@@ -105,7 +105,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemediationPlan:
-    """The fork as the documented remediation lets it go on, and the first batch that it has to commit."""
+    """The fork as the documented remediation lets it continue, and the first batch that it has to commit."""
 
     fork: ForkRecord
     first_new: int
@@ -118,7 +118,7 @@ class Recovery:
     Args:
         first_commit_at: Unix seconds; None: the stream never came back.
         recovery_seconds: what a user waits, with noticing and scheduling.
-        restart_seconds: what is predicted: from the launch, or from the fault if the struck driver goes on.
+        restart_seconds: what is predicted: from the launch, or from the fault if the struck driver continues.
         restarted: another driver than the struck one committed the first new batch.
         completed: the fork came to the end of its input.
     """
@@ -185,7 +185,7 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """What healing left (`clean`: nothing).
+    """Leftovers of healing (`clean`: none).
 
     Args:
         kept: the drill asked to keep input and state.
@@ -234,7 +234,7 @@ class RunProgress:
         return state
 
     def outcome(self, step: DrillStep) -> StepOutcome | None:
-        """What became of a step; None: it has not ended."""
+        """Outcome of a step; None: it has not ended."""
         record = self.steps.get(step)
         return None if record is None else record.outcome
 
@@ -299,7 +299,7 @@ class RunState(RunProgress):
     @property
     def fault_specs(self) -> tuple[Fault, ...]:
         """The faults in the order in which they strike."""
-        return tuple(self.drill.sequence[each] for each in self.plan.order)
+        return tuple(self.drill.sequence[index] for index in self.plan.order)
 
     @property
     def fault_spec(self) -> Fault:
@@ -313,7 +313,7 @@ class RunState(RunProgress):
 
     @property
     def results(self) -> tuple[FaultResult, ...]:
-        """What came of each fault so far, in the order in which they struck; the newest is the one whose turn it is."""
+        """The result of each fault so far, in the order in which they struck; the newest is the current fault."""
         newest = FaultResult(
             spec=self.fault_spec,
             misses=self.misses,

@@ -1,4 +1,4 @@
-"""What the steps of a drill do, by what it breaks."""
+"""The steps of a drill, by its target."""
 
 from __future__ import annotations
 

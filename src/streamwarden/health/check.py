@@ -1,4 +1,4 @@
-"""What a check declares once: its name, thresholds, what it reads and what to do. Docs and defaults come from it.
+"""Declaration of a check: its name, thresholds, what it reads and what to do. Docs and defaults come from it.
 
 A check's module holds `check(window, thresholds) -> Verdict`, a pure function, and `CHECK`, its declaration.
 """

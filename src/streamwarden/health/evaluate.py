@@ -23,9 +23,9 @@ def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = C
         thresholds: the project's; the stream's own (`spec.health.thresholds`) override them here.
     """
     in_force = thresholds.with_overrides(window.spec.health.thresholds)
-    found = [(check, _run(check, window, in_force)) for check in checks if window.part in check.judges]
-    stalled = window.driver_alive is not False and any(_is_stalled(verdict) for _, verdict in found)
-    return tuple(_confirmed(check, verdict) if stalled else verdict for check, verdict in found)
+    verdicts = [(check, _run(check, window, in_force)) for check in checks if window.part in check.judges]
+    stalled = window.driver_alive is not False and any(_is_stalled(verdict) for _, verdict in verdicts)
+    return tuple(_confirmed(check, verdict) if stalled else verdict for check, verdict in verdicts)
 
 
 def _is_stalled(verdict: Verdict) -> bool:
@@ -33,7 +33,7 @@ def _is_stalled(verdict: Verdict) -> bool:
 
 
 def _confirmed(check: Check, verdict: Verdict) -> Verdict:
-    """A service that does not answer, while the stream that needs it stands still, is a WARNING at once.
+    """A service that does not answer, while the stream that needs it is stalled, is a WARNING at once.
 
     Otherwise the stall alone would alarm for the first minutes of each outage, without its cause.
     """

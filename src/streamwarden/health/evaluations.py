@@ -60,7 +60,7 @@ class EvaluationRepository(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """What is shown of the last evaluation: one sentence, and whether it is late."""
+    """Presentation of the last evaluation: one sentence, and whether it is late."""
 
     at: float | None
     late: bool
@@ -72,7 +72,7 @@ def late_evaluation(records: Iterable[EvaluationRecord], now: float) -> Verdict 
 
     Never OK: only the health DAG itself, when it has judged the streams again, shows that it works.
     """
-    newest = max((each.at for each in records if each.evaluator is Evaluator.DAG), default=None)
+    newest = max((record.at for record in records if record.evaluator is Evaluator.DAG), default=None)
     if newest is None or now - newest <= STALE_AFTER:
         return None
     return Verdict(

@@ -8,7 +8,7 @@ from typing import Final
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.verdict import Status, Verdict, worst_of
 
-ESSENTIAL: Final = frozenset(each.name for each in CHECKS if each.essential)
+ESSENTIAL: Final = frozenset(check.name for check in CHECKS if check.essential)
 """Whether the stream lives, and whether its state and memory are seen."""
 
 
@@ -18,4 +18,6 @@ def overall(verdicts: Iterable[Verdict]) -> Status:
     The other checks need rows or history that a quiet or a young stream does not have. If their UNKNOWN counted, such
     a stream would never be OK, and the person on call would learn to ignore UNKNOWN.
     """
-    return worst_of(each.status for each in verdicts if each.status is not Status.UNKNOWN or each.check in ESSENTIAL)
+    return worst_of(
+        verdict.status for verdict in verdicts if verdict.status is not Status.UNKNOWN or verdict.check in ESSENTIAL
+    )

@@ -43,19 +43,23 @@ def current_health(verdicts: Iterable[Verdict], now: float, *, stopped: bool = F
         stopped: the stream should be stopped, so no verdict alarms.
     """
     given = tuple(verdicts)
-    judged_at = max((each.at for each in given), default=None)
+    judged_at = max((verdict.at for verdict in given), default=None)
     stale = judged_at is not None and now - judged_at > STALE_AFTER
-    renewed = [each for each in given if judged_at is not None and each.at >= judged_at - STALE_AFTER]
+    renewed = [verdict for verdict in given if judged_at is not None and verdict.at >= judged_at - STALE_AFTER]
     if stale:
-        renewed = [replace(each, status=Status.UNKNOWN) if each.status is Status.OK else each for each in renewed]
+        renewed = [
+            replace(verdict, status=Status.UNKNOWN) if verdict.status is Status.OK else verdict for verdict in renewed
+        ]
     return CurrentHealth(silenced(renewed) if stopped else tuple(renewed), judged_at, stale)
 
 
 def silenced(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts of a stream that should be stopped: an alarm becomes UNKNOWN, without advice."""
     return tuple(
-        replace(each, status=Status.UNKNOWN, reason=f"the stream was stopped on purpose: {each.reason}", advice="")
-        if each.status in ALARMS
-        else each
-        for each in verdicts
+        replace(
+            verdict, status=Status.UNKNOWN, reason=f"the stream was stopped on purpose: {verdict.reason}", advice=""
+        )
+        if verdict.status in ALARMS
+        else verdict
+        for verdict in verdicts
     )

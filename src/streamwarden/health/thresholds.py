@@ -63,25 +63,25 @@ def _mapping(raw: object, where: str, expected: str) -> Mapping[str, object]:
 
 
 def _thresholds(check: Check, values: Mapping[str, object], where: str) -> dict[str, float]:
-    known = {threshold.name: threshold for threshold in check.thresholds}
+    by_name = {threshold.name: threshold for threshold in check.thresholds}
     parsed: dict[str, float] = {}
     for name, value in values.items():
         here = f"{where}.{name}"
-        if name not in known:
+        if name not in by_name:
             raise ConfigError(
                 f"the check {check.name} has no threshold {name!r}",
-                expected=f"one of {', '.join(known)}",
+                expected=f"one of {', '.join(by_name)}",
                 where=here,
                 next_step="correct the name of the threshold",
             )
         try:
             if not isinstance(value, str | int | float):
                 raise ValueError(f"{value!r} is neither a number nor a text with a unit")
-            parsed[name] = known[name].unit.parse(value)
+            parsed[name] = by_name[name].unit.parse(value)
         except ValueError as error:
             raise ConfigError(
                 str(error),
-                expected=f"{known[name].meaning}, in {known[name].unit}",
+                expected=f"{by_name[name].meaning}, in {by_name[name].unit}",
                 where=here,
                 next_step="correct the value",
             ) from error

@@ -183,7 +183,7 @@ def write_queries(folder: Path, records: Iterable[QueryRecord]) -> None:
 def read_queries(folder: Path) -> tuple[QueryRecord, ...]:
     """The driver's queries; none if it has started none."""
     documents = (read_document(folder / QUERIES) or {}).values()
-    return tuple(QueryRecord(**{**each, "trigger": TriggerSpec(**each["trigger"])}) for each in documents)
+    return tuple(QueryRecord(**{**document, "trigger": TriggerSpec(**document["trigger"])}) for document in documents)
 
 
 def append_event(folder: Path, event: DriverEvent) -> None:

@@ -24,8 +24,8 @@ _UNRECORDED: Final = "the driver vanished without a recorded exit"
 
 def ui_address(events: Iterable[DriverEvent]) -> str | None:
     """Where the driver serves Spark's UI, on the host that it runs on; None if it serves none."""
-    found = [each.detail.get("url", "") for each in events if each.kind == UI_SERVED]
-    return found[-1] if found and found[-1].startswith(("http://", "https://")) else None
+    urls = [event.detail.get("url", "") for event in events if event.kind == UI_SERVED]
+    return urls[-1] if urls and urls[-1].startswith(("http://", "https://")) else None
 
 
 class EventKind(StrEnum):
@@ -72,27 +72,27 @@ def stream_events(
         events: driver id -> what was recorded of the driver.
     """
     ordered = sorted(drivers, key=lambda driver: (driver.launched_at, driver.token))
-    found: list[StreamEvent] = []
+    history: list[StreamEvent] = []
     before: DriverRecord | None = None
     for index, driver in enumerate(ordered):
-        mine = events.get(driver.driver_id, ())
-        asked = [each for each in mine if each.kind == STOP_REQUESTED]
-        found.append(_launch(driver, before, events))
-        found += [_requested(driver, each) for each in asked]
+        own_events = events.get(driver.driver_id, ())
+        asked = [event for event in own_events if event.kind == STOP_REQUESTED]
+        history.append(_launch(driver, before, events))
+        history += [_requested(driver, event) for event in asked]
         replaced_at = ordered[index + 1].launched_at if index + 1 < len(ordered) else None
-        found += _end(driver, asked, replaced_at)
-        found += [_left_down(driver, each) for each in mine if each.kind == GAVE_UP]
+        history += _end(driver, asked, replaced_at)
+        history += [_left_down(driver, event) for event in own_events if event.kind == GAVE_UP]
         before = driver
-    return tuple(sorted(found, key=lambda event: event.at))
+    return tuple(sorted(history, key=lambda event: event.at))
 
 
 def last_crash(events: Iterable[StreamEvent]) -> tuple[StreamEvent, StreamEvent | None] | None:
     """The newest crash and the restart that followed it, if one did; None if there was no crash."""
     ordered = sorted(events, key=lambda event: event.at)
-    crash = next((each for each in reversed(ordered) if each.kind is EventKind.CRASHED), None)
+    crash = next((event for event in reversed(ordered) if event.kind is EventKind.CRASHED), None)
     if crash is None:
         return None
-    later = (each for each in ordered if each.at >= crash.at and each.kind is EventKind.RESTARTED)
+    later = (event for event in ordered if event.at >= crash.at and event.kind is EventKind.RESTARTED)
     return crash, next(later, None)
 
 
@@ -101,8 +101,8 @@ def _launch(
 ) -> StreamEvent:
     kind, why, after = EventKind.LAUNCHED, "", None
     if before is not None:
-        mine = events.get(before.driver_id, ())
-        wanted = next((each for each in mine if each.kind == STOP_REQUESTED and _is_restart(each)), None)
+        own_events = events.get(before.driver_id, ())
+        wanted = next((event for event in own_events if event.kind == STOP_REQUESTED and _is_restart(event)), None)
         if before.exit is None or before.exit.is_failure:
             kind, why = EventKind.RESTARTED, _UNRECORDED if before.exit is None else describe(before.exit)
             after = None if before.exit is None else max(0.0, driver.launched_at - before.exit.ended_at)

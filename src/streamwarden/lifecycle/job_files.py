@@ -35,26 +35,26 @@ def has_build(job: Path) -> bool:
 
 def imported_names(source: str) -> list[str]:
     """The full names that the imports of a Python source name, wherever they are. Raises SyntaxError, ValueError."""
-    found = []
+    names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [f"{node.module or ''}.{alias.name}" for alias in node.names]
-    return found
+            names += [f"{node.module or ''}.{alias.name}" for alias in node.names]
+    return names
 
 
 def files_of(job: Path) -> dict[Path, bytes]:
     """Path -> content of the job and of the modules that it imports from its own folder, directly or through another
     of them. A file that cannot be read is left out, as is a module whose name is only computed at run time."""
-    found: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     waiting = {job}
-    while waiting and len(found) < MOST_FILES:
+    while waiting and len(contents) < MOST_FILES:
         file = waiting.pop()
         with contextlib.suppress(OSError):
-            found[file] = file.read_bytes()
-            waiting |= {each for each in _modules(file, found[file], job.parent) if each not in found}
-    return found
+            contents[file] = file.read_bytes()
+            waiting |= {module for module in _modules(file, contents[file], job.parent) if module not in contents}
+    return contents
 
 
 def _modules(file: Path, content: bytes, root: Path) -> Iterator[Path]:
@@ -67,5 +67,5 @@ def _modules(file: Path, content: bytes, root: Path) -> Iterator[Path]:
         at = folder
         for part in filter(None, name.split(".")):
             candidates = at / f"{part}.py", at / part / "__init__.py"
-            yield from (each for each in candidates if each.is_file())
+            yield from (candidate for candidate in candidates if candidate.is_file())
             at /= part

@@ -70,7 +70,7 @@ class Lease:
 
     def covers(self, checkpoint: str) -> bool:
         """Whether the checkpoint is one of this lease's, however it is spelled."""
-        return resource_of(checkpoint) in {resource_of(each) for each in self.checkpoints}
+        return resource_of(checkpoint) in {resource_of(claimed) for claimed in self.checkpoints}
 
 
 class Liveness(Protocol):
@@ -130,8 +130,8 @@ def is_held(lease: Lease | None, *, now: float, alive: Liveness) -> bool:
     """
     if lease is None or lease.released_at is not None:
         return False
-    seen = alive(lease.process) if lease.process is not None else None
-    return now < lease.expires_at if seen is None else seen
+    runs = alive(lease.process) if lease.process is not None else None
+    return now < lease.expires_at if runs is None else runs
 
 
 def whereabouts(lease: Lease) -> str:

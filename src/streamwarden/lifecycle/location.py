@@ -66,7 +66,7 @@ def same_place(actual: str, declared: str) -> bool:
 
 def overlap(one: str, other: str) -> bool:
     """Whether one place is the other, or is inside it."""
-    first, second = (f"{canonical(plain_path(each))}/" for each in (one, other))
+    first, second = (f"{canonical(plain_path(path))}/" for path in (one, other))
     return first.startswith(second) or second.startswith(first)
 
 

@@ -76,7 +76,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressEvent:
-    """What an asset event says about a stream or a query."""
+    """Content of an asset event of a stream or a query."""
 
     publication: Publication
     extra: Mapping[str, Any]

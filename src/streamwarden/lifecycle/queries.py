@@ -82,7 +82,7 @@ class QueryRepository(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPart:
-    """What is judged and listed under one name: a stream, or a query among several.
+    """A unit that is judged and listed: a stream, or a query among several.
 
     Args:
         spec: the stream's; of a query with its own name, checkpoint and trigger.
@@ -143,11 +143,11 @@ def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -
     Its queries are those that its file declares; if it declares none, those that its newest driver started, and until
     that one has had the time to start them all those of the driver before it.
     """
-    known = {record.name: record for record in records}
-    named = {name: record for name, record in known.items() if name}
+    by_name = {record.name: record for record in records}
+    named = {name: record for name, record in by_name.items() if name}
     if spec.queries:
         return (_driver(spec), *(_declared(spec, name, named.get(name)) for name in spec.queries))
-    alone = known.get("")
+    alone = by_name.get("")
     several = max((record.started_at for record in named.values()), default=0.0)
     if named and (alone is None or alone.started_at <= several):  # else the script starts one again, as it once did
         return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
@@ -158,7 +158,7 @@ def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -
 
 def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
     newest = max(named.values(), key=lambda record: record.started_at).driver_id
-    began = min(each.started_at for each in named.values() if each.driver_id == newest)
+    began = min(record.started_at for record in named.values() if record.driver_id == newest)
     for name, record in named.items():
         if record.driver_id == newest or now - began < STARTS_WITHIN:
             yield name

@@ -24,7 +24,7 @@ COPY_RATE: Final = 100e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFacts:
-    """What a restart has to load.
+    """The state a restart loads.
 
     Args:
         version: oldest of the partitions' newest uploaded snapshots; state version N+1 is the state after batch N.
@@ -144,12 +144,12 @@ def _state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> 
             source=f"{snapshot.size} bytes of uploaded snapshots at {COPY_RATE / 1e6:.0f} MB/s",
         )
     ]
-    known = [rows for rows in rows_changed if rows is not None]
-    if rows_changed and not known:
+    counts = [rows for rows in rows_changed if rows is not None]
+    if rows_changed and not counts:
         missing.append("changed rows: no batch since the snapshot was reported")
     else:
-        rows = sum(known) / len(known) * len(rows_changed) if known else 0.0
-        guessed = len(rows_changed) - len(known)
+        rows = sum(counts) / len(counts) * len(rows_changed) if counts else 0.0
+        guessed = len(rows_changed) - len(counts)
         source = f"{rows:,.0f} rows changed in {format_count(len(rows_changed), 'batch')} since the snapshot"
         source += f" ({guessed} of them not reported, taken as the mean)" if guessed else ""
         source += f", {cost * 1e6:g} us each ({backend.value})"

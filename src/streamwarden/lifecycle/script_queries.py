@@ -1,4 +1,4 @@
-"""What a script names where it starts a query, compared with what its stream's file declares. Pure.
+"""Compare the settings of a query in a script with those in the stream's file. Pure.
 
 The declared checkpoint and trigger apply where the script names none. Where the script names one, it has to be the
 declared one: the lease, the checks and the verification go by the stream's file.
@@ -23,7 +23,7 @@ _OWN_CODE: Final = frozenset({"foreachbatch", "foreach"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedQuery:
-    """What a script names of a query; None: it names nothing, or nothing that could be read.
+    """Settings of a query in a script; None: not set, or not readable.
 
     Args:
         line: of the script's text; None if the query was seen at its start.
@@ -41,7 +41,7 @@ class NamedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedInput:
-    """What a script names of a source; None: nothing that could be read.
+    """Settings of a source in a script; None: not readable.
 
     Args:
         format: as the script names it; of a table, its name.
@@ -151,7 +151,7 @@ def declared_checkpoint(spec: StreamSpec, query: NamedQuery, *, starts: int | No
 
 def taken_by(place: str, used: Iterable[str]) -> str | None:
     """The used checkpoint that `place` is, contains or is inside of."""
-    return next((each for each in used if overlap(place, each)), None)
+    return next((checkpoint for checkpoint in used if overlap(place, checkpoint)), None)
 
 
 def _checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
@@ -170,19 +170,19 @@ def _checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
 def _declared_checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
     """A query is one of `queries` by its checkpoint, else by its name or the last folder of its checkpoint."""
     place = located(spec, query.checkpoint)
-    if place is None or any(same_place(place, each) for each in spec.queries.values() if each):
+    if place is None or any(same_place(place, checkpoint) for checkpoint in spec.queries.values() if checkpoint):
         return
     guesses = name_of(query.name, place, {}), name_of(None, place, {})
-    found = next((each for each in guesses if each in spec.queries), None)
-    if found is None or spec.queries[found] is not None:
-        declared = spec.queries[found] if found else None
+    name = next((guess for guess in guesses if guess in spec.queries), None)
+    if name is None or spec.queries[name] is not None:
+        declared = spec.queries[name] if name else None
         yield Contradiction(
             subject="checkpoint",
             named=place,
             declared=declared or f"one of the declared queries {', '.join(spec.queries)}",
-            key=f"queries.{found}" if found else "queries",
+            key=f"queries.{name}" if name else "queries",
             line=query.line,
-            optional=found is not None,
+            optional=name is not None,
         )
 
 

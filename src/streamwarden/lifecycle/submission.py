@@ -143,9 +143,9 @@ def cluster_environment(
     Raises:
         ConfigError: a secret that no setting of the stream's conf gives (`spark.kubernetes.driver.secretKeyRef`).
     """
-    given, found = manager_of(spec.spark.master).in_cluster, dict[str, str]()
+    given, settings = manager_of(spec.spark.master).in_cluster, dict[str, str]()
     if given is None:  # it runs no drivers
-        return found
+        return settings
     for name, value in variables.items():
         from_secret = None if given.reference is None else f"{given.reference}{name}"
         if from_secret in spec.spark.conf:
@@ -157,8 +157,8 @@ def cluster_environment(
                 where=f"spark.conf of stream {spec.name}",
                 next_step=f"put it into a secret of the namespace, and `{from_secret}: SECRET:KEY` into spark.conf",
             )
-        found[f"{given.variable}{name}"] = value
-    return found
+        settings[f"{given.variable}{name}"] = value
+    return settings
 
 
 def _is_local(path: str) -> bool:

@@ -60,7 +60,9 @@ def refuses_start(path: str, what: str, next_step: str = RESTORE, error_class: s
 def fails_first_batch(path: str, what: str, error_class: str) -> Damage:
     """Spark's first batch fails with the error class."""
     spark = f"Spark's first batch fails ({error_class})."
-    next_step = f"{RESTORE}, or start from an older savepoint, or from the beginning with a new checkpoint"
+    next_step = (
+        f"{RESTORE}, or start from an older copy of the checkpoint folder, or from the beginning with a new checkpoint"
+    )
     return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
 
 

@@ -26,13 +26,15 @@ F = TypeVar("F", bound="Fault")
 
 
 class ExpectedEnd(StrEnum):
-    """What becomes of the struck driver, if all is as it should be. It defines the recovery."""
+    """The expected end of the struck driver. It defines the recovery."""
 
     ENDS = "ends"  # the recovery is the start that follows
     LIVES = "lives"  # it is not started again: its end is a deviation
     REPLACED = "replaced"  # another driver has taken over, and the struck one has ended, when the strike is over
-    MAY_END = "may_end"  # it goes on, or it fails in a way that a restart cures and is started again, as by supervision
-    REFUSES = "refuses"  # it ends, and the driver that follows must refuse to go on: see RefusalFault
+    MAY_END = (
+        "may_end"  # it continues, or it fails in a way that a restart cures and is started again, as by supervision
+    )
+    REFUSES = "refuses"  # it ends, and the driver that follows must refuse to continue: see RefusalFault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class FaultContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike:
-    """What was done.
+    """An injected fault.
 
     Args:
         moment: Unix seconds; None: the moment never came, or what was done had no effect.
@@ -182,7 +184,7 @@ class Fault(ABC):
 
     @classmethod
     def needs_options(cls) -> bool:
-        """Whether a drill's file has to give one of them."""
+        """A drill's file has to give one of them."""
         return any(option.default is MISSING for option in cls.options())
 
     @property
@@ -199,7 +201,7 @@ class Fault(ABC):
 
     @property
     def detail(self) -> str:
-        """What follows the kind in a question to the person who has to approve it; empty: nothing, as by default."""
+        """Text after the kind in the question to the person who has to approve it; empty by default."""
         return ""
 
     @property
@@ -209,7 +211,7 @@ class Fault(ABC):
 
     def as_kind(self, kind: type[F]) -> F:
         """The same options as a fault of another class that has them."""
-        return kind(**{each.name: getattr(self, each.name) for each in fields(self)})
+        return kind(**{option.name: getattr(self, option.name) for option in fields(self)})
 
     def not_applicable(self, stream: str, why: str, *, expected: str, next_step: str) -> DrillAborted:
         """The refusal of a stream that this fault cannot hit."""
@@ -273,14 +275,14 @@ class RefusalFault(Protocol):
     """The name of the check that must report it."""
 
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
-        """What the check fails to report about this fault; None: it reports all of it.
+        """The part of this fault that the check does not report; None: it reports all.
 
         Args:
             evidence: the verdict's.
         """
 
     def remediate(self, run_id: str, fork: ForkView, ports: Ports) -> ForkView:
-        """The fork as the documentation lets it go on. May run again."""
+        """The fork as the documentation lets it continue. May run again."""
 
 
 def _spelled(value: object) -> str:
@@ -378,5 +380,5 @@ def describe_exit(view: DriverView) -> dict[str, Any]:
 def ended_at(proof: Proof) -> float | None:
     """When the struck driver ended, Unix seconds, as `describe_exit` recorded it; None: it did not, or the fault does
     not say."""
-    found = proof.evidence.get("ended_at")
-    return float(found) if isinstance(found, int | float) else None
+    at = proof.evidence.get("ended_at")
+    return float(at) if isinstance(at, int | float) else None

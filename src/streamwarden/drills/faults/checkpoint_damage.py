@@ -3,8 +3,8 @@
 The driver is stopped at a batch boundary, the checkpoint is copied, and then damaged. Some damages Spark repairs. After
 the others it must refuse to start, and the copy is restored, as an operator restores a checkpoint from a copy.
 
-Three parties have to agree on each damage: what this module declares, what `streamwarden inspect` foretells, and what
-Spark then does. If the inspector foretells something else, the checkpoint is not one on which the damage does what is
+Three parties have to agree on each damage: what this module declares, what `streamwarden inspect` predicts, and what
+Spark then does. If the inspector predicts something else, the checkpoint is not one on which the damage does what is
 declared: the damage is undone and the attempt counts as a miss.
 """
 
@@ -57,7 +57,7 @@ class CheckpointTarget(StrEnum):
 
 
 class FileDamage(StrEnum):
-    """What happens to a file."""
+    """How a file is damaged."""
 
     LOST = "lost"
     TRUNCATED = "truncated"
@@ -87,7 +87,7 @@ class CheckpointFiles(Protocol):
         """The files that are not as in the copy; none if there is no copy."""
 
     def predict(self, fork: ForkView) -> Sequence[Damage]:
-        """What the inspector finds in the checkpoint, and predicts."""
+        """The findings of the inspector, with its predictions."""
 
     def restore(self, fork: ForkView) -> bool:
         """Put the copy in the place of the checkpoint; False: there is none. May run again."""
@@ -96,7 +96,7 @@ class CheckpointFiles(Protocol):
 FILES: Final = Port[CheckpointFiles]("the files of the checkpoint")
 
 _HEALED: Final = frozenset({None, Consequence.HARMLESS, Consequence.RECOVERS})
-"""What the inspector foretells of a damage after which Spark starts and the output is right; None: no finding."""
+"""Predictions for a damage after which Spark starts and the output is right; None: no finding."""
 
 _LOGS: Final[Mapping[CheckpointTarget, str]] = {CheckpointTarget.COMMIT: COMMITS, CheckpointTarget.OFFSETS: OFFSETS}
 _WHOLE: Final[Mapping[CheckpointTarget, str]] = {CheckpointTarget.METADATA: METADATA, CheckpointTarget.STATE: STATE}
@@ -126,16 +126,16 @@ _REFUSED: Final = (
     "restored, the output was right."
 )
 _RESTORE: Final = (
-    "Restore the checkpoint from a copy (a savepoint), or give the stream a new checkpoint path and output."
+    "Restore the checkpoint from a copy of its folder, or give the stream a new checkpoint path and output."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What has to happen after a damage to the target, and why.
+    """The required outcome of a damage to the target, and why.
 
     Args:
-        unsure: the inspector may also foretell that it is harmless, since it does not know the query.
+        unsure: the inspector may also predict that it is harmless, since it does not know the query.
     """
 
     expected_end: ExpectedEnd
@@ -143,7 +143,7 @@ class _Rule:
     unsure: bool = False
 
     def fits(self, foretold: Consequence | None) -> bool:
-        """Whether the inspector foretells this outcome."""
+        """The inspector predicts this outcome."""
         if self.expected_end is ExpectedEnd.ENDS:
             return foretold in _HEALED
         return foretold is Consequence.REFUSES or (self.unsure and foretold is Consequence.HARMLESS)
@@ -198,7 +198,7 @@ def _variants() -> Iterator[tuple[str, tuple[ExpectedEnd, Description]]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDamage(Fault):
     """Proof: the driver stopped with every planned batch committed; compared with the copy, exactly the files of the
-    target are damaged; and the inspector foretells what is declared."""
+    target are damaged; and the inspector predicts what is declared."""
 
     kind: str = "checkpoint_damage"
     target: CheckpointTarget
@@ -282,9 +282,9 @@ class CheckpointDamage(Fault):
             harmed = context.ports[FILES].damaged(context.fork)
             if not harmed:
                 return False, f"{struck.message}, but every file of the checkpoint is as it was"
-            found = "; ".join(_describe(each) for each in harmed)
+            damage = "; ".join(_describe(file) for file in harmed)
             other = self._otherwise(struck.evidence)
-            return other is None, f"between two batches the checkpoint was damaged: {found}" + (
+            return other is None, f"between two batches the checkpoint was damaged: {damage}" + (
                 "" if other is None else f", but {other}"
             )
 
@@ -309,20 +309,20 @@ class CheckpointDamage(Fault):
         return choose(self.target, committed, context.ports[FILES].stores(context.fork))
 
     def _evidence(self, context: FaultContext) -> dict[str, Any]:
-        """What is there after the damage; the inspector reads it as it is."""
+        """The checkpoint after the damage, as the inspector reads it."""
         position = context.ports.checkpoint.position(context.fork)
         findings = context.ports[FILES].predict(context.fork)
         gravest = worst(tuple(findings))
         return {
             "planned": position.planned,
             "committed": position.committed,
-            "harmed": [asdict(each) for each in context.ports[FILES].damaged(context.fork)],
+            "harmed": [asdict(file) for file in context.ports[FILES].damaged(context.fork)],
             "foretold": None if gravest is None else gravest.value,
-            "findings": [asdict(each) for each in findings],
+            "findings": [asdict(finding) for finding in findings],
         }
 
     def _otherwise(self, evidence: Mapping[str, Any]) -> str | None:
-        """What the inspector foretells, if it is not what is declared."""
+        """The inspector's prediction if it is not the declared one."""
         foretold = None if evidence["foretold"] is None else Consequence(evidence["foretold"])
         if RULES[self.target, self.damage].fits(foretold):
             return None
@@ -340,8 +340,8 @@ class RefusedDamage(CheckpointDamage):
 
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
         """The check has to give the next step of the cause."""
-        reasons = [str(each["why"]) for each in evidence.get("died", ())]
-        if any(self.cause.next_step in each for each in reasons):
+        reasons = [str(death["why"]) for death in evidence.get("died", ())]
+        if any(self.cause.next_step in reason for reason in reasons):
             return None
         return f"it gives {reasons}, without the next step: {self.cause.next_step}"
 

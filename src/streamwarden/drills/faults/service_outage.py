@@ -37,7 +37,7 @@ from streamwarden.units import Seconds
 
 
 class OutageService(StrEnum):
-    """What is made unavailable."""
+    """The service to stop."""
 
     SOURCE = "source"  # the broker of the stream's topic
     SINK = "sink"  # the database of its table, or the broker of its topic
@@ -181,7 +181,7 @@ _VARIANTS: Final[Mapping[str, tuple[ExpectedEnd, Description]]] = {
 class ServiceOutage(Fault):
     """Proof: the service answered before `down` and not after it, nor at the end of the outage; then a batch hung
     between its plan and its commit, and no commit had come for longer than batches take. Of a service without which a
-    stream goes on: it did not answer, and there was input to read meanwhile.
+    stream continues: it did not answer, and there was input to read meanwhile.
 
     A service that keeps answering (`down` did nothing, or something else started it again) is a miss. The recovery is
     measured from the moment at which the service answers again. A driver that lives on has nothing to wait for: there
@@ -324,11 +324,11 @@ class ServiceOutage(Fault):
         proof = prove_as_observed(context, strike, _judge_going_on)
         if not proof.landed:
             return proof
-        seen = proof.evidence
-        if not seen["went_on"]:
+        evidence = proof.evidence
+        if not evidence["went_on"]:
             return replace(proof, violation=f"no batch was committed during {self.event}, which no batch needs")
         if self.expected_end is ExpectedEnd.LIVES:
-            return replace(proof, moment=seen["gone_at"], committed=seen["committed_before"])
+            return replace(proof, moment=evidence["gone_at"], committed=evidence["committed_before"])
         return proof
 
     def left(self, context: FaultContext, unread: int) -> int:

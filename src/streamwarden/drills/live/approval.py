@@ -13,7 +13,7 @@ from streamwarden.errors import DrillAborted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a person answered at Unix time `at`. `by`: the user, as Airflow names the account."""
+    """The answer of a person at Unix time `at`. `by`: the user, as Airflow names the account."""
 
     approved: bool
     by: str
@@ -42,7 +42,7 @@ def ask(recorder: RunRecorder, now: float) -> Approval:
 
 
 def record_answer(recorder: RunRecorder, answer: Answer | None) -> None:
-    """Record the answer, which ends the step; None: nobody answered. Anything but an approval in time aborts."""
+    """Record the answer, which ends the step; None: no answer. Anything but an approval in time aborts."""
     asked = recorder.state.approval
     if asked is None:  # the answer belongs to no question of this run
         answer, asked = None, Approval(asked_at=recorder.run.started_at, until=recorder.run.started_at)

@@ -35,10 +35,10 @@ def _await_driver(context: StepContext, live: ForkView) -> str | None:
     def probe() -> str | bool | None:
         return True if streams.status(live.stream).alive else left_down(context, live)
 
-    found = wait_for(probe, clock=clock, deadline=clock.now() + BACK_WITHIN, every=OBSERVE_EVERY)
-    if isinstance(found, str):
-        return found
-    supervised = found is True or streams.status(live.stream).supervised
+    result = wait_for(probe, clock=clock, deadline=clock.now() + BACK_WITHIN, every=OBSERVE_EVERY)
+    if isinstance(result, str):
+        return result
+    supervised = result is True or streams.status(live.stream).supervised
     return None if supervised else f"{live.stream} is down, and nothing is known to start it again"
 
 

@@ -14,9 +14,9 @@ def preflight(context: StepContext) -> StepResult:
     require_live_fault(context.fault, spec)
     context.fault.require(spec.stream, live.declared(spec.stream))
     require_admission(context)
-    found = Preflight(last_on_fork=last_on_fork(spec, live.past(spec.stream)))
-    recorder.put(preflight=found)
-    message = f"{spec.stream} may be hit now; on a fork: {found.last_on_fork}"
+    facts = Preflight(last_on_fork=last_on_fork(spec, live.past(spec.stream)))
+    recorder.put(preflight=facts)
+    message = f"{spec.stream} may be hit now; on a fork: {facts.last_on_fork}"
     recorder.note(DrillStep.PREFLIGHT, "admitted", message)
     return StepResult(ok=True, message=message)
 

@@ -1,4 +1,4 @@
-"""What a person reads who is asked whether a live stream may be hit. Pure."""
+"""Text of the request for approval of a drill on a live stream. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def body(state: RunState) -> str:
     drill = state.drill
     (given,) = drill.sequence
     fault = given.chosen
-    known = state.preflight.last_on_fork if state.preflight is not None else "unknown"
+    last_on_fork = state.preflight.last_on_fork if state.preflight is not None else "unknown"
     lines = [
         f"The drill **{drill.name}** hits the live stream **{drill.stream}** itself, not a copy of it.",
         f"- **Fault**: {given.kind}{given.detail}. {fault.description.does}",
         f"- **Why it may**: {fault.live.reason}.",
         f"- **What follows**: supervision starts the stream again if its driver ends. The first new batch is expected "
         f"within {drill.recovery.target:.0f} s. Nothing is deleted, and an audit checks the output before and after.",
-        f"- **The same fault on a fork**: {known}.",
+        f"- **The same fault on a fork**: {last_on_fork}.",
     ]
     if drill.production is not None and state.approval is not None:
         hours = drill.production.allowed_hours

@@ -24,10 +24,10 @@ def await_supervised_commit(context: StepContext, live: ForkView, batch: int, *,
         next_observation = clock.now() + OBSERVE_EVERY
         return left_down(context, live)
 
-    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL_EVERY)
-    if found is True or is_reached(context, live, batch):  # the last commit may be newer than the last probe
+    result = wait_for(probe, clock=clock, deadline=deadline, every=POLL_EVERY)
+    if result is True or is_reached(context, live, batch):  # the last commit may be newer than the last probe
         return None
-    return found if isinstance(found, str) else f"batch {batch} was not committed in time; {_newest(context, live)}"
+    return result if isinstance(result, str) else f"batch {batch} was not committed in time; {_newest(context, live)}"
 
 
 def is_reached(context: StepContext, live: ForkView, batch: int) -> bool:

@@ -16,12 +16,12 @@ def verification(context: StepContext) -> StepResult:
         message = "not audited: no batch was committed after the fault"
         recorder.note(DrillStep.VERIFICATION, "skipped", message)
         return StepResult(ok=False, message=message)
-    found = ports.live.audit(live, fault.committed or 0)
-    audit = AuditRecord.of(found)
+    audited = ports.live.audit(live, fault.committed or 0)
+    audit = AuditRecord.of(audited)
     recorder.put(audit=audit)
     recorder.note(DrillStep.VERIFICATION, "audited", audit.sentence, **audit.document)
     if audit.outcome is not Outcome.UNDECIDED:
-        judgement = ports.judge.judge_audit(found, spec.verification.min_records)
+        judgement = ports.judge.judge_audit(audited, spec.verification.min_records)
         recorder.put(judgement=judgement)
         judged = f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the books"
         recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)

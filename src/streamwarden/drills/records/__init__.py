@@ -1,1 +1,1 @@
-"""What a drill writes down: the journal and the records in it."""
+"""The records of a drill: the journal and the records in it."""

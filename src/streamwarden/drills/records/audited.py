@@ -1,4 +1,4 @@
-"""What an audit of the live stream proves after a drill, and what it cannot prove. Pure."""
+"""Decide what an audit of the live stream proves after a drill, and what not. Pure."""
 
 from __future__ import annotations
 

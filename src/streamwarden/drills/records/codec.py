@@ -110,11 +110,11 @@ def _plain(value: Any, writers: Writers) -> Any:
     if writer is not None:
         return _plain(writer(value), writers)
     if is_dataclass(value) and not isinstance(value, type):
-        return {key_of(each): _plain(getattr(value, each.name), writers) for each in fields(value)}
+        return {key_of(field): _plain(getattr(value, field.name), writers) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, writers) for key, each in value.items()}
+        return {str(key): _plain(item, writers) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, writers) for each in value]
+        return [_plain(item, writers) for item in value]
     return value

@@ -28,7 +28,7 @@ DOCUMENTED_CHECKS: Final = (
 
 
 class DrillTarget(StrEnum):
-    """What is broken."""
+    """The target of a drill."""
 
     FORK = "fork"  # a copy of the stream, with its output redirected to scratch
     PRODUCTION = "production"  # the stream itself, while it runs, if a person approves it
@@ -49,7 +49,7 @@ class OracleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkSpec:
-    """How the fork is made."""
+    """Settings of a fork."""
 
     rewind: int | Literal["all"] = "all"
     """committed batches that the fork does again, so that there is work left to break; `all`: the fork starts with an
@@ -91,7 +91,7 @@ class SteadyStateSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySpec:
-    """How long the recovery may take."""
+    """Time limits of the recovery."""
 
     target: Seconds = 90.0
     """longest time allowed from the fault to the first new committed batch"""
@@ -105,7 +105,7 @@ class RecoverySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSpec:
-    """How the output is judged."""
+    """Settings of the verification."""
 
     min_records: int = STANDARD_RECORDS
     """fewer input records prove nothing, and the drill says so"""

@@ -1,4 +1,4 @@
-"""What a twin says of a fork. Pure.
+"""A twin's verdict on a fork. Pure.
 
 A twin is a second fork of the stream. It executes the batches of the fork that was broken, and no fault hits it.
 """
@@ -39,7 +39,7 @@ class TwinReport:
 
 
 def describe_run(twin: TwinReport) -> str:
-    """What was executed and how long it took."""
+    """The executed batches and their duration."""
     count = twin.last - twin.first + 1
     again = ", by two twins" if twin.twins > 1 else ""
     return f"executed {format_count(count, 'batch')} ({twin.first} to {twin.last}) again in {twin.seconds:.1f} s{again}"

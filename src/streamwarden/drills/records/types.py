@@ -1,4 +1,4 @@
-"""What the drill engine is told about the outside, as data. Times are Unix seconds."""
+"""The inputs of the drill engine, as data. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ForkRecord:
 
     @property
     def work(self) -> str:
-        """What the fork has yet to read, in words."""
+        """The unread input of the fork, as text."""
         if self.unseen is None:
             return "the input that its script names"
         return format_count(self.unseen, f"input {self.what}")

@@ -1,1 +1,1 @@
-"""What is shown of a drill: its report, its sentence, its timeline, the resilience of a stream."""
+"""Presentation of a drill: report, sentence, timeline, and the resilience of a stream."""

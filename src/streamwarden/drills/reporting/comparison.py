@@ -82,8 +82,8 @@ def _of_fault(result: FaultResult) -> Iterator[tuple[str, object]]:
     recovery = result.recovery
     yield "recovery, seconds from the fault", None if recovery is None else recovery.recovery_seconds
     yield "restart, seconds from the launch", None if recovery is None else recovery.restart_seconds
-    for each in result.predicted:
-        yield f"predicted seconds: {each.formula}", each.seconds
+    for prediction in result.predicted:
+        yield f"predicted seconds: {prediction.formula}", prediction.seconds
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:

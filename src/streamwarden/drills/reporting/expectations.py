@@ -1,4 +1,4 @@
-"""What the judge expected of the output or of the books, in plain sentences. Pure.
+"""Describe the judge's expectations of the output or of the books in sentences. Pure.
 
 A judgement keeps the names and the arguments of Great Expectations' expectations. An expectation that this module does
 not know, of another version, is shown with its own name.
@@ -66,8 +66,8 @@ class Expectation:
 
 
 def expectations_of(judgement: Judgement | None) -> tuple[Expectation, ...]:
-    """The expectations in the order in which they were judged; none if nobody judged."""
-    return () if judgement is None else tuple(_in_words(each) for each in judgement.expectations)
+    """The expectations in the order in which they were judged; none without a judgement."""
+    return () if judgement is None else tuple(_in_words(expectation) for expectation in judgement.expectations)
 
 
 def _in_words(stored: Mapping[str, Any]) -> Expectation:
@@ -121,4 +121,4 @@ def _examples(stored: Mapping[str, Any]) -> tuple[str, ...]:
     if stored.get("name") == NOT_IN:
         return ()
     samples = stored.get("unexpected_samples") or ()
-    return tuple(str(each.get("value", each)) if isinstance(each, Mapping) else str(each) for each in samples)
+    return tuple(str(sample.get("value", sample)) if isinstance(sample, Mapping) else str(sample) for sample in samples)

@@ -1,4 +1,4 @@
-"""Which runs of drills a list shows. Pure."""
+"""Select the drill runs of a list. Pure."""
 
 from __future__ import annotations
 

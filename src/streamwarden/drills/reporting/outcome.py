@@ -45,7 +45,7 @@ def decide(state: RunState) -> Outcome:
         return Outcome(status=status, deviated=True if deviations else None, reason="; ".join(reasons))
     if deviations:
         return Outcome(status=DrillStatus.COMPLETED, deviated=True, reason="; ".join(deviations))
-    return Outcome(status=DrillStatus.COMPLETED, deviated=False, reason=_praise(state))
+    return Outcome(status=DrillStatus.COMPLETED, deviated=False, reason=_PRAISE[state.drill.target](state))
 
 
 def _broken(state: RunState, deviated: bool) -> tuple[DrillStatus, str] | None:
@@ -111,15 +111,17 @@ _UNPROVEN: Final = {DrillTarget.FORK: _unproven_fork, DrillTarget.PRODUCTION: _u
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    found = [each for each in (_judged(state), unbalanced(state), unverified(state)) if each is not None]
+    deviations = [
+        deviation for deviation in (_judged(state), unbalanced(state), unverified(state)) if deviation is not None
+    ]
     for result in state.results:
         name = "" if len(state.plan.order) == 1 else f"{result.spec.kind}: "
-        found += [f"{name}{each}" for each in _of_fault(result, state.drill.recovery.target)]
-    return [*found, *_of_end(state)]
+        deviations += [f"{name}{deviation}" for deviation in _of_fault(result, state.drill.recovery.target)]
+    return [*deviations, *_of_end(state)]
 
 
 def _of_fault(result: FaultResult, target: float) -> Iterator[str]:
-    """What the stream did wrong until it was back from one fault."""
+    """Deviations of the stream until it recovered from one fault."""
     if result.landed is not None and result.landed.violation is not None:
         yield result.landed.violation
     recovery = result.recovery
@@ -134,7 +136,7 @@ def _of_fault(result: FaultResult, target: float) -> Iterator[str]:
 
 
 def _of_end(state: RunState) -> Iterator[str]:
-    """What it did wrong after it was back from the last fault."""
+    """Deviations after the recovery from the last fault."""
     recovery, steady = state.recovery, state.steady_after
     if not state.is_last or recovery is None or recovery.first_commit_at is None:
         return
@@ -157,11 +159,11 @@ def unbalanced(state: RunState) -> str | None:
 
 def _judged(state: RunState) -> str | None:
     """In what the output is not exactly-once, by every oracle that judged it; None if it is, or was not verified."""
-    found = _inexact(state.reconciliation)
+    difference = _inexact(state.reconciliation)
     if not oracles_disagree(state):
-        return found
-    if found is not None:
-        said = f"{found}; the twin wrote the same rows as the fork, so that the fault is not the cause"
+        return difference
+    if difference is not None:
+        said = f"{difference}; the twin wrote the same rows as the fork, so that the fault is not the cause"
     else:
         other = _inexact(state.twin.outcome) if state.twin is not None else None
         said = f"the output is exactly-once; the twin says that {other}"
@@ -193,7 +195,7 @@ def _inexact(counts: Reconciliation | None) -> str | None:
 
 
 def unverified(state: RunState) -> str | None:
-    """Which records of the fork's own topic are in no verified batch; None: each is in one, or none can be missing."""
+    """Records of the fork's own topic that are in no verified batch; None: each is in one, or none can be missing."""
     counts, there = state.reconciliation, state.fault.records if state.fault else None
     if counts is None or there is None or counts.records == there:
         return None
@@ -201,7 +203,7 @@ def unverified(state: RunState) -> str | None:
 
 
 def describe_repeats(counts: Reconciliation) -> str | None:
-    """What an at-least-once sink wrote again; None: the sink is not at-least-once."""
+    """The records an at-least-once sink wrote again; None: another kind of sink."""
     if counts.repeated is None:
         return None
     were = "was" if counts.repeated == 1 else "were"
@@ -209,7 +211,7 @@ def describe_repeats(counts: Reconciliation) -> str | None:
 
 
 def describe_input(counts: Reconciliation) -> str | None:
-    """What the oracle says of rows that came late, or with the copy of a file; None: it says nothing of either."""
+    """Describe late rows, and those changed by the copy of a file; None: the oracle reports neither."""
     late, changed = counts.notes.get(LATE_ROWS), counts.notes.get(CHANGED_BY_COPIES)
     parts = (
         f"{late:,} input {'row was' if late == 1 else 'rows were'} late, and dropped" if late else None,
@@ -224,10 +226,6 @@ def describe_not_judged(counts: Reconciliation) -> str | None:
     """The columns of the output that no oracle judged; None: each was judged."""
     names = counts.not_judged
     return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
-
-
-def _praise(state: RunState) -> str:
-    return _PRAISE[state.drill.target](state)
 
 
 def _praise_live(state: RunState) -> str:

@@ -98,7 +98,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
-    """What a person reads about a run.
+    """The report of a run.
 
     Args:
         verdict: `PASSED`, `DEVIATED`, `ABORTED`, `FAILED` or `RUNNING`.
@@ -163,7 +163,7 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
         timeline=timeline(run, state),
         rows=(*_run(run), *_replay(state), *_experiment(state), *_output(state), *_end(state)),
         explanations=tuple(row for result in state.results for row in _explanations(result)),
-        predictions=tuple(each for result in state.results for each in _predictions(result)),
+        predictions=tuple(prediction for result in state.results for prediction in _predictions(result)),
         deviations=tuple(_deviations(state)),
         expectations=expectations_of(state.judgement),
         journal=state.journal,
@@ -175,7 +175,7 @@ def markdown(report: DrillReport) -> str:
     """The report in Markdown, at most a screen."""
     lines = [f"# {report.title}: {report.verdict}", "", report.sentence, "", "## Timeline", ""]
     lines += ["| time (UTC) | from the fault | what happened |", "|---|---|---|"]
-    lines += [f"| {clock(each.at)} | {distance(each)} | {_cell(each.text)} |" for each in report.timeline]
+    lines += [f"| {clock(moment.at)} | {distance(moment)} | {_cell(moment.text)} |" for moment in report.timeline]
     lines += ["", "## Evidence", "", "| what | result |", "|---|---|"]
     lines += [f"| {row.name} | {f'`{_cell(row.value)}`' if row.literal else _cell(row.value)} |" for row in report.rows]
     if report.explanations:
@@ -296,7 +296,7 @@ def _recovery(result: FaultResult, target: float) -> ReportRow:
 
 
 def _predicted(prediction: RecoveryPrediction, recovery: Recovery | None) -> str:
-    """`26.7 s, measured 31.3 s: error -15 %`: both from the launch, or from the fault if the driver goes on."""
+    """`26.7 s, measured 31.3 s: error -15 %`: both from the launch, or from the fault if the driver continues."""
     if prediction.seconds is None:
         return f"unknown: {'; '.join(prediction.missing)}"
     measured = recovery.restart_seconds if recovery is not None else None
@@ -319,16 +319,16 @@ def _explanations(result: FaultResult) -> Iterator[ReportRow]:
 
 def _predictions(result: FaultResult) -> Iterator[Prediction]:
     recovery = result.recovery
-    for each in result.predicted:
+    for prediction in result.predicted:
         yield Prediction(
             fault=result.spec.kind,
-            formula=each.formula,
+            formula=prediction.formula,
             since="the launch" if recovery is not None and recovery.restarted else "the fault",
-            predicted=each.seconds,
+            predicted=prediction.seconds,
             measured=recovery.restart_seconds if recovery is not None else None,
-            terms=each.terms,
-            missing=each.missing,
-            note="" if each is result.predicted[-1] else BOUND_NOTE,
+            terms=prediction.terms,
+            missing=prediction.missing,
+            note="" if prediction is result.predicted[-1] else BOUND_NOTE,
         )
 
 
@@ -392,8 +392,8 @@ def _found(counts: Reconciliation) -> str:
         "unexpected": counts.unexpected,
         "wrong": counts.wrong,
     }
-    found = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    return f"{found}: {counts.actual:,} rows, {counts.expected:,} expected"
+    differences = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    return f"{differences}: {counts.actual:,} rows, {counts.expected:,} expected"
 
 
 def _samples(counts: Reconciliation, by: str = "") -> Iterator[ReportRow]:
@@ -406,12 +406,12 @@ def _deviations(state: RunState) -> Iterator[Deviation]:
     twin = state.twin
     own = "the twin" if twin is not None and twin.alone else "the job's own oracle"
     judged = {own: state.reconciliation, "the twin": None if twin is None or twin.alone else twin.outcome}
-    found: dict[tuple[str, str], list[str]] = {}
+    oracles_by_row: dict[tuple[str, str], list[str]] = {}
     for oracle, counts in judged.items():
         for kind, samples in counts.samples.items() if counts is not None else ():
             for sample in samples:
-                found.setdefault((kind, sample), []).append(oracle)
-    for (kind, sample), oracles in found.items():
+                oracles_by_row.setdefault((kind, sample), []).append(oracle)
+    for (kind, sample), oracles in oracles_by_row.items():
         yield Deviation(kind=kind, sample=parse_sample(sample), oracles=tuple(oracles))
 
 

@@ -1,4 +1,4 @@
-"""What the drills have shown: which faults each stream survived, when, and how long the recoveries took. Pure."""
+"""Summarise the drills: which faults each stream survived, when, and how long the recoveries took. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORST_FIRST: Final = ("DEVIATED", "FAILED", "ABORTED", "PASSED")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A predicted recovery beside the measured one, seconds. Both count from the launch, or from the fault if the
-    struck driver went on."""
+    struck driver continued."""
 
     formula: str
     predicted: float
@@ -75,7 +75,7 @@ class ErrorOfFormula:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resilience:
-    """What is known about one variant of one fault of one stream.
+    """The record of one variant of one fault of one stream.
 
     Args:
         variant: see `variant_of`.
@@ -114,17 +114,17 @@ class Resilience:
     @property
     def errors(self) -> tuple[ErrorOfFormula, ...]:
         """Of each formula, over all runs that have both the prediction and the measurement."""
-        found: dict[str, list[float]] = {}
+        by_formula: dict[str, list[float]] = {}
         for trial in self.trials:
-            for each in trial.estimates:
-                found.setdefault(each.formula, []).append(each.error)
+            for estimate in trial.estimates:
+                by_formula.setdefault(estimate.formula, []).append(estimate.error)
         return tuple(
             ErrorOfFormula(formula=name, median=median(errors), worst=max(errors, key=abs), runs=len(errors))
-            for name, errors in found.items()
+            for name, errors in by_formula.items()
         )
 
     def of(self, drills: Collection[str]) -> Resilience | None:
-        """What is known from these drills alone; None: nothing."""
+        """The resilience by these drills alone; None: no trial."""
         ours = replace(
             self,
             drills=tuple(name for name in self.drills if name in drills),
@@ -193,7 +193,7 @@ def resilience(
     late = frozenset(overdue)
     configured: dict[_Key, list[str]] = {}
     for name, spec in sorted(drills.items()):
-        for kind, variant in dict.fromkeys((each.kind, variant_of(spec, each)) for each in spec.sequence):
+        for kind, variant in dict.fromkeys((fault.kind, variant_of(spec, fault)) for fault in spec.sequence):
             configured.setdefault((spec.stream, kind, variant), []).append(name)
     tried: dict[_Key, list[Trial]] = {}
     for trial in trials:
@@ -220,14 +220,14 @@ def cells(rows: Iterable[Resilience]) -> tuple[Cell, ...]:
 
 
 def variant_of(spec: DrillSpec, fault: Fault) -> str:
-    """What makes the fault of this drill another experiment than its kind alone: its options, and the live stream
+    """Distinguishes the fault of this drill from its kind alone: its options, and the live stream
     instead of a fork. `moment: after_state`; empty: nothing."""
     live = "on the live stream" if spec.target is DrillTarget.PRODUCTION else ""
     return ", ".join(filter(None, (fault.variant, live)))
 
 
 def trials_of(run: DrillRun) -> tuple[Trial, ...]:
-    """What a run has tried, without the faults whose turn never came. Empty: it has not ended, or another version wrote
+    """The trials of a run, without the faults whose turn never came. Empty: it has not ended, or another version wrote
     its journal; then `drill show` reports why it cannot be read."""
     state = _readable(run)
     return () if state is None else tuple(_trial(run, state, number) for number in range(len(state.results)))
@@ -265,9 +265,9 @@ def estimates(result: FaultResult) -> tuple[Estimate, ...]:
     if not measured:
         return ()
     return tuple(
-        Estimate(formula=each.formula, predicted=each.seconds, measured=measured)
-        for each in result.predicted
-        if each.seconds is not None
+        Estimate(formula=prediction.formula, predicted=prediction.seconds, measured=measured)
+        for prediction in result.predicted
+        if prediction.seconds is not None
     )
 
 

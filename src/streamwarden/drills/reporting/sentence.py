@@ -12,13 +12,13 @@ from streamwarden.verification.reconciliation import Reconciliation
 
 
 def sentence(run: DrillRun, state: RunState) -> str:
-    """What the drill shows of the stream; for a drill that shows nothing, why."""
+    """The drill's finding on the stream; if it has none, why."""
     if run.status is DrillStatus.RUNNING:
         return "The drill is still running."
     if run.deviated is None:
         word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
         return f"The drill {word} and says nothing about the stream: {run.reason}."
-    event = " followed by ".join(each.chosen.event for each in state.fault_specs)
+    event = " followed by ".join(fault.chosen.event for fault in state.fault_specs)
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
     return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
@@ -48,20 +48,20 @@ def _repeats(counts: Reconciliation | None) -> str:
 def _deviation(event: str, state: RunState) -> Iterator[str]:
     disagree = oracles_disagree(state)
     harm = "" if disagree else _harm(state.reconciliation)
-    found = find_deviations(state)
+    deviations = find_deviations(state)
     if harm:
         yield f"{_capital(event)} damages the output: {harm}"
         yield from _back(state)
-        yield from found[1:]  # the first one says the same, with its numbers
+        yield from deviations[1:]  # the first one says the same, with its numbers
         return
     if unbalanced(state) is not None:
-        yield f"{_capital(event)} damages the output of the live stream: {'; '.join(found)}"
+        yield f"{_capital(event)} damages the output of the live stream: {'; '.join(deviations)}"
         return
     counts = state.reconciliation
     refused = any(result.refusal is not None for result in state.results)
     unharmed = counts is not None and counts.exactly_once and not refused and not disagree
     lead = "loses nothing, but" if unharmed else "is not handled as it should be:"
-    yield f"{_capital(event)} {lead} {'; '.join(found)}"
+    yield f"{_capital(event)} {lead} {'; '.join(deviations)}"
 
 
 def _harm(counts: Reconciliation | None) -> str:

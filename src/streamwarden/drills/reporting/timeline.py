@@ -28,7 +28,7 @@ class Moment:
         since: seconds after the newest fault before it, of what came before the first fault: before that one. None if
             no fault landed.
         label: two or three words for a drawing; empty: it is not drawn.
-        phase: what begins with it; None: the phase goes on.
+        phase: what begins with it; None: the phase continues.
     """
 
     at: float
@@ -44,13 +44,13 @@ def timeline(run: DrillRun, state: RunState) -> tuple[Moment, ...]:
     several = len(state.plan.order) > 1
     of_faults = [moment for result in state.results for moment in _of_fault(result, several)]
     end = _steady(state.steady_after, "after the recovery", "steady again")
-    found = [*_before(run, state), *of_faults, *end, *_caught_up(state), *_steps(state), *_verdict(run)]
-    moments = sorted(found, key=lambda moment: moment.at)
+    unordered = [*_before(run, state), *of_faults, *end, *_caught_up(state), *_steps(state), *_verdict(run)]
+    moments = sorted(unordered, key=lambda moment: moment.at)
     return tuple(replace(moment, since=_since(moment.at, struck)) for moment in moments)
 
 
 def _since(at: float, struck: Sequence[float]) -> float | None:
-    return at - max((each for each in struck if each <= at), default=struck[0]) if struck else None
+    return at - max((moment for moment in struck if moment <= at), default=struck[0]) if struck else None
 
 
 def _before(run: DrillRun, state: RunState) -> Iterator[Moment]:

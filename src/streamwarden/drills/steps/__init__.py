@@ -12,7 +12,7 @@ from streamwarden.drills.recorder import RunRecorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """What a step works with.
+    """The context of a step.
 
     Args:
         park: end the fork's driver gracefully after the steady state, because the next step is another process and the

@@ -1,4 +1,4 @@
-"""What several steps do with the fork's driver."""
+"""Actions of several steps on the fork's driver."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def predict(
     struck driver.
 
     Args:
-        over: the driver is started again. Otherwise it goes on, with a new executor or as it was.
+        over: the driver is started again. Otherwise it continues, with a new executor or as it was.
     """
     checkpoint = context.ports.checkpoint
     batches = checkpoint.batches(fork)

@@ -20,7 +20,7 @@ from streamwarden.stream.spec import RestartPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remediation:
-    """The fork as it goes on, its driver, and the first batch that it has to commit."""
+    """The fork as it continues, its driver, and the first batch that it has to commit."""
 
     fork: ForkView
     record: DriverRecord
@@ -41,7 +41,7 @@ def observe_refusal(context: StepContext, fault: RefusalFault, fork: ForkView) -
 
 
 def remediate(context: StepContext, fault: RefusalFault, fork: ForkView) -> Remediation:
-    """Start the fork as the documentation lets it go on. The plan is recorded first: it is made once."""
+    """Start the fork as the documentation lets it continue. The plan is recorded first: it is made once."""
     recorder = context.recorder
     if recorder.state.remediation is None:
         remediated = fault.remediate(recorder.run.run_id, fork, context.ports)
@@ -72,13 +72,13 @@ def _observe(context: StepContext, fault: RefusalFault, fork: ForkView) -> Refus
         running = f"the stream did not end within {within:.1f} s after its launch: {describe(view)}"
         return Refusal(holds=False, driver_id=record.driver_id, message=running)
     note_exit(context, DrillStep.RECOVERY, view)
-    verdict = next((each for each in ports.health.evaluate(fork) if each.check == fault.check), None)
-    found = {
+    verdict = next((candidate for candidate in ports.health.evaluate(fork) if candidate.check == fault.check), None)
+    by_party = {
         "the driver's exit": _exit_problem(fault, view, view.exit),
         "supervision": _supervision_problem(view, ports.clock.now()),
         f"the check {fault.check}": _check_problem(fault, proof, verdict),
     }
-    problems = [f"{party}: {problem}" for party, problem in found.items() if problem is not None]
+    problems = [f"{party}: {problem}" for party, problem in by_party.items() if problem is not None]
     seconds = view.exit.ended_at - record.launched_at
     reason = verdict.reason if verdict else ""
     message = (
@@ -107,8 +107,8 @@ def _check_problem(fault: RefusalFault, proof: Proof, verdict: Verdict | None) -
 
 
 def _exit_problem(fault: RefusalFault, view: DriverView, exit: ExitRecord) -> str | None:
-    known = exit.kind is ExitKind.FAILED and exit.cause == fault.cause.code
-    return None if known else f"it names another cause, or none: {describe(view)}"
+    as_declared = exit.kind is ExitKind.FAILED and exit.cause == fault.cause.code
+    return None if as_declared else f"it names another cause, or none: {describe(view)}"
 
 
 def _supervision_problem(view: DriverView, now: float) -> str | None:

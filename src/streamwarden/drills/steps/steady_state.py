@@ -68,7 +68,7 @@ def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> Hyp
 
 
 def as_observed(judged: HypothesisResult, committed: int | None, at: float) -> SteadyState:
-    """What the journal keeps of an observation at `at`, in Unix seconds."""
+    """The journal's form of an observation at `at`, in Unix seconds."""
     verdicts = tuple(asdict(verdict) for verdict in judged.verdicts)
     return SteadyState(holds=judged.holds, message=judged.message, committed=committed, at=at, verdicts=verdicts)
 

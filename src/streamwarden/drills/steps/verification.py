@@ -37,7 +37,7 @@ def verification(context: StepContext) -> StepResult:
     recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
     whole = unverified(recorder.state) is None
-    exact = {each.exactly_once for each in outcomes}
+    exact = {result.exactly_once for result in outcomes}
     message = _counts(outcome) if len(exact) == 1 else "; by the twin: ".join(map(_counts, outcomes))
     return StepResult(ok=exact == {True} and judgement.success and enough and whole, message=message)
 

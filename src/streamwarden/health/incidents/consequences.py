@@ -39,7 +39,7 @@ class IncidentGroup:
         """The worst status of the group: a consequence may be worse than its cause."""
         if self.root.resolved_at is not None:
             return self.root.status
-        return worst_of(each.status for each in (self.root, *self.consequences) if each.resolved_at is None)
+        return worst_of(incident.status for incident in (self.root, *self.consequences) if incident.resolved_at is None)
 
 
 class Roots:
@@ -53,8 +53,8 @@ class Roots:
     """
 
     def __init__(self, open_incidents: Iterable[Incident], ended: Iterable[Incident] = ()) -> None:
-        self._open = {(each.check, each.stream): each for each in open_incidents}
-        self._ended = {each.incident_id: each for each in ended}
+        self._open = {(incident.check, incident.stream): incident for incident in open_incidents}
+        self._ended = {incident.incident_id: incident for incident in ended}
 
     def of(self, incident: Incident) -> Incident:
         """The incident that explains `incident`; itself if none does."""
@@ -79,8 +79,8 @@ def relinked(open_incidents: Sequence[Incident], ended: Iterable[Incident] = ())
 
 def resolved_with(causes: Iterable[Incident], open_incidents: Iterable[Incident]) -> tuple[Incident, ...]:
     """The consequences of these resolved causes whose last verdict was good: they are resolved with their cause."""
-    ids = {each.incident_id for each in causes}
-    return tuple(each for each in open_incidents if each.consequence_of in ids and each.good)
+    ids = {cause.incident_id for cause in causes}
+    return tuple(incident for incident in open_incidents if incident.consequence_of in ids and incident.good)
 
 
 def grouped(incidents: Iterable[Incident]) -> tuple[IncidentGroup, ...]:
@@ -89,11 +89,13 @@ def grouped(incidents: Iterable[Incident]) -> tuple[IncidentGroup, ...]:
     A consequence whose root is not among them has a group to itself.
     """
     given = tuple(incidents)
-    ids = {each.incident_id for each in given}
+    ids = {incident.incident_id for incident in given}
     inside: dict[str, list[Incident]] = {}
-    for each in given:
-        if each.consequence_of in ids:
-            inside.setdefault(str(each.consequence_of), []).append(each)
+    for incident in given:
+        if incident.consequence_of in ids:
+            inside.setdefault(str(incident.consequence_of), []).append(incident)
     return tuple(
-        IncidentGroup(each, tuple(inside.get(each.incident_id, ()))) for each in given if each.consequence_of not in ids
+        IncidentGroup(incident, tuple(inside.get(incident.incident_id, ())))
+        for incident in given
+        if incident.consequence_of not in ids
     )

@@ -1,4 +1,4 @@
-"""What one channel was sent of one incident or event. Each channel has its own record, so one that fails is tried again
+"""Deliveries of one incident or event to one channel. Each channel has its own record, so one that fails is tried again
 alone. Pure."""
 
 from __future__ import annotations

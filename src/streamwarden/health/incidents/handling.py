@@ -1,4 +1,4 @@
-"""What people have decided about incidents, as everything that shows or sends incidents reads it. Pure."""
+"""Decisions of people about incidents, as everything that shows or sends incidents reads them. Pure."""
 
 from __future__ import annotations
 

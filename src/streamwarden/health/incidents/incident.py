@@ -72,7 +72,7 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What one evaluation did to the incidents. Each incident is in one of the three."""
+    """Changes of incidents by one evaluation. Each incident is in one of the three."""
 
     opened: tuple[Incident, ...] = ()
     updated: tuple[Incident, ...] = ()
@@ -103,12 +103,12 @@ def advance(
     UNKNOWN opens nothing and resolves nothing. It restarts the count of good verdicts, because it does not show that
     all is well. Incidents of other checks do not change.
     """
-    known = {(each.stream, each.check): each for each in open_incidents if each.resolved_at is None}
+    by_check = {(current.stream, current.check): current for current in open_incidents if current.resolved_at is None}
     opened: list[Incident] = []
     updated: list[Incident] = []
     resolved: list[Incident] = []
     for verdict in verdicts:
-        incident = known.get((verdict.stream, verdict.check))
+        incident = by_check.get((verdict.stream, verdict.check))
         if verdict.status in ALARMS:
             if incident is None:
                 opened.append(_opened(verdict, now, new_id()))

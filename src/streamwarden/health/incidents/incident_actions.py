@@ -1,4 +1,4 @@
-"""What people do about one incident: they acknowledge it, withdraw that, or comment. Each action is kept. Pure."""
+"""Actions of people on one incident: acknowledge it, withdraw that, or comment. Each action is kept. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def acknowledged(actions: Iterable[IncidentAction]) -> IncidentAction | None:
     Args:
         actions: of one incident, oldest first.
     """
-    decisions = [each for each in actions if each.kind is not ActionKind.COMMENTED]
+    decisions = [action for action in actions if action.kind is not ActionKind.COMMENTED]
     return decisions[-1] if decisions and decisions[-1].kind is ActionKind.ACKNOWLEDGED else None
 
 

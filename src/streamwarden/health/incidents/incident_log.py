@@ -1,4 +1,4 @@
-"""What people did about one incident, mutes and maintenance windows included: who, when and why. Pure."""
+"""Log of the actions on one incident, mutes and maintenance windows included: who, when and why. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def incident_log(
         mutes: those that cover the incident and were in force while it was open count, also if they are over.
     """
     entries = [
-        LogEntry(at=each.at, who=each.who, what=each.kind.value, said=each.text, status=each.status) for each in actions
+        LogEntry(at=action.at, who=action.who, what=action.kind.value, said=action.text, status=action.status)
+        for action in actions
     ]
     for mute in concerning(incident, mutes, now):
         entries += _of_mute(mute)
@@ -53,11 +54,11 @@ def concerning(incident: Incident, mutes: Iterable[Mute], now: float) -> list[Mu
     """The mutes that cover the incident and were in force at some time while it was open, or will be."""
     end = now if incident.resolved_at is None else incident.resolved_at
     return [
-        each
-        for each in mutes
-        if each.covers(incident.stream, incident.check)
-        and each.over_at > incident.opened_at
-        and (each.starts_at <= end or incident.resolved_at is None)
+        mute
+        for mute in mutes
+        if mute.covers(incident.stream, incident.check)
+        and mute.over_at > incident.opened_at
+        and (mute.starts_at <= end or incident.resolved_at is None)
     ]
 
 

@@ -50,12 +50,12 @@ class Mute:
 
     @property
     def word(self) -> str:
-        """What is said of a stream or an incident while it is in force."""
+        """The label of a stream or an incident while it is in force."""
         return "in maintenance" if self.planned else "muted"
 
     @property
     def scope(self) -> str:
-        """What it covers, in words."""
+        """Its scope, as text."""
         if not self.streams:
             return "the whole fleet"
         streams = ", ".join(self.streams) + (f" (tag {self.tag})" if self.tag else "")
@@ -97,8 +97,8 @@ def mute_of(stream: str, mutes: Iterable[Mute], at: float, check: str | None = N
     Args:
         check: see `Mute.covers`.
     """
-    found = [each for each in mutes if each.in_force(at) and each.covers(stream, check)]
-    return max(found, key=lambda mute: mute.over_at, default=None)
+    in_force = [mute for mute in mutes if mute.in_force(at) and mute.covers(stream, check)]
+    return max(in_force, key=lambda mute: mute.over_at, default=None)
 
 
 def muted(incident: Incident, mutes: Iterable[Mute], at: float) -> Mute | None:
@@ -108,5 +108,5 @@ def muted(incident: Incident, mutes: Iterable[Mute], at: float) -> Mute | None:
 
 def lapsed(incident: Incident, mutes: Iterable[Mute], since: float, now: float) -> Mute | None:
     """The mute of this incident that ended last, after `since` (Unix seconds); None if none did."""
-    found = [each for each in mutes if each.ended_within(since, now) and each.covers(incident.stream, incident.check)]
-    return max(found, key=lambda mute: mute.over_at, default=None)
+    ended = [mute for mute in mutes if mute.ended_within(since, now) and mute.covers(incident.stream, incident.check)]
+    return max(ended, key=lambda mute: mute.over_at, default=None)

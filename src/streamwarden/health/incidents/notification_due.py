@@ -1,4 +1,4 @@
-"""Which incidents are to be notified now: only root incidents, whose messages list their consequences. Pure.
+"""Selects the incidents to notify now: only root incidents, whose messages list their consequences. Pure.
 
 People hold messages back in two ways. Nothing is sent of what is muted, until the mute ends. An incident that somebody
 acknowledged is not sent again for the same status.
@@ -31,12 +31,12 @@ def notifiable(repository: IncidentRepository, now: float, handling: Handling = 
     the consequences. Raises StoreError.
     """
     # The resolved ones are read first, so that an incident that is resolved meanwhile is not missed.
-    found = repository.ended(resolved_since(handling.mutes, now))
-    ended = {each.incident_id: each for each in found if _is_news(each, handling.mutes, now)}
-    current = [each for each in grouped(repository.alarming()) if each.root.is_root]
+    resolved = repository.ended(resolved_since(handling.mutes, now))
+    ended = {incident.incident_id: incident for incident in resolved if _is_news(incident, handling.mutes, now)}
+    current = [group for group in grouped(repository.alarming()) if group.root.is_root]
     groups = (
-        *(IncidentGroup(each) for each in ended.values()),
-        *(each for each in current if each.root.incident_id not in ended),
+        *(IncidentGroup(incident) for incident in ended.values()),
+        *(group for group in current if group.root.incident_id not in ended),
     )
     return audible(groups, handling.mutes, now)
 
@@ -48,7 +48,12 @@ def audible(groups: Iterable[IncidentGroup], mutes: Sequence[Mute], now: float) 
     fleet covers a root that has consequences in several streams, so no mute hides what another stream suffers.
     """
     return tuple(
-        replace(group, consequences=tuple(each for each in group.consequences if muted(each, mutes, now) is None))
+        replace(
+            group,
+            consequences=tuple(
+                consequence for consequence in group.consequences if muted(consequence, mutes, now) is None
+            ),
+        )
         for group in groups
         if muted(group.root, mutes, now) is None
     )
@@ -56,7 +61,7 @@ def audible(groups: Iterable[IncidentGroup], mutes: Sequence[Mute], now: float) 
 
 def resolved_since(mutes: Iterable[Mute], now: float) -> float:
     """The earliest end of an incident (Unix seconds) that may still be worth a notification."""
-    lately = (each.starts_at for each in mutes if each.ended_within(now - OLD_NEWS, now))
+    lately = (mute.starts_at for mute in mutes if mute.ended_within(now - OLD_NEWS, now))
     return min([now - OLD_NEWS, *lately])
 
 
@@ -102,12 +107,16 @@ def _is_newer(acknowledgement: IncidentAction | None, sent_at: float) -> bool:
 
 def _has_spread(group: IncidentGroup, sent_at: float) -> bool:
     """Whether the cause, a component of Airflow, has reached another stream since it was sent."""
-    since = [each for each in group.consequences if each.resolved_at is None and each.opened_at > sent_at]
-    return any(owner(each.stream) != owner(group.root.stream) for each in since)
+    since = [
+        consequence
+        for consequence in group.consequences
+        if consequence.resolved_at is None and consequence.opened_at > sent_at
+    ]
+    return any(owner(consequence.stream) != owner(group.root.stream) for consequence in since)
 
 
 def _is_news(ended: Incident, mutes: Iterable[Mute], now: float) -> bool:
     """Whether it was resolved within the last day, or during a mute that ended within the last day."""
     at = ended.resolved_at or 0.0
-    held_back = (each for each in mutes if each.ended_within(now - OLD_NEWS, now) and at >= each.starts_at)
-    return at >= now - OLD_NEWS or any(each.covers(ended.stream, ended.check) for each in held_back)
+    held_back = (mute for mute in mutes if mute.ended_within(now - OLD_NEWS, now) and at >= mute.starts_at)
+    return at >= now - OLD_NEWS or any(mute.covers(ended.stream, ended.check) for mute in held_back)

@@ -56,9 +56,9 @@ def silence(repository: IncidentRepository, stream: str, reason: str, now: float
     Returns them. Incidents that say nothing about the running stream stay. Raises StoreError.
     """
     ended = tuple(
-        resolve(each, reason, now)
-        for each in repository.open()
-        if owner(each.stream) == stream and is_of_the_run(each.check)
+        resolve(incident, reason, now)
+        for incident in repository.open()
+        if owner(incident.stream) == stream and is_of_the_run(incident.check)
     )
     for incident in ended:
         repository.save(incident)

@@ -1,1 +1,1 @@
-"""What several checks compute from measurements: series, growth, freshness, hysteresis."""
+"""Computations on measurements, for several checks: series, growth, freshness, hysteresis."""

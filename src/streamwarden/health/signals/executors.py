@@ -55,11 +55,13 @@ def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnap
     """All snapshots in `measurements`, oldest first."""
     counted: dict[float, dict[str, float]] = {}
     parts: dict[float, dict[str, dict[str, float]]] = {}
-    for each in measurements:
-        if each.name in (ACTIVE, LOST):
-            counted.setdefault(each.at, {})[each.name] = each.value
-        elif each.name in (BYTES, LIMIT):
-            parts.setdefault(each.at, {}).setdefault(each.source, {})[each.name] = each.value
+    for measurement in measurements:
+        if measurement.name in (ACTIVE, LOST):
+            counted.setdefault(measurement.at, {})[measurement.name] = measurement.value
+        elif measurement.name in (BYTES, LIMIT):
+            parts.setdefault(measurement.at, {}).setdefault(measurement.source, {})[measurement.name] = (
+                measurement.value
+            )
     return [
         ExecutorSnapshot(
             at=at,
@@ -77,5 +79,5 @@ def executor_snapshots(measurements: Iterable[Measurement]) -> list[ExecutorSnap
 
 def latest_snapshot(measurements: Iterable[Measurement], now: float) -> ExecutorSnapshot | None:
     """The newest snapshot if it is fresh."""
-    found = executor_snapshots(measurements)
-    return found[-1] if found and now - found[-1].at <= FRESH else None
+    snapshots = executor_snapshots(measurements)
+    return snapshots[-1] if snapshots and now - snapshots[-1].at <= FRESH else None

@@ -67,8 +67,8 @@ def rhythm(window: Window, thresholds: Thresholds) -> Rhythm:
     key = f"rhythm, at least {least}"
     if key not in window.derived:
         window.derived[key] = _rhythm(window, least)
-    found: Rhythm = window.derived[key]
-    return found
+    cached: Rhythm = window.derived[key]
+    return cached
 
 
 def _rhythm(window: Window, least: float) -> Rhythm:
@@ -94,7 +94,7 @@ def one_batch(window: Window, thresholds: Thresholds) -> float:
 
 def undisturbed(window: Window, batches: Sequence[Batch]) -> list[Batch]:
     """The batches during which no driver began or ended, and no service that the stream needs was unreachable."""
-    spans = [(each.since, each.until) for service in Service for each in outages(window, service)]
+    spans = [(outage.since, outage.until) for service in Service for outage in outages(window, service)]
     for driver in window.drivers:
         spans.append((driver.launched_at, driver.launched_at))
         if driver.exit is not None:
@@ -140,8 +140,8 @@ def found_at(window: Window) -> float:
     before = window.previous.get(PROGRESS_STALLED)
     if before is None:
         return 0.0
-    found = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
-    return float(found)  # type: ignore[arg-type]
+    first_at = window.now if before.evidence.get("idle") else before.evidence.get("found_at", 0.0)
+    return float(first_at)  # type: ignore[arg-type]
 
 
 def stale(window: Window, thresholds: Thresholds) -> float:

@@ -52,12 +52,12 @@ def clear_growths(points: Points, *, least: float, ceiling: float, slope: float 
     """
     stretches = since_resets(points)
     newest = stretches[-1] if stretches else ()
-    seen = 0
+    length = 0
     for span in SPANS:
         stretch = _last(newest, span)
-        if len(stretch) < POINTS or stretch[-1][0] - stretch[0][0] < least or len(stretch) == seen:
+        if len(stretch) < POINTS or stretch[-1][0] - stretch[0][0] < least or len(stretch) == length:
             continue
-        seen = len(stretch)
+        length = len(stretch)
         values = [value for _, value in stretch]
         if max(values) - min(values) < slope / 2 * (stretch[-1][0] - stretch[0][0]):
             continue
@@ -98,10 +98,10 @@ def _clear(stretch: Points) -> Trend | None:
     if trend is None or trend.points < POINTS:
         return None
     middle = (stretch[0][0] + stretch[-1][0]) / 2
-    newer = _rising([each for each in stretch if each[0] >= middle])
+    newer = _rising([point for point in stretch if point[0] >= middle])
     if newer is None or newer.slope < SLOWED * trend.slope:
         return None
-    older = theil_sen(spread_evenly([each for each in stretch if each[0] <= middle]))
+    older = theil_sen(spread_evenly([point for point in stretch if point[0] <= middle]))
     if older is not None and older.slope <= 0:
         return None
     return newer if newer.slope < trend.slope else trend

@@ -25,9 +25,9 @@ _SPREAD: Final[Mapping[str, Callable[[Sequence[int]], float]]] = {
 def partition_bytes(window: Window) -> Counter[tuple[int, int]]:
     """(operator, partition) -> bytes of all its stores in the checkpoint; empty if they could not be read."""
     sizes: Counter[tuple[int, int]] = Counter()
-    for each in window.state or ():
-        if each.size is not None:
-            sizes[each.operator, each.partition] += each.size
+    for store in window.state or ():
+        if store.size is not None:
+            sizes[store.operator, store.partition] += store.size
     return sizes
 
 

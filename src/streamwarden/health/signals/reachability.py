@@ -66,8 +66,8 @@ def declare(service: Service, *, title: str, advice: str, judge: Judge, also: st
 
 def verdict(check: Check, service: Service, window: Window, thresholds: Thresholds) -> Verdict:
     """The worst verdict of the services of this kind that the stream needs."""
-    wanted = [each for each in needs(window.spec) if each.service is service]
-    found = outages(window, service)
+    wanted = [need for need in needs(window.spec) if need.service is service]
+    periods = outages(window, service)
     evidence = evidence_of(window, service)
     if not wanted:
         return _without(check, service, window)
@@ -75,18 +75,18 @@ def verdict(check: Check, service: Service, window: Window, thresholds: Threshol
         return check.verdict(window, Status.OK, f"not running: the {service} is not needed now", 0.0, evidence)
     if never_ran(window):
         return check.verdict(window, Status.UNKNOWN, "the stream has never run", None, evidence)
-    answers = [each for each in window.answers if each.service is service]
+    answers = [answer for answer in window.answers if answer.service is service]
     limits_in_force = thresholds.of(check.name)
-    silent = [_silent(check, window, each, found, limits_in_force) for each in answers if each.reached is False]
+    silent = [_silent(check, window, answer, periods, limits_in_force) for answer in answers if answer.reached is False]
     if silent:
-        worst = max(silent, key=lambda each: each.seconds)
+        worst = max(silent, key=lambda outage: outage.seconds)
         return _unreachable(check, service, window, worst, evidence, limits_in_force)
-    undecided = [each for each in answers if each.reached is None]
+    undecided = [answer for answer in answers if answer.reached is None]
     if undecided or len(answers) < len(wanted):
-        why = "; ".join(f"{each.connection}: {each.problem}" for each in undecided) or "no attempt was made"
+        why = "; ".join(f"{answer.connection}: {answer.problem}" for answer in undecided) or "no attempt was made"
         reason = f"it is unknown whether the {service} answers: {why}"
         return check.verdict(window, Status.UNKNOWN, reason, None, evidence)
-    named = ", ".join(f"{each.address} (connection {each.connection})" for each in answers)
+    named = ", ".join(f"{answer.address} (connection {answer.connection})" for answer in answers)
     return check.verdict(window, Status.OK, f"the {service} answers: {named}", 0.0, evidence)
 
 
@@ -102,7 +102,7 @@ def _without(check: Check, service: Service, window: Window) -> Verdict:
 def _silent(
     check: Check, window: Window, answer: Answer, found: Sequence[Outage], limits_in_force: Mapping[str, float]
 ) -> _Silent:
-    first = max((each.since for each in found if each.source == answer.source), default=window.now)
+    first = max((outage.since for outage in found if outage.source == answer.source), default=window.now)
     committed_at = (window.log.committed_at if window.log is not None else None) or 0.0
     since = min(window.now, max(first, committed_at))
     seconds = round(window.now - since, 6)
@@ -118,7 +118,7 @@ def _unreachable(
     limits_in_force: Mapping[str, float],
 ) -> Verdict:
     answer = worst.answer
-    ended = [each for each in window.drivers if _ended_since(each, worst.attempts_since)]
+    ended = [driver for driver in window.drivers if _ended_since(driver, worst.attempts_since)]
     place = f"the {service} {answer.address} (connection {answer.connection})"
     said = f": {answer.problem}" if answer.problem else ""
     reason = f"{place} has not answered for {format_duration(worst.seconds)}{said}"
@@ -130,7 +130,7 @@ def _unreachable(
         "connection": answer.connection,
         "address": answer.address,
         "first_failed_at": worst.attempts_since,
-        "drivers_ended": [each.driver_id for each in ended],
+        "drivers_ended": [driver.driver_id for driver in ended],
     }
     # below the threshold the service is not well either: the next attempt distinguishes a glitch from an outage
     status = Status.UNKNOWN if worst.status is Status.OK else worst.status

@@ -29,7 +29,7 @@ _KEY: Final = "measured"
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What earlier evaluations found; it passes from verdict to verdict.
+    """Memory of earlier evaluations; it passes from verdict to verdict.
 
     Args:
         query_id: a new query (a new checkpoint) is a new beginning.
@@ -59,21 +59,21 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     if check.raise_after is None:
         return verdict
     memory = _remembered(check, window)
-    apart = [each for each in memory.measured if window.now - each[0] >= APART]
+    apart = [sample for sample in memory.measured if window.now - sample[0] >= APART]
     measured = [*apart, (window.now, verdict.status)][-LOWER_AFTER:]
-    level = settled(memory.held, [each for _, each in measured], check.raise_after)
+    level = settled(memory.held, [status for _, status in measured], check.raise_after)
     if len(apart) == len(memory.measured):  # one that follows another too closely is judged, but not remembered
         memory = replace(memory, held=level, measured=tuple(measured))
-    found = _with(verdict, memory)
+    remembered = _with(verdict, memory)
     if verdict.status is Status.UNKNOWN or level is verdict.status:
-        return found
+        return remembered
     if level is Status.OK:
         why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
-        return replace(found, status=Status.UNKNOWN, reason=f"{verdict.reason}; not raised yet: {why}", advice="")
+        return replace(remembered, status=Status.UNKNOWN, reason=f"{verdict.reason}; not raised yet: {why}", advice="")
     why = f"held at {level} until {LOWER_AFTER} evaluations in a row are below it"
     if level.rank < verdict.status.rank:
         why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
-    return replace(found, status=level, reason=f"{verdict.reason}; {why}", advice=check.advice)
+    return replace(remembered, status=level, reason=f"{verdict.reason}; {why}", advice=check.advice)
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:
@@ -82,7 +82,7 @@ def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -
     Args:
         held: the result after all but the newest of them.
     """
-    alarms = [each if each in ALARMS else Status.OK for each in statuses]
+    alarms = [status if status in ALARMS else Status.OK for status in statuses]
     if held is None or len(alarms) < RAISE:
         return alarms[-1]
     raised = sorted(alarms[-RECENT:], key=_rank, reverse=True)[raise_after - 1]
@@ -101,7 +101,7 @@ def _with(verdict: Verdict, memory: _Memory) -> Verdict:
 
 
 def _remembered(check: Check, window: Window) -> _Memory:
-    """What earlier evaluations found of the same query."""
+    """The memory of the same query, or an empty one."""
     query = (window.log.query_id if window.log is not None else None) or ""
     before = window.previous.get(check.name)
     kept = before.evidence.get(_KEY) if before is not None else None

@@ -41,23 +41,23 @@ def reports(window: Window, count: int) -> Sequence[Progress]:
 
     Spark also reports triggers that found no data, under the id of a batch that is yet to come: those are left out.
     """
-    known: tuple[int, list[Progress]] = window.derived.get("reports", (-1, []))
-    if known[0] < count:
-        known = (count, _newest(window.batches, count))
-        window.derived["reports"] = known
-    return known[1][-count:]
+    cached: tuple[int, list[Progress]] = window.derived.get("reports", (-1, []))
+    if cached[0] < count:
+        cached = (count, _newest(window.batches, count))
+        window.derived["reports"] = cached
+    return cached[1][-count:]
 
 
 def _newest(batches: Sequence[Batch], count: int) -> list[Progress]:
-    found: list[Progress] = []
+    newest: list[Progress] = []
     query = batches[-1].query_id if batches else ""
     for batch in reversed(batches):
         if batch.progress is not None and batch.query_id == query and batch.progress.has_run:
-            found.append(batch.progress)
-            if len(found) == count:
+            newest.append(batch.progress)
+            if len(newest) == count:
                 break
-    found.reverse()
-    return found
+    newest.reverse()
+    return newest
 
 
 def sample(window: Window, count: int) -> Sequence[Progress]:
@@ -67,9 +67,11 @@ def sample(window: Window, count: int) -> Sequence[Progress]:
         batches = current_batches(window)
         step = max(1.0, (len(batches) - 1) / max(1, count - 1))
         chosen = [batches[round(index * step)] for index in range(min(count, len(batches)))]
-        window.derived[key] = [each.progress for each in chosen if each.progress is not None and each.progress.has_run]
-    found: Sequence[Progress] = window.derived[key]
-    return found
+        window.derived[key] = [
+            batch.progress for batch in chosen if batch.progress is not None and batch.progress.has_run
+        ]
+    cached: Sequence[Progress] = window.derived[key]
+    return cached
 
 
 def cores(spec: StreamSpec) -> int | None:
@@ -113,7 +115,7 @@ def wall_times(spec: StreamSpec, progresses: Iterable[Progress], field: str) -> 
 def checkpoint_seconds(spec: StreamSpec, progresses: Sequence[Progress]) -> list[float]:
     """Seconds of wall time that each batch spent on its checkpoint: both logs, and the commit of its state."""
     state = wall_times(spec, progresses, "commit_ms")
-    return [round(each.logs_ms / 1000 + commit, 9) for each, commit in zip(progresses, state, strict=True)]
+    return [round(progress.logs_ms / 1000 + commit, 9) for progress, commit in zip(progresses, state, strict=True)]
 
 
 def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
@@ -142,41 +144,41 @@ def state_bytes(progresses: Iterable[Progress]) -> list[tuple[int, int]]:
 
 def live_state(window: Window) -> list[tuple[int, int]]:
     """`state_bytes` of the newest reports: some more than are judged, so that a flush is among them."""
-    known: list[tuple[int, int]] | None = window.derived.get("state")
-    if known is None:
-        known = window.derived["state"] = state_bytes(reports(window, STATE_REPORTS))
-    return known
+    cached: list[tuple[int, int]] | None = window.derived.get("state")
+    if cached is None:
+        cached = window.derived["state"] = state_bytes(reports(window, STATE_REPORTS))
+    return cached
 
 
 def measured(window: Window, name: str, count: int) -> list[Measurement]:
     """The newest `count` measurements called `name`, oldest first."""
-    found: list[Measurement] = []
-    for each in reversed(window.measurements):
-        if each.name == name:
-            found.append(each)
-            if len(found) == count:
+    values: list[Measurement] = []
+    for measurement in reversed(window.measurements):
+        if measurement.name == name:
+            values.append(measurement)
+            if len(values) == count:
                 break
-    found.reverse()
-    return found
+    values.reverse()
+    return values
 
 
 def latest_measured(window: Window, name: str) -> Measurement | None:
     """The newest measurement called `name` if it is fresh."""
-    for each in reversed(window.measurements):
-        if each.name == name:
-            return each if window.now - each.at <= FRESH else None
+    for measurement in reversed(window.measurements):
+        if measurement.name == name:
+            return measurement if window.now - measurement.at <= FRESH else None
     return None
 
 
 def batch_seconds(batches: Sequence[Batch]) -> list[float]:
     """Durations of completed batches: Spark's, or the time between the two logs where the report was lost."""
-    found: list[float] = []
+    seconds: list[float] = []
     for batch in batches:
         if batch.progress is not None and batch.progress.has_run:
-            found.append(batch.progress.duration_ms / 1000)
+            seconds.append(batch.progress.duration_ms / 1000)
         elif batch.planned_at is not None and batch.committed_at is not None:
-            found.append(max(0.0, batch.committed_at - batch.planned_at))
-    return found
+            seconds.append(max(0.0, batch.committed_at - batch.planned_at))
+    return seconds
 
 
 def percentile(values: Sequence[float], share: float) -> float:

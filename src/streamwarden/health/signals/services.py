@@ -47,8 +47,8 @@ class Outage:
 
 def needs(spec: StreamSpec) -> tuple[Need, ...]:
     """The services that the stream reads from and writes to, each once."""
-    found = ((spec.source.SERVICE, spec.source.connection), (spec.sink.SERVICE, spec.sink.connection))
-    return tuple(dict.fromkeys(Need(Service(service), name) for service, name in found if service and name))
+    connections = ((spec.source.SERVICE, spec.source.connection), (spec.sink.SERVICE, spec.sink.connection))
+    return tuple(dict.fromkeys(Need(Service(service), name) for service, name in connections if service and name))
 
 
 def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:
@@ -70,8 +70,8 @@ def outages(window: Window, service: Service) -> tuple[Outage, ...]:
     key = f"outages of {service}"
     if key not in window.derived:
         window.derived[key] = _outages(window, service)
-    found: tuple[Outage, ...] = window.derived[key]
-    return found
+    cached: tuple[Outage, ...] = window.derived[key]
+    return cached
 
 
 def evidence_of(window: Window, service: Service) -> dict[str, object]:
@@ -80,30 +80,30 @@ def evidence_of(window: Window, service: Service) -> dict[str, object]:
     answered: dict[str, float] = {}
     for source, at in _answered(window, service):
         answered[source] = max(at, answered.get(source, at))
-    return {"outages": [[each.source, each.since, each.until] for each in kept], "answered": answered}
+    return {"outages": [[outage.source, outage.since, outage.until] for outage in kept], "answered": answered}
 
 
 def _outages(window: Window, service: Service) -> tuple[Outage, ...]:
-    failed = [(each.source, each.at) for each in _attempts(window, service) if not each.value]
-    known = [each for each in _remembered(window, service) if each.until >= window.now - REMEMBERED]
+    failed = [(attempt.source, attempt.at) for attempt in _attempts(window, service) if not attempt.value]
+    remembered = [outage for outage in _remembered(window, service) if outage.until >= window.now - REMEMBERED]
     successes = _answered(window, service)
-    found: list[Outage] = []
-    for source in dict.fromkeys([*(each.source for each in known), *(name for name, _ in failed)]):
-        found += _joined(
+    periods: list[Outage] = []
+    for source in dict.fromkeys([*(outage.source for outage in remembered), *(name for name, _ in failed)]):
+        periods += _joined(
             source,
-            [each for each in known if each.source == source],
+            [outage for outage in remembered if outage.source == source],
             sorted(at for name, at in failed if name == source),
             [at for name, at in successes if name == source],
         )
-    return tuple(sorted(found, key=lambda each: each.since))
+    return tuple(sorted(periods, key=lambda outage: outage.since))
 
 
 def _attempts(window: Window, service: Service) -> list[Measurement]:
     """Those of the window, and those of this evaluation."""
-    now = (measurement(each, window.spec.name, window.now) for each in window.answers if each.service is service)
+    now = (measurement(answer, window.spec.name, window.now) for answer in window.answers if answer.service is service)
     return [
-        *(each for each in window.measurements if each.name == service.measurement),
-        *(each for each in now if each is not None),
+        *(sample for sample in window.measurements if sample.name == service.measurement),
+        *(sample for sample in now if sample is not None),
     ]
 
 
@@ -112,14 +112,14 @@ def _answered(window: Window, service: Service) -> list[tuple[str, float]]:
     before = window.previous.get(CHECK_OF[service])
     answered = before.evidence.get("answered") if before is not None else None
     remembered = answered.items() if isinstance(answered, Mapping) else ()
-    return [*remembered, *((each.source, each.at) for each in _attempts(window, service) if each.value)]
+    return [*remembered, *((attempt.source, attempt.at) for attempt in _attempts(window, service) if attempt.value)]
 
 
 def _joined(source: str, known: Sequence[Outage], failed: Sequence[float], successes: Sequence[float]) -> list[Outage]:
     """The known outages, and consecutive failures as one outage: no success and no long gap is between them."""
-    joined = sorted(known, key=lambda each: each.since)
+    joined = sorted(known, key=lambda outage: outage.since)
     for at in failed:
-        if any(each.since <= at <= each.until for each in joined):
+        if any(outage.since <= at <= outage.until for outage in joined):
             continue
         before = joined[-1] if joined else None
         if (
@@ -138,6 +138,6 @@ def _remembered(window: Window, service: Service) -> list[Outage]:
     if before is None:
         return []
     try:
-        return [Outage(*each) for each in before.evidence.get("outages", ())]  # type: ignore[attr-defined]
+        return [Outage(*outage) for outage in before.evidence.get("outages", ())]  # type: ignore[attr-defined]
     except TypeError:  # written by another version of this check
         return []

@@ -31,8 +31,8 @@ TOPIC_RECREATED: Final = Cause(
     what="the topic was deleted and recreated",
     curable=False,
     next_step="the topic was recreated: it holds fewer records than the stream has read, and no offset of the "
-    "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a table's "
-    "ledger still list the batches of the old query",
+    "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a "
+    "database's batch table still list the batches of the old query",
     signs=(
         *conditions("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", "KAFKA_DATA_LOSS.PARTITIONS_DELETED"),
         *words(
@@ -235,7 +235,8 @@ _REAL_TIME: Final = (
 )
 
 RESTORE: Final = (
-    "run `streamwarden inspect` on the checkpoint; restore it from a savepoint, or start with a new checkpoint path"
+    "run `streamwarden inspect` on the checkpoint; restore it from a copy of the checkpoint folder, or start with a "
+    "new checkpoint path"
 )
 
 CHECKPOINT_DAMAGED: Final = Cause(

@@ -113,10 +113,10 @@ def compose(
     """
     if outcome is not None:
         # A runner that was being killed could not know whether its last batch would still commit.
-        known = replace(outcome, cut_batch=cut_batch if outcome.cut_batch is None else outcome.cut_batch)
+        completed = replace(outcome, cut_batch=cut_batch if outcome.cut_batch is None else outcome.cut_batch)
         if process is None:
-            return known
-        return replace(known, exit_code=process.exit_code, signal=known.signal or process.signal)
+            return completed
+        return replace(completed, exit_code=process.exit_code, signal=completed.signal or process.signal)
     if process is None:
         return ExitRecord(
             kind=ExitKind.KILLED,

@@ -20,7 +20,7 @@ S3A: Final = "org.apache.hadoop.fs.s3a."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
-    """What a link of the chain shows. All that is given has to hold for the same link.
+    """A pattern of an exception. All that is given has to match the same exception.
 
     Args:
         condition: Spark's error condition, with `*` for any part; a condition covers its sub-conditions.
@@ -52,7 +52,7 @@ class Sign:
 
 
 def _covers(condition: str, actual: str | None) -> bool:
-    return actual is not None and any(fnmatchcase(actual, each) for each in (condition, f"{condition}.*"))
+    return actual is not None and any(fnmatchcase(actual, pattern) for pattern in (condition, f"{condition}.*"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def words(*patterns: str) -> tuple[Sign, ...]:
 
 
 def first_shown(causes: Iterable[Cause], chain: Sequence[ErrorLink], *, started: bool) -> Cause | None:
-    """The first cause of which any link of the chain shows a sign; None if there is no such cause.
+    """The first cause that matches any exception in the chain, or None.
 
     Args:
         started: whether the query had started.

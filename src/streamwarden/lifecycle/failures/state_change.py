@@ -1,4 +1,4 @@
-"""Which fields of a job's state changed, from Spark's refusal of the change, which prints both schemas whole. Pure."""
+"""Find the changed fields of a job's state in Spark's refusal of the change, which prints both schemas. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a fork is, where its parts go and how it is made: decisions only."""
+"""Forks: their parts, places and creation; decisions only."""

@@ -31,7 +31,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedInput:
-    """What a fork reads until it ends. See `Fork` for the fields."""
+    """The bounded input of a fork. See `Fork` for the fields."""
 
     what: str
     total: int

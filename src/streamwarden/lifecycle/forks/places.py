@@ -98,5 +98,5 @@ def require_place(spec: StreamSpec, at: str, others: Iterable[StreamSpec] = ()) 
 
 
 def _inside(path: str, folder: str) -> bool:
-    path, folder = (OBJECT_STORE.sub("", each).rstrip("/") + "/" for each in (path, folder))
+    path, folder = (OBJECT_STORE.sub("", place).rstrip("/") + "/" for place in (path, folder))
     return path.startswith(folder)

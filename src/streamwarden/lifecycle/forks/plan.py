@@ -76,7 +76,7 @@ CopyStep = Link | Write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the origin has, listed in this order: commits, offsets, source logs, state.
+    """Content of the origin, listed in order: commits, offsets, source logs, state.
 
     Args:
         checkpoint: absolute local folder, or URL.
@@ -152,8 +152,8 @@ def why_not(survey: Survey, batch: int) -> str | None:
 
 def checkpoint_links(survey: Survey, places: Places, batch: int) -> Iterator[Link]:
     """Steps 1 to 3: logs and state up to `batch`, without the logs of file sources (`source_log_step`)."""
-    names = [join(COMMITS, str(each)) for each in sorted(survey.commits) if each <= batch]
-    names += [join(OFFSETS, str(each)) for each in sorted(survey.offsets) if each <= batch]
+    names = [join(COMMITS, str(number)) for number in sorted(survey.commits) if number <= batch]
+    names += [join(OFFSETS, str(number)) for number in sorted(survey.offsets) if number <= batch]
     names += starting_logs(survey, survey.offsets[batch])
     names += [name for name in survey.state_files if _OPERATOR.fullmatch(name) is None]
     for store in survey.stores:
@@ -167,10 +167,10 @@ def starting_logs(survey: Survey, record: OffsetRecord) -> list[str]:
     """Logs of the sources that keep no log of files: their entries say where the source began."""
     ends = dict(log_ends(record))
     return [
-        join(SOURCES, str(source), compactible_name(*each))
+        join(SOURCES, str(source), compactible_name(*entry))
         for source, ids in sorted(survey.sources.items())
         if source not in ends
-        for each in ids
+        for entry in ids
     ]
 
 
@@ -186,10 +186,10 @@ def source_logs(survey: Survey, batch: int) -> list[str]:
 
 def operator_logs(survey: Survey, batch: int) -> list[str]:
     """Metadata of the operators that a fork at `batch` has, below the checkpoint."""
-    found = ((name, _OPERATOR.fullmatch(name)) for name in survey.state_files)
+    matches = ((name, _OPERATOR.fullmatch(name)) for name in survey.state_files)
     return [
         name
-        for name, match in found
+        for name, match in matches
         if match is not None and not match["sum"] and (match["batch"] is None or int(match["batch"]) <= batch)
     ]
 

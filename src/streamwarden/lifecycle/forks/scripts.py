@@ -1,4 +1,4 @@
-"""What the fork of a script does with each query that the script starts. Pure.
+"""Redirect each query that the fork of a script starts. Pure.
 
 The script stays as it is and names its own places. In a fork, each query gets a folder of the fork for its checkpoint
 and one for its output instead. Files in a format that can be read back are written by Spark's own sink. The rows of any
@@ -88,7 +88,7 @@ class ForkQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedQuery:
-    """What is known of a query of the script before the fork redirects it.
+    """A query of the script before the fork redirects it.
 
     Args:
         identity: its own checkpoint; None if it names none.
@@ -127,11 +127,11 @@ class ForkQueries:
         """
         require_repeatable(self._spec, [named.trigger], inputs)
         query = self._seen(named, inputs)
-        others = [each for each in self._started if each.name != query.name]
+        others = [started for started in self._started if started.name != query.name]
         chain = chained(query, others)
         if chain is not None:
             raise _chained(self._spec, *chain)
-        order = next((at for at, each in enumerate(self._started, 1) if each.name == query.name), 0)
+        order = next((at for at, started in enumerate(self._started, 1) if started.name == query.name), 0)
         if not order:
             self._started.append(query)
             order = len(self._started)
@@ -145,23 +145,27 @@ class ForkQueries:
             instead_of=in_words(named, query.output),
             format=(named.format or "").lower(),
             inputs=query.inputs,
-            whole=tuple(str(input_place(self._spec, each)) for each in inputs if each.whole and each.path is not None),
+            whole=tuple(
+                str(input_place(self._spec, source)) for source in inputs if source.whole and source.path is not None
+            ),
         )
 
     def _seen(self, named: NamedQuery, inputs: Sequence[NamedInput]) -> StartedQuery:
         place = located(self._spec, named.checkpoint) or named.checkpoint
-        again = next((each for each in self._started if place is not None and each.identity == place), None)
+        again = next((started for started in self._started if place is not None and started.identity == place), None)
         name = query_name(self._script.queries, named.name, place, len(self._started) + 1)
         if again is not None and (again.name == name or named.name is None):
             name = again.name
-        other = next((each for each in self._started if each.name == name), None)
+        other = next((started for started in self._started if started.name == name), None)
         if other is not None and other.identity != place:
             raise _same_name(self._spec, name)
         return StartedQuery(
             name=name,
             identity=place,
             output=output_place(self._spec, named),
-            inputs=tuple(found for each in inputs if (found := input_place(self._spec, each)) is not None),
+            inputs=tuple(
+                source_place for source in inputs if (source_place := input_place(self._spec, source)) is not None
+            ),
         )
 
 
@@ -170,21 +174,21 @@ def require_repeatable(spec: StreamSpec, triggers: Iterable[TriggerSpec | None],
 
     A trigger or a format that is not known yet is accepted: the fork's driver sees it when the query starts.
     """
-    if any(each is not None and each.real_time is not None for each in triggers):
+    if any(trigger is not None and trigger.real_time is not None for trigger in triggers):
         raise JobError(
             "the script runs a query in real-time mode, whose batches a twin cannot execute again",
             expected="a trigger that makes micro-batches, such as processingTime",
             where=spec.job,
             next_step="write a job with build() and an oracle, and set `verification.oracle: job`",
         )
-    for each in inputs:
-        format = each.format
+    for source in inputs:
+        format = source.format
         if format is not None and format.lower() not in {*FILE_FORMATS, TOPIC_FORMAT}:
             why, next_step = _UNREADABLE.get(format.lower(), _FOREIGN)
             raise JobError(
                 f"the script reads a source of the format {format}, which {why}",
                 expected=f"sources that a fork can read again: {', '.join(sorted(FILE_FORMATS))}, {TOPIC_FORMAT}",
-                where=spec.job if each.line is None else f"{spec.job}, line {each.line}",
+                where=spec.job if source.line is None else f"{spec.job}, line {source.line}",
                 next_step=next_step,
             )
 
@@ -220,8 +224,8 @@ def output_kind(
 
 def has_output(formats: Iterable[str | None]) -> bool:
     """Whether a script with queries of these formats (None: unknown) may have an output to prove."""
-    known = list(formats)
-    return not known or any(each is None or each.lower() not in _KEEPS_NOTHING for each in known)
+    names = list(formats)
+    return not names or any(name is None or name.lower() not in _KEEPS_NOTHING for name in names)
 
 
 def output_place(spec: StreamSpec, named: NamedQuery) -> str | None:
@@ -233,7 +237,7 @@ def output_place(spec: StreamSpec, named: NamedQuery) -> str | None:
 
 
 def input_place(spec: StreamSpec, named: NamedInput) -> str | None:
-    """What a query reads."""
+    """A query's input."""
     return located(spec, named.path) or named.path or _broker_place(named.topic)
 
 
@@ -254,7 +258,7 @@ def chained(query: StartedQuery, others: Iterable[StartedQuery]) -> tuple[Starte
 def reads(read: str, written: str) -> bool:
     """Whether what a query reads is what a query writes."""
     if read.startswith("topic ") or written.startswith(("topic ", "table ")):
-        return written in [f"topic {each.strip()}" for each in read.removeprefix("topic ").split(",")]
+        return written in [f"topic {topic.strip()}" for topic in read.removeprefix("topic ").split(",")]
     return overlap(read.partition("*")[0], written)
 
 

@@ -15,7 +15,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class Feed(StrEnum):
-    """Where the input of a fork comes from. A fork with its own topic runs until it is asked to stop, as its origin
+    """The input mode of a fork. A fork with its own topic runs until it is asked to stop, as its origin
     does."""
 
     ORIGIN = "origin"  # the origin's own input, as much as there is when the fork is made
@@ -65,7 +65,7 @@ class CopiedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTopic:
-    """What the topic of a fork was filled with. It was read back and was equal before anything was broken.
+    """The content of a fork's own topic. It was read back and was equal before anything was broken.
 
     Args:
         origin: the topic that was copied; topic: the copy.
@@ -79,24 +79,27 @@ class CopiedTopic:
     @property
     def records(self) -> int:
         """All records, including those that are held back."""
-        return sum(each.records + each.held for each in self.partitions)
+        return sum(partition.records + partition.held for partition in self.partitions)
 
     @property
     def held(self) -> int:
-        return sum(each.held for each in self.partitions)
+        return sum(partition.held for partition in self.partitions)
 
     def source_of(self, partition: int) -> tuple[int, int, int]:
         """The partition of the origin's topic, and the offsets from and up to which a partition of the copy has its
         records, in order."""
         number, added = partition % len(self.partitions), partition >= len(self.partitions)
-        each = self.partitions[number]
-        start, end = (each.cut, each.end) if added else (each.start, each.cut)
-        return each.partition, start, end
+        copied = self.partitions[number]
+        start, end = (copied.cut, copied.end) if added else (copied.start, copied.cut)
+        return copied.partition, start, end
 
     @property
     def ranges_digest(self) -> str:
         """SHA-256 over the ranges of the origin's topic."""
-        ranges = "".join(f"{self.origin}\t{each.partition}\t{each.start}\t{each.end}\n" for each in self.partitions)
+        ranges = "".join(
+            f"{self.origin}\t{partition.partition}\t{partition.start}\t{partition.end}\n"
+            for partition in self.partitions
+        )
         return hashlib.sha256(ranges.encode()).hexdigest()
 
 

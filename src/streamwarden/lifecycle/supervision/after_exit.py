@@ -1,4 +1,4 @@
-"""What becomes of a stream whose driver ended: restarted now, restarted later, or left for a person. Pure.
+"""Follow-up of a stream whose driver ended: restarted now, restarted later, or left for a person. Pure.
 
 The supervisor acts on `supervisor.next_move`; this reads the same records and says the same to people, without acting.
 """
@@ -19,7 +19,7 @@ from streamwarden.stream.spec import RestartPolicy
 
 
 class Next(StrEnum):
-    """What becomes of the stream."""
+    """Kind of follow-up."""
 
     RESTARTS = "restarts"  # its supervisor launches it at `FollowUp.at`
     LEFT_DOWN = "left down"  # its supervisor gave up, or will: a person has to act
@@ -30,7 +30,7 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """What becomes of a stream that is down.
+    """Follow-up of a stream that is down.
 
     Args:
         at: when it is launched, Unix seconds; None unless it restarts.
@@ -54,7 +54,7 @@ def follow_up(
     paused: bool | None,
     now: float,
 ) -> FollowUp | None:
-    """What becomes of the stream after its newest driver; None if that driver did not end, or there is none.
+    """The follow-up after a stream's newest driver; None if that driver did not end, or there is none.
 
     Args:
         history: the stream's drivers of the last 24 hours, oldest first.

@@ -49,7 +49,7 @@ class Silence:
 
 
 def pulse(silent: Seconds, unresponsive_after: Seconds) -> Pulse:
-    """What a silence of `silent` seconds means."""
+    """Classify a silence of `silent` seconds."""
     if silent >= unresponsive_after:
         return Pulse.UNRESPONSIVE
     return Pulse.SILENT if silent >= min(NOTICED_AFTER, unresponsive_after) else Pulse.BEATING

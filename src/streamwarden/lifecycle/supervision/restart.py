@@ -37,7 +37,7 @@ _UNRECORDED = "the driver vanished and its exit was not recorded"
 
 
 def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -> Decision:
-    """What to do after the newest driver of `history` ended.
+    """Decide what to do after the newest driver of `history` ended.
 
     Only failures use up the budget and lengthen the back-off. A stop on request is not a failure, even if it had to be
     forced. The n-th failure in a row waits `initial * factor**(n - 1)` seconds, at most `cap`, counted from the exit,

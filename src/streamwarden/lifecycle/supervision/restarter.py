@@ -1,4 +1,4 @@
-"""What restarts a stream's driver after a failure: its DAG, a supervisor in a shell, or nothing. Pure."""
+"""Restarter of a stream's driver after a failure: its DAG, a supervisor in a shell, or nothing. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Supervisor(StrEnum):
 
 
 class Restarter(StrEnum):
-    """What restarts the driver."""
+    """Restarter of a driver."""
 
     DAG = "dag"  # the stream's DAG, which is not paused
     PAUSED_DAG = "paused dag"  # nothing, as long as the DAG is paused
@@ -33,12 +33,12 @@ def supervised(driver_id: str, by: Supervisor, at: float) -> DriverEvent:
 
 
 def restarter(events: Iterable[DriverEvent], paused: bool | None) -> Restarter:
-    """What restarts a driver with these events when it has ended.
+    """Restarter of a driver with these events when it has ended.
 
     Args:
         paused: whether the stream's DAG is paused; None if that is unknown, or if there is no Airflow.
     """
-    followed = [each.detail.get("by") for each in events if each.kind == SUPERVISED]
+    followed = [event.detail.get("by") for event in events if event.kind == SUPERVISED]
     if paused is False:
         return Restarter.DAG
     if followed and followed[-1] == Supervisor.SHELL:

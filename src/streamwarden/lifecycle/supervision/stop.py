@@ -16,7 +16,7 @@ class Desired(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """Times are Unix seconds. `restart` tells the supervisor to start the stream again once it has stopped.
+    """Times are Unix seconds. `restart` asks the supervisor to start the stream again once it has stopped.
 
     Args:
         batch_deadline: when waiting for the batch boundary ends and SIGTERM is sent.

@@ -1,4 +1,4 @@
-"""What to do next about one stream: watch its driver, launch one, wait, hold, or leave it down.
+"""Decide the next step of one stream: watch its driver, launch one, wait, hold, or leave it down.
 
 Airflow's task and `streamwarden start --supervise` both ask `next_move` and differ only in how they wait.
 """
@@ -20,12 +20,12 @@ HISTORY: Final = 24 * 3600.0
 """Seconds of drivers that are read for a decision: longer than any sensible budget."""
 
 GAVE_UP: Final = "gave_up"
-"""Kind of the event that marks the driver after which the stream was left down: what came before is forgiven by the
-person who starts the stream again."""
+"""Kind of the event that marks the driver after which the stream was left down: a manual start clears the earlier
+failures."""
 
 
 class Observed(Protocol):
-    """What an observation of a driver says."""
+    """An observation of a driver."""
 
     @property
     def alive(self) -> bool: ...
@@ -130,8 +130,8 @@ def next_move(
     """
     latest = drivers.latest(stream)
     if latest is not None and latest.exit is None:
-        seen = observe(latest.driver_id)
-        if seen.alive:
+        view = observe(latest.driver_id)
+        if view.alive:
             return Watch(driver_id=latest.driver_id)
         latest = drivers.latest(stream)
     state = stops.desired(stream)

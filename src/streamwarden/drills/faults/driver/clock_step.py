@@ -180,9 +180,9 @@ def _shows(difference: Seconds, by: Seconds) -> bool:
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    difference = seen["difference"]
-    if difference is None or not _shows(difference, seen["by"]):
+    evidence = strike.evidence
+    difference = evidence["difference"]
+    if difference is None or not _shows(difference, evidence["by"]):
         return False, f"{strike.message}, but the plan of batch {strike.batch} does not show it"
     return True, f"{strike.message}: batch {strike.batch} was planned {_words(difference)} and committed; then back"
 

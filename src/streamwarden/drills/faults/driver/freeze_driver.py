@@ -1,4 +1,4 @@
-"""freeze_driver: the driver stands still in mid-batch until another one has taken over; then it goes on.
+"""freeze_driver: the driver is paused in mid-batch until another one has taken over; then it continues.
 
 So does a driver whose host was suspended, or lost the network and came back: it does not know that it was replaced. The
 driver and its supervisor process are stopped (SIGSTOP), since a supervisor process that runs would kill the driver. A
@@ -34,8 +34,8 @@ POLL: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDriver(Fault):
-    """Proof: the driver stood still with a batch planned and not committed; another driver, with a larger fencing
-    token, committed that batch meanwhile; then the driver went on. It must not have survived that."""
+    """Proof: the driver was paused with a batch planned and not committed; another driver, with a larger fencing
+    token, committed that batch meanwhile; then the driver continued. It must not have survived that."""
 
     kind: str = "freeze_driver"
     expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.REPLACED
@@ -53,8 +53,8 @@ class FreezeDriver(Fault):
         "host "
         "does, when the lease has expired. Lets the first one go on (SIGCONT) when the second has committed a batch.",
         promise="The lease of the first driver is lost: it ends as `fenced`. Until then Spark's log of commits, the "
-        "sink's manifest, or the ledger of a table refuses what it writes. A topic takes it, with the event ids of the "
-        "first time.",
+        "sink's manifest, or the batch table of a database refuses what it writes. A topic takes it, with the event "
+        "ids of the first time.",
         seen="On files, a table and a topic: the second driver committed the batch after about a minute. The first one "
         "ended, and the output was right.",
         next_step="Nothing. On one host the supervisor process kills a driver that stands still, before that: see "
@@ -130,15 +130,15 @@ _LIVED_ON: Final = f"the replaced driver still ran {ENDS_WITHIN:.0f} s after it 
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    successor = seen["successor"]
+    evidence = strike.evidence
+    successor = evidence["successor"]
     if successor is None:
         return False, f"{strike.message}, and its lease had not expired: no other driver took over"
-    if not seen["stood_still"]:
+    if not evidence["stood_still"]:
         return False, f"{strike.message}, but it did not stand still until the end of that time"
-    if successor["token"] <= seen["token"]:
+    if successor["token"] <= evidence["token"]:
         return False, f"{strike.message}, but driver {successor['driver_id']} has no larger fencing token"
-    if not seen["redone"]:
+    if not evidence["redone"]:
         return False, f"{strike.message}, and driver {successor['driver_id']} did not commit that batch meanwhile"
-    end = _LIVED_ON if seen["lived_on"] else f"it ended {seen['ended_after']:.1f} s after it went on"
+    end = _LIVED_ON if evidence["lived_on"] else f"it ended {evidence['ended_after']:.1f} s after it went on"
     return True, f"{strike.message}; driver {successor['driver_id']} took over and committed that batch; {end}"

@@ -2,7 +2,7 @@
 them.
 
 A moment may last only some milliseconds. So the driver is first stopped (SIGSTOP) as soon as the files of the moment
-are there, what it has written is read while it stands still, and only a driver that stands at the right moment is
+are there, what it has written is read while it is paused, and only a driver that stands at the right moment is
 killed.
 """
 
@@ -98,7 +98,7 @@ class MidBatchKill(Fault):
         return None
 
     def undo(self, context: FaultContext) -> str | None:
-        """A driver that was stopped to look at its files goes on."""
+        """A driver that was paused to look at its files continues."""
         return "the driver was stopped and goes on" if context.ports.drivers.thaw(context.driver_id) else None
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
@@ -180,7 +180,7 @@ class KillDriver(MidBatchKill):
         next_step="Nothing: supervision starts the stream again.",
     )
     variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {
-        f"moment: {each}": (ExpectedEnd.ENDS, _MOMENTS[each]) for each in KillMoment
+        f"moment: {kill_moment}": (ExpectedEnd.ENDS, _MOMENTS[kill_moment]) for kill_moment in KillMoment
     }
 
     @property
@@ -240,8 +240,8 @@ def await_batch(
         next_observation = clock.now() + OBSERVE_EVERY
         return None if context.observe().alive else False
 
-    found = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
-    return None if found is False else found
+    result = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
+    return None if result is False else result
 
 
 def stop_at(fault: Fault, context: FaultContext, wanted: KillMoment, *, deadline: float) -> int | None:

@@ -1,6 +1,6 @@
 """kill_executor: SIGKILL of one executor while a batch is running, between `offsets/N` and `commits/N`.
 
-The driver is to go on: Spark gives the lost tasks to another executor, which loads the state from the checkpoint, and
+The driver must continue: Spark gives the lost tasks to another executor, which loads the state from the checkpoint, and
 batch N commits. Nothing is started again.
 """
 

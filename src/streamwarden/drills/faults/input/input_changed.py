@@ -71,14 +71,14 @@ class InputChanged(ControlledRestart):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         proof = ControlledRestart.prove(self, context, strike)
-        seen = strike.evidence if strike is not None else {}
-        wanted, unread = seen.get("wanted", ()), context.ports[INPUTS].unread(context.fork)
+        strike_evidence = strike.evidence if strike is not None else {}
+        wanted, unread = strike_evidence.get("wanted", ()), context.ports[INPUTS].unread(context.fork)
         there = bool(wanted) and self.holds(wanted, unread)
-        evidence = {**proof.evidence, **seen, "next": list(unread)}
+        evidence = {**proof.evidence, **strike_evidence, "next": list(unread)}
         if proof.landed:
             done = strike.message if strike is not None else "the process that struck died before the input was changed"
-            found = done if there or not wanted else f"{done}, but the input does not have it so"
-            proof = replace(proof, message=f"{proof.message}; {found}")
+            change = done if there or not wanted else f"{done}, but the input does not have it so"
+            proof = replace(proof, message=f"{proof.message}; {change}")
         copies = tuple(context.ports[INPUTS].copies(context.fork))
         return replace(proof, landed=proof.landed and there, evidence=evidence, copies=copies)
 

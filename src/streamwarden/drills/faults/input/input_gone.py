@@ -64,14 +64,14 @@ class InputGone(MidBatchKill):
         proof = MidBatchKill.prove(self, context, strike)
         gone = () if proof.planned is None else context.ports[INPUTS].missing(context.fork, proof.planned)
         if proof.landed:
-            found = f"{', '.join(gone)} is not in the input" if gone else "every file of the batch is in the input"
-            proof = replace(proof, message=f"{proof.message}; {found}")
+            message = f"{', '.join(gone)} is not in the input" if gone else "every file of the batch is in the input"
+            proof = replace(proof, message=f"{proof.message}; {message}")
         evidence = {**proof.evidence, "files_gone": list(gone)}
         return replace(proof, landed=proof.landed and bool(gone), evidence=evidence)
 
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
         """The check has to name the file."""
-        reasons = [str(each["why"]) for each in evidence.get("died", ())]
+        reasons = [str(death["why"]) for death in evidence.get("died", ())]
         gone = [str(name).rpartition("/")[2] for name in proof.evidence["files_gone"]]
         missing = [name for name in gone if not any(name in reason for reason in reasons)]
         return f"it gives {reasons}, without the file {', '.join(missing)}" if missing else None

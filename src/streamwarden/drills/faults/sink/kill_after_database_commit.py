@@ -35,7 +35,7 @@ class KillAfterDatabaseCommit(MidBatchKill):
 
     kind: str = "kill_after_database_commit"
     event: ClassVar[str] = "a crash just after the database had committed a batch"
-    proof: ClassVar[str] = "That of `kill_driver`, and N is in the sink's ledger."
+    proof: ClassVar[str] = "That of `kill_driver`, and N is in the sink's batch table."
     recovery: ClassVar[str] = "The start that follows."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
@@ -47,7 +47,7 @@ class KillAfterDatabaseCommit(MidBatchKill):
     description: ClassVar[Description] = Description(
         does="Sends SIGKILL to the driver when the sink's database has batch N and `commits/N` is absent.",
         promise="The batch runs again, and `foreachBatch` writes it again.",
-        seen="The table was right: its ledger has the batch, so Streamwarden's sink writes nothing.",
+        seen="The table was right: the batch table has the batch, so Streamwarden's sink writes nothing.",
         next_step="Nothing. A `foreachBatch` of a script needs its own guard by batch id.",
     )
 

@@ -1,7 +1,7 @@
 """sink_failing: the folder that the sink writes to takes no files for a while, until the driver has failed n times.
 
 A plain file stands in the place of the folder, which is the same failure for every user: permissions do not bind root.
-The driver stands still (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
+The driver is paused (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_TIMES: Final = 10
 
 
 class SinkFolder(Protocol):
-    """Makes the folder of a sink fail. The driver must stand still meanwhile."""
+    """Makes the folder of a sink fail. The driver must be paused meanwhile."""
 
     def block(self, fork: ForkView) -> None:
         """Put a plain file in the place of the sink's folder."""
@@ -77,7 +77,7 @@ class SinkFailing(Fault):
 
     @property
     def count(self) -> int:
-        """How many drivers have to fail."""
+        """Number of drivers that fail."""
         return 1 if self.times is None else self.times
 
     def require(self, stream: str, declared: StreamSpec) -> None:
@@ -148,13 +148,16 @@ def _has_failed(view: DriverView) -> bool:
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    before = -1 if seen["committed_before"] is None else seen["committed_before"]
-    failures, times = len(seen["failures"]), seen["times"]
+    evidence = strike.evidence
+    before = -1 if evidence["committed_before"] is None else evidence["committed_before"]
+    failures, times = len(evidence["failures"]), evidence["times"]
     which = "the driver" if times == 1 else f"driver {failures} of {times}"
-    if seen["exit"] != ExitKind.FAILED:
-        return False, f"{strike.message}, but {which} did not fail: {seen['exit'] or 'it runs on'} {seen['message']}"
-    if (seen["committed"] or 0) > before + 1:
-        return False, f"{strike.message}, but batches were committed up to {seen['committed']}"
+    if evidence["exit"] != ExitKind.FAILED:
+        return (
+            False,
+            f"{strike.message}, but {which} did not fail: {evidence['exit'] or 'it runs on'} {evidence['message']}",
+        )
+    if (evidence["committed"] or 0) > before + 1:
+        return False, f"{strike.message}, but batches were committed up to {evidence['committed']}"
     who = "the driver" if times == 1 else f"{times} drivers"
-    return True, f"{strike.message}: {who} failed: {seen['message'].partition(chr(10))[0]}"
+    return True, f"{strike.message}: {who} failed: {evidence['message'].partition(chr(10))[0]}"

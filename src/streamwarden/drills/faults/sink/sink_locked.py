@@ -134,29 +134,29 @@ def _watch(
 ) -> tuple[float | None, Sequence[int]]:
     """Wait until a session of the driver has waited for `lasts`, or time is up. Returns since when one waits, Unix
     seconds (None: none did), and all sessions that were seen to wait."""
-    clock, seen = context.ports.clock, set[int]()
+    clock, sessions = context.ports.clock, set[int]()
     since: float | None = None
 
     def probe() -> bool | None:
         nonlocal since
         waiting = table.waiting()
-        seen.update(waiting)
+        sessions.update(waiting)
         since = clock.now() if since is None and waiting else since
         over = since is not None and clock.now() >= since + lasts
         return True if over or not context.observe().alive else None
 
     wait_for(probe, clock=clock, deadline=deadline, every=POLL)
-    return since, sorted(seen)
+    return since, sorted(sessions)
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    if not seen["held"]:
+    evidence = strike.evidence
+    if not evidence["held"]:
         return False, f"{strike.message}, but the table was no longer locked at the end"
-    if seen["committed"] != seen["committed_before"]:
-        return False, f"{strike.message}, but batch {seen['committed']} was committed meanwhile"
-    if seen["waited_seconds"] < seen["wanted_seconds"]:
-        return False, f"{strike.message}, and not for the {seen['wanted_seconds']:.1f} s that it should have"
-    attempts = len(seen["sessions"])
+    if evidence["committed"] != evidence["committed_before"]:
+        return False, f"{strike.message}, but batch {evidence['committed']} was committed meanwhile"
+    if evidence["waited_seconds"] < evidence["wanted_seconds"]:
+        return False, f"{strike.message}, and not for the {evidence['wanted_seconds']:.1f} s that it should have"
+    attempts = len(evidence["sessions"])
     failed = "" if attempts == 1 else f"; writing it was tried in {attempts} sessions"
-    return True, f"{strike.message}: batch {seen['planned']} was not committed before the table was free{failed}"
+    return True, f"{strike.message}: batch {evidence['planned']} was not committed before the table was free{failed}"

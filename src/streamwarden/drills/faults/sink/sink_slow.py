@@ -1,7 +1,7 @@
 """sink_slow: between the sink's data files and its manifest a batch takes some seconds longer, for a number of batches.
 
-A full file server does so. The driver stands still (SIGSTOP) as soon as a data file of the batch is whole and the
-manifest has no entry of it, and goes on after that time. Everything else that the driver does is late by the same
+A full file server does so. The driver is paused (SIGSTOP) as soon as a data file of the batch is whole and the
+manifest has no entry of it, and continues after that time. Everything else that the driver does is late by the same
 seconds: renewals of its lease, progress, metrics.
 """
 
@@ -33,7 +33,7 @@ LASTS: Final = 5.0
 
 LONGEST: Final = 15.0
 """Seconds. A driver renews its lease every 5 s, and another one may take over after 30 s without. Its supervisor
-process kills it if it stands still for `restart.unresponsive_after`, which is 20 s at least."""
+process kills it if it is paused for `restart.unresponsive_after`, which is 20 s at least."""
 
 POLL: Final = 0.05
 
@@ -41,7 +41,7 @@ POLL: Final = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSlow(Fault):
     """Proof: of each of `times` batches, the manifest's entry was written at least `lasts` after the first data file,
-    by the times of the files. The recovery is measured from the moment at which the last of them went on."""
+    by the times of the files. The recovery is measured from the moment at which the last of them continued."""
 
     kind: str = "sink_slow"
     lasts: Seconds | None = None
@@ -81,7 +81,7 @@ class SinkSlow(Fault):
 
     @property
     def count(self) -> int:
-        """How many batches are held up."""
+        """Number of batches held up."""
         return 1 if self.times is None else self.times
 
     def require(self, stream: str, declared: StreamSpec) -> None:
@@ -129,7 +129,7 @@ class SinkSlow(Fault):
 
 
 def _hold_up(context: FaultContext, lasts: Seconds) -> float:
-    """Let the driver, which stands still, do so for the whole time; when it went on, Unix seconds."""
+    """Keep the driver paused for the whole time; returns when it continued, Unix seconds."""
     try:
         context.ports.clock.sleep(lasts)
     finally:
@@ -138,7 +138,7 @@ def _hold_up(context: FaultContext, lasts: Seconds) -> float:
 
 
 def _await_commit(context: FaultContext, batch: int, deadline: float) -> BatchTraces:
-    """What the batch has left when it is committed, the driver has ended, or time is up."""
+    """The files of the batch when it is committed, the driver ends, or time is up."""
 
     def probe() -> bool | None:
         done = context.ports.checkpoint.is_committed(context.fork, batch) or not context.observe().alive
@@ -149,16 +149,18 @@ def _await_commit(context: FaultContext, batch: int, deadline: float) -> BatchTr
 
 
 def _judge(strike: Strike) -> tuple[bool, str]:
-    seen = strike.evidence
-    if len(seen["slow"]) < seen["times"]:
+    evidence = strike.evidence
+    if len(evidence["slow"]) < evidence["times"]:
         return False, strike.message
-    for each in seen["slow"]:
-        if not each["committed"]:
-            return False, f"{strike.message}, but batch {each['batch']} was not committed"
-        if (took := _held_up(each)) is None or took < seen["lasts"]:
-            return False, f"{strike.message}, but the files of batch {each['batch']} do not show it"
-    longest = max(_held_up(each) or 0.0 for each in seen["slow"])
-    batches = ("batch " if seen["times"] == 1 else "batches ") + ", ".join(str(each["batch"]) for each in seen["slow"])
+    for batch in evidence["slow"]:
+        if not batch["committed"]:
+            return False, f"{strike.message}, but batch {batch['batch']} was not committed"
+        if (took := _held_up(batch)) is None or took < evidence["lasts"]:
+            return False, f"{strike.message}, but the files of batch {batch['batch']} do not show it"
+    longest = max(_held_up(batch) or 0.0 for batch in evidence["slow"])
+    batches = ("batch " if evidence["times"] == 1 else "batches ") + ", ".join(
+        str(batch["batch"]) for batch in evidence["slow"]
+    )
     return True, f"the output of {batches} was slow: up to {longest:.1f} s from data file to manifest"
 
 

@@ -54,7 +54,7 @@ def require_topic(kind: str, stream: str, declared: StreamSpec) -> None:
 
 
 def copy_of(context: FaultContext) -> CopiedTopic:
-    """What the fork's own topic was filled with. Raises DrillError if it has none."""
+    """The content of the fork's own topic. Raises DrillError if it has none."""
     if context.fork.copied is None:
         raise DrillError(
             f"{context.fork.stream} does not have its own topic",

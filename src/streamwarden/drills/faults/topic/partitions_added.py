@@ -80,7 +80,7 @@ class PartitionsAdded(Fault):
         copied, view = copy_of(context), context.observe()
         before, lags = len(copied.partitions), context.ports[TOPIC].lags(context.fork)
         new = [lag for lag in lags if lag.partition >= before]
-        whole = [lag.last for lag in new] == [each.held for each in copied.partitions]
+        whole = [lag.last for lag in new] == [partition.held for partition in copied.partitions]
         batch = context.ports[TOPIC].first_reach(context.fork, _new_partitions(context)) if new else None
         position = context.ports.checkpoint.position(context.fork)
         reached = (

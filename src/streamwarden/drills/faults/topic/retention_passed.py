@@ -96,7 +96,7 @@ class RetentionPassed(Fault):
         copied, view, lags = copy_of(context), context.observe(), context.ports[TOPIC].lags(context.fork)
         position, missed = context.ports.checkpoint.position(context.fork), why_not_between_batches(context)
         lost = tuple(TopicRange(copied.topic, lag.partition, lag.committed, lag.first) for lag in lags if lag.lost)
-        gone, left = sum(each.end - each.start for each in lost), sum(lag.waiting for lag in lags)
+        gone, left = sum(place.end - place.start for place in lost), sum(lag.waiting for lag in lags)
         if missed is not None:
             message = missed
         elif not lost:
@@ -104,8 +104,8 @@ class RetentionPassed(Fault):
         elif not left:
             message = f"{gone:,} unread records were removed, and none is left to read"
         else:
-            each = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
-            message = f"{gone:,} records were removed that no batch had read ({each}); {left:,} are left to read"
+            ranges = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
+            message = f"{gone:,} records were removed that no batch had read ({ranges}); {left:,} are left to read"
         return Proof(
             landed=missed is None and gone > 0 and left > 0,
             driver_id=context.driver_id,
@@ -120,7 +120,7 @@ class RetentionPassed(Fault):
 
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
         """The number of each partition has to be right."""
-        lost = {f"{each.topic}-{each.partition}": each.end - each.start for each in proof.lost}
+        lost = {f"{place.topic}-{place.partition}": place.end - place.start for place in proof.lost}
         reported = dict(evidence.get("lost_by_partition", {}))
         return None if reported == lost else f"it reports {reported}, but the lost records are {lost}"
 

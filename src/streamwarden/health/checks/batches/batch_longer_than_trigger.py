@@ -25,14 +25,16 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(
             window, Status.OK, "each batch starts when the previous one ends: there is no trigger interval"
         )
-    found = [each for each in reports(window, MEMORY) if not _warms_up(window, each)]
-    if not found:
+    progress = [report for report in reports(window, MEMORY) if not _warms_up(window, report)]
+    if not progress:
         reason = "no report of a batch after the first minute of its driver shows how long a batch took"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     meant_ms = round((window.spec.trigger.real_time or 0.0) * 1000)
     # in milliseconds: a batch of exactly the interval is exactly 1
-    observations = [(each.batch_id, round(max(0, each.duration_ms - meant_ms) / (trigger * 1000), 9)) for each in found]
-    evidence: dict[str, object] = {"trigger_s": trigger, "latest_batch_ms": found[-1].duration_ms}
+    observations = [
+        (report.batch_id, round(max(0, report.duration_ms - meant_ms) / (trigger * 1000), 9)) for report in progress
+    ]
+    evidence: dict[str, object] = {"trigger_s": trigger, "latest_batch_ms": progress[-1].duration_ms}
     beyond = " beyond its length" if meant_ms else ""
     what = f"the time of a batch{beyond}, in intervals of {ValueUnit.SECONDS.show(trigger)}, is"
     return judge_series(CHECK, window, thresholds, observations, what=what, evidence=evidence)

@@ -13,13 +13,14 @@ from streamwarden.health.window import Window
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Wall time of the newest batches' checkpoints compared with the documented limits."""
-    found = reports(window, MEMORY)
-    if not found:
+    progress = reports(window, MEMORY)
+    if not progress:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how long a checkpoint took")
     observations = [
-        (each.batch_id, seconds) for each, seconds in zip(found, checkpoint_seconds(window.spec, found), strict=True)
+        (report.batch_id, seconds)
+        for report, seconds in zip(progress, checkpoint_seconds(window.spec, progress), strict=True)
     ]
-    last = found[-1]
+    last = progress[-1]
     evidence: dict[str, object] = {
         "walCommit_ms": last.durations_ms.get("walCommit"),
         "commitOffsets_ms": last.durations_ms.get("commitOffsets"),

@@ -42,8 +42,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if isinstance(stuck, str):
         return CHECK.verdict(window, Status.UNKNOWN, stuck, evidence={"found_at": found_at(window)})
     if stuck.since is None:
-        seen = {"idle": True} if stuck.no_input else {"found_at": found_at(window)}
-        return CHECK.verdict(window, Status.OK, stuck.what, 0.0, seen)
+        memory = {"idle": True} if stuck.no_input else {"found_at": found_at(window)}
+        return CHECK.verdict(window, Status.OK, stuck.what, 0.0, memory)
     allowed, proof = patience(window, thresholds)
     if is_down(window):
         # no batch runs that could be long: only a restart is pending
@@ -99,7 +99,7 @@ def _pause(window: Window) -> float:
 
 
 def _stuck(window: Window, thresholds: Thresholds) -> _Stuck | str:
-    """What waits, or why that is unknown."""
+    """The waiting work, or why it is unknown."""
     log = window.log
     driver = window.drivers[-1] if window.drivers else None
     if log is None:
@@ -173,10 +173,10 @@ def _quiet(window: Window, thresholds: Thresholds, last: float, committed: str) 
 def _source_ahead(window: Window) -> str | None:
     """The sources of the newest report that had input beyond the batch; "" if none, None if they do not report it."""
     report = next((batch.progress for batch in reversed(window.batches) if batch.progress is not None), None)
-    known = [each for each in report.sources if each.latest_offset is not None] if report is not None else []
-    if not known:
+    sources = [source for source in report.sources if source.latest_offset is not None] if report is not None else []
+    if not sources:
         return None
-    ahead = [each.description for each in known if each.latest_offset != each.end_offset]
+    ahead = [source.description for source in sources if source.latest_offset != source.end_offset]
     return ", ".join(ahead)
 
 

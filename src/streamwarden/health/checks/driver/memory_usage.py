@@ -30,7 +30,10 @@ def _driver(window: Window, thresholds: Thresholds) -> Verdict:
     if newest is None or window.driver_alive is False:
         return CHECK.verdict(window, Status.UNKNOWN, _why_not(window))
     state = _state_in_driver(window)
-    observations = [(each.at, max(0.0, each.value - state)) for each in measured(window, "resident_bytes", MEMORY)]
+    observations = [
+        (measurement.at, max(0.0, measurement.value - state))
+        for measurement in measured(window, "resident_bytes", MEMORY)
+    ]
     what = f"resident memory without state ({format_size(state)}) is"
     if has_executors(window.spec):
         what = "the driver's resident memory is"
@@ -42,19 +45,19 @@ def _state_in_driver(window: Window) -> int:
     if has_executors(window.spec):
         return 0
     # RocksDB's memoryUsedBytes rises and falls with its memtables: only its low point is certainly state
-    memory = [sum(op.memory_used_bytes for op in each.operators) for each in reports(window, RECENT)]
+    memory = [sum(op.memory_used_bytes for op in report.operators) for report in reports(window, RECENT)]
     return min(memory, default=0)
 
 
 def _executors(window: Window, thresholds: Thresholds) -> Verdict:
     """Each snapshot is judged by its fullest executor."""
-    found = [snapshot for snapshot in executor_snapshots(window.measurements) if snapshot.memory][-MEMORY:]
-    if not found or window.now - found[-1].at > FRESH:
+    snapshots = [snapshot for snapshot in executor_snapshots(window.measurements) if snapshot.memory][-MEMORY:]
+    if not snapshots or window.now - snapshots[-1].at > FRESH:
         return CHECK.verdict(window, Status.UNKNOWN, "there is no recent measurement of the memory of the executors")
     own = thresholds.of(CHECK.name)
     marks = {"warning": own["executor_warning"], "critical": own["executor_critical"]}
-    settled = settle([_share(snapshot) for snapshot in found], CHECK.grader(marks))
-    newest = found[-1]
+    settled = settle([_share(snapshot) for snapshot in snapshots], CHECK.grader(marks))
+    newest = snapshots[-1]
     fullest = newest.fullest or ""
     used, limit = newest.memory[fullest]
     show, share = ValueUnit.BYTES.show, ValueUnit.SHARE.show
@@ -63,14 +66,14 @@ def _executors(window: Window, thresholds: Thresholds) -> Verdict:
         f"(warning from {share(marks['warning'])}, critical above {share(marks['critical'])})"
     )
     if settled.status is None:
-        reason += f"; measured only {len(found)} time(s), an alarm needs {RAISE}"
+        reason += f"; measured only {len(snapshots)} time(s), an alarm needs {RAISE}"
     elif settled.held:
         reason += f"; held at {settled.status} until {RECENT} measurements in a row are below it"
     evidence = {
         "executors": {name: {"bytes": used, "limit": limit} for name, (used, limit) in newest.memory.items()},
         "executors_active": newest.active,
         "executors_lost": newest.lost,
-        "fullest_recently": [round(_share(snapshot), 4) for snapshot in found[-RECENT:]],
+        "fullest_recently": [round(_share(snapshot), 4) for snapshot in snapshots[-RECENT:]],
     }
     return CHECK.verdict(window, settled.status or Status.UNKNOWN, reason, used, evidence)
 

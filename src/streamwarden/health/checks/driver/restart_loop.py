@@ -31,7 +31,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     elif ends:
         reason += f"; the last: {_said(ends[-1])}"
     evidence: dict[str, object] = {
-        "died": [{"driver": each.driver_id, "at": _died(each, window), "why": _said(each)} for each in ends[-5:]],
+        "died": [
+            {"driver": failed.driver_id, "at": _died(failed, window), "why": _said(failed)} for failed in ends[-5:]
+        ],
     }
     return CHECK.verdict(window, status, reason, value, evidence)
 

@@ -25,20 +25,20 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if is_stopped(window):
         return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
     longest = one_batch(window, thresholds)
-    seen = _by_commit(window, longest) or _by_input(window, longest)
-    found = seen or _by_offsets(window, longest) or _by_rates(window)
-    if found is None:
+    measured = _by_commit(window, longest) or _by_input(window, longest)
+    estimate = measured or _by_offsets(window, longest) or _by_rates(window)
+    if estimate is None:
         reason = (
             "neither the input folder, nor the newest offsets of the sources, nor the rates show how much input waits"
         )
         return CHECK.verdict(window, Status.UNKNOWN, reason)
-    seconds, how, evidence = found
+    seconds, how, evidence = estimate
     value = round(seconds, 6)
     limits_in_force = thresholds.of(CHECK.name)
     behind = f"{format_duration(value)} of work behind: " if value else ""
     reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
     verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
-    if seen is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
+    if measured is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
         return replace(
             verdict, status=Status.UNKNOWN, reason=f"the newest report is too old to show what waits: {reason}"
         )
@@ -103,7 +103,7 @@ def _by_input(window: Window, longest: float) -> Found | None:
         return None
     if waiting.count == 0:
         return 0.0, f"every input {waiting.what} is read", {f"waiting_{waiting.what}s": 0}
-    fed = (each for each in reversed(current_batches(window)) if each.progress is None or each.progress.rows)
+    fed = (batch for batch in reversed(current_batches(window)) if batch.progress is None or batch.progress.rows)
     seconds = sum(batch_seconds(list(islice(fed, waiting.planned_batches))))
     if not waiting.planned or seconds <= 0:
         return None
@@ -136,20 +136,20 @@ def _by_input(window: Window, longest: float) -> Found | None:
 
 def _by_offsets(window: Window, longest: float) -> Found | None:
     """(newest offsets - offsets of the batch) / rows processed a second, for sources that report `latestOffset`."""
-    found = reports(window, MEMORY)
-    if not found:
+    progress = reports(window, MEMORY)
+    if not progress:
         return None
-    lags = [_lag(each.latest_offset, each.end_offset) for each in found[-1].sources]
-    known = [lag for lag in lags if lag is not None]
-    if not lags or len(known) < len(lags):
+    lags = [_lag(source.latest_offset, source.end_offset) for source in progress[-1].sources]
+    measured_lags = [lag for lag in lags if lag is not None]
+    if not lags or len(measured_lags) < len(lags):
         return None
-    behind = sum(known)
+    behind = sum(measured_lags)
     if behind == 0:
         return 0.0, "the newest offsets of the sources are read", {"rows_behind": 0}
-    rate = _processed(found, max(0.0, window.now - found[-1].at - longest))
+    rate = _processed(progress, max(0.0, window.now - progress[-1].at - longest))
     if not rate:
         return None
-    evidence: dict[str, object] = {"rows_behind": behind, "rows_per_second": rate, "batch": found[-1].batch_id}
+    evidence: dict[str, object] = {"rows_behind": behind, "rows_per_second": rate, "batch": progress[-1].batch_id}
     return behind / rate, f"{behind:,} rows wait, the stream processes {rate:,.0f} rows/s", evidence
 
 
@@ -162,9 +162,9 @@ def _by_rates(window: Window) -> Found | None:
     if window.spec.source.limit is not None or window.spec.trigger.available_now:
         return None
     queue, used = 0.0, 0
-    for each in reports(window, 5 * MEMORY):
-        if each.rows and each.input_rows_per_second and each.processed_rows_per_second:
-            queue += each.rows / each.processed_rows_per_second - each.rows / each.input_rows_per_second
+    for report in reports(window, 5 * MEMORY):
+        if report.rows and report.input_rows_per_second and report.processed_rows_per_second:
+            queue += report.rows / report.processed_rows_per_second - report.rows / report.input_rows_per_second
             queue, used = max(0.0, queue), used + 1
     if used < 2:
         return None
@@ -174,8 +174,8 @@ def _by_rates(window: Window) -> Found | None:
 
 def _processed(found: Sequence[Progress], since: float) -> float:
     """Rows a second; `since`: seconds without a report, while rows wait, in which nothing was processed."""
-    rows = sum(each.rows for each in found)
-    seconds = sum(each.duration_ms for each in found if each.rows) / 1000 + since
+    rows = sum(report.rows for report in found)
+    seconds = sum(report.duration_ms for report in found if report.rows) / 1000 + since
     return rows / seconds if seconds else 0.0
 
 

@@ -11,7 +11,7 @@ RECREATED = (
     "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place for its output "
     "(`checkpoint`, and `sink.path` or `sink.table`) in one change, then start it. A new checkpoint alone is not "
     "enough: its batches begin at 0 again. A folder's manifest skips the batch numbers that it has, so their rows are "
-    "lost. A table's ledger refuses another query."
+    "lost. The batch table of a database refuses another query."
 )
 """What to do about a topic that is not the one that the checkpoint has read: its offsets do not fit the new topic."""
 
@@ -36,9 +36,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if waiting is None:
         reason = "the broker did not report which offsets it keeps"
         return CHECK.verdict(window, Status.UNKNOWN, reason, evidence=_known(window))
-    known = _kept(window, window.log.query_id)
-    found = waiting.topic_id or known.get("found_id")
-    read = known.get("topic_id") or found
+    memory = _kept(window, window.log.query_id)
+    existing_id = waiting.topic_id or memory.get("found_id")
+    read = memory.get("topic_id") or existing_id
     lost = sum(waiting.lost.values())
     evidence: dict[str, object] = {
         "lost_by_partition": dict(waiting.lost),
@@ -46,14 +46,14 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         "topic": _topic(window),
         "query_id": window.log.query_id,
         "topic_id": read,
-        "found_id": found,
+        "found_id": existing_id,
     }
     if waiting.rewound:
         reason = f"the topic was recreated: {', '.join(waiting.rewound)} hold less than was already read"
         return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence, RECREATED)
-    if found != read:
+    if existing_id != read:
         reason = (
-            f"the topic was recreated: its id is {found}, and the topic that this checkpoint has read had the id "
+            f"the topic was recreated: its id is {existing_id}, and the topic that this checkpoint has read had the id "
             f"{read}. The new topic has grown beyond the stream's offsets, and the records before them are not read"
         )
         return CHECK.verdict(window, Status.CRITICAL, reason, float(lost), evidence, RECREATED)
@@ -65,7 +65,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
 
 
 def _known(window: Window) -> dict[str, object]:
-    """What earlier evaluations found: `topic_id` is the id of the topic that was read, `found_id` that of the topic
+    """Memory of earlier evaluations: `topic_id` is the id of the topic that was read, `found_id` that of the topic
     that exists now. It passes from verdict to verdict, so an evaluation that learns less forgets nothing."""
     before = window.previous.get(CHECK.name)
     names = ("topic", "query_id", "topic_id", "found_id")
@@ -74,8 +74,8 @@ def _known(window: Window) -> dict[str, object]:
 
 def _kept(window: Window, query_id: str | None) -> dict[str, object]:
     """`_known`, if it belongs to this topic and to the checkpoint's current query; otherwise empty."""
-    known = _known(window)
-    return known if (known.get("topic"), known.get("query_id")) == (_topic(window), query_id) else {}
+    memory = _known(window)
+    return memory if (memory.get("topic"), memory.get("query_id")) == (_topic(window), query_id) else {}
 
 
 def _topic(window: Window) -> str:

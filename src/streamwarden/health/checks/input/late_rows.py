@@ -33,41 +33,41 @@ class _Dropped:
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """The share of recent input that was dropped as late."""
     limits_in_force = thresholds.of(CHECK.name)
-    found = list(islice((each for each in reversed(reports(window, 2 * MEMORY)) if each.rows > 0), MEMORY))
-    rows = sum(each.rows for each in found)
-    dropped = [each for each in map(_dropped, found) if each.rows]
-    whole = sorted(each.batch for each in dropped if each.whole)
-    few = len(found) < RAISE or rows < limits_in_force["least_rows"]
+    progress = list(islice((report for report in reversed(reports(window, 2 * MEMORY)) if report.rows > 0), MEMORY))
+    rows = sum(report.rows for report in progress)
+    dropped = [drop for drop in map(_dropped, progress) if drop.rows]
+    whole = sorted(drop.batch for drop in dropped if drop.whole)
+    few = len(progress) < RAISE or rows < limits_in_force["least_rows"]
     if few and not whole:
-        reason = f"too few for a verdict: {format_count(rows, 'row')} in {format_count(len(found), 'batch')}"
+        reason = f"too few for a verdict: {format_count(rows, 'row')} in {format_count(len(progress), 'batch')}"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
-    if not found[0].operators:
+    if not progress[0].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state, so it drops no late rows", 0.0)
-    value = round(sum(each.rows for each in dropped) / rows, 9)
+    value = round(sum(drop.rows for drop in dropped) / rows, 9)
     # one odd batch is not a trend: an alarm needs late rows in as many batches as any other check
     status = Status.OK if few or len(dropped) < RAISE else CHECK.grade(value, limits_in_force)
     if whole:
-        status = max(status, Status.WARNING, key=lambda each: each.rank)
+        status = max(status, Status.WARNING, key=lambda grade: grade.rank)
     evidence: dict[str, object] = {
-        "dropped": sum(each.rows for each in dropped),
+        "dropped": sum(drop.rows for drop in dropped),
         "rows": rows,
         "batches_with_drops": len(dropped),
         "batches_dropped_whole": whole,
     }
-    reason = f"{_counted(dropped, rows, len(found))} ({CHECK.limits_text(limits_in_force)})"
+    reason = f"{_counted(dropped, rows, len(progress))} ({CHECK.limits_text(limits_in_force)})"
     return still_holds(window, thresholds, CHECK.verdict(window, status, reason, value, evidence))
 
 
 def _counted(dropped: Sequence[_Dropped], rows: int, batches: int) -> str:
     """How many rows were dropped, and whether the number is exact or a lower bound."""
-    total = sum(each.rows for each in dropped)
-    least = "" if all(each.whole for each in dropped) else "at least "
+    total = sum(drop.rows for drop in dropped)
+    least = "" if all(drop.whole for drop in dropped) else "at least "
     share = CHECK.unit.show(total / rows)
     text = f"{least}{total:,} of {rows:,} rows ({share}) were dropped as late in {len(dropped)} of {batches} batches"
-    whole = [each for each in dropped if each.whole]
+    whole = [drop for drop in dropped if drop.whole]
     if not whole:
         return text
-    newest = max(whole, key=lambda each: each.batch)
+    newest = max(whole, key=lambda drop: drop.batch)
     return (
         f"batch {newest.batch} kept none of its {newest.rows:,} rows: all rows that reached its state were late; {text}"
     )
@@ -75,7 +75,7 @@ def _counted(dropped: Sequence[_Dropped], rows: int, batches: int) -> str:
 
 def _dropped(report: Progress) -> _Dropped:
     """Spark counts late rows after the partial aggregation, so its number is too low unless all rows were late."""
-    counted = sum(each.rows_dropped_by_watermark for each in report.operators)
+    counted = sum(operator.rows_dropped_by_watermark for operator in report.operators)
     whole = counted > 0 and not any(map(_kept, report.operators))
     return _Dropped(report.batch_id, report.rows if whole else counted, whole)
 

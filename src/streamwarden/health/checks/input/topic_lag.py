@@ -90,7 +90,7 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """What the partitions are measured by.
+    """Parameters of the measurement.
 
     Args:
         started: since when the stream is meant to run, Unix seconds.
@@ -127,35 +127,40 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     if not source.OFFSETS:
         return CHECK.verdict(window, Status.OK, "the source is not a topic", 0.0)
     before = _remembered(window)
-    seen = window.waiting.partitions if window.waiting is not None else {}
-    if not seen:
+    lags = window.waiting.partitions if window.waiting is not None else {}
+    if not lags:
         evidence = before.evidence() if before is not None else None
         return CHECK.verdict(window, Status.UNKNOWN, "the broker did not report its offsets", None, evidence)
-    now = _measured(window, seen, before)
+    now = _measured(window, lags, before)
     kept = before if before is not None and now.at - before.at < APART else now
     by = _Measure(window.now, running_since(window), one_batch(window, thresholds), thresholds.of(CHECK.name))
-    found = [_finding(name, lag, now.courses[name], by) for name, lag in seen.items()]
-    evidence = {**kept.evidence(), "partitions": {each.name: f"{each.rule.words}: {each.words}" for each in found}}
-    return _verdict(window, found, now.measurements, by, evidence)
+    findings = [_finding(name, lag, now.courses[name], by) for name, lag in lags.items()]
+    evidence = {
+        **kept.evidence(),
+        "partitions": {finding.name: f"{finding.rule.words}: {finding.words}" for finding in findings},
+    }
+    return _verdict(window, findings, now.measurements, by, evidence)
 
 
 def _verdict(
     window: Window,
-    found: list[_Finding],
+    findings: list[_Finding],
     measurements: int,
     by: _Measure,
     evidence: Mapping[str, object],
 ) -> Verdict:
-    found = sorted(found, key=lambda each: (each.status.rank, each.rule, each.seconds, each.behind), reverse=True)
-    worst = found[0]
-    value = max(each.seconds for each in found)
-    total = sum(each.behind for each in found)
+    findings = sorted(
+        findings, key=lambda finding: (finding.status.rank, finding.rule, finding.seconds, finding.behind), reverse=True
+    )
+    worst = findings[0]
+    value = max(finding.seconds for finding in findings)
+    total = sum(finding.behind for finding in findings)
     if worst.rule is _Rule.CAUGHT_UP:
         return CHECK.verdict(window, Status.OK, "caught up: every record is read and committed", 0.0, evidence)
-    alike = [each for each in found if each.rule is worst.rule]
-    some = "; ".join(f"{each.name}: {each.words}" for each in alike[:NAMED])
+    alike = [finding for finding in findings if finding.rule is worst.rule]
+    some = "; ".join(f"{finding.name}: {finding.words}" for finding in alike[:NAMED])
     more = f"; and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
-    reason = f"{worst.rule.words}, {len(alike)} of {len(found)} partitions: {some}{more}"
+    reason = f"{worst.rule.words}, {len(alike)} of {len(findings)} partitions: {some}{more}"
     if _is_stopped(window):
         reason = f"not running; waiting until the stream is started: {format_count(total, 'record')}"
         return CHECK.verdict(window, Status.OK, reason, 0.0, evidence)
@@ -203,15 +208,15 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
 
 
 def _is_stopped(window: Window) -> bool:
-    """Nothing reads, on purpose."""
+    """The stream was stopped deliberately, so no consumer is expected."""
     return is_stopped(window) or (bool(window.drivers) and ended_well(window.drivers[-1]))
 
 
 def _measured(window: Window, seen: Mapping[str, PartitionLag], before: _History | None) -> _History:
     query = (window.log.query_id if window.log is not None else None) or ""
-    known = before.courses if before is not None else {}
+    previous = before.courses if before is not None else {}
     courses = {
-        name: known[name].after(lag, window.now) if name in known else _Course.begun(lag, window.now)
+        name: previous[name].after(lag, window.now) if name in previous else _Course.begun(lag, window.now)
         for name, lag in seen.items()
     }
     return _History(query, window.now, 1 + (before.measurements if before is not None else 0), courses)

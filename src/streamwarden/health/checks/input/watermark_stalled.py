@@ -74,9 +74,9 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.OK, "the query has no watermark", 0.0)
     event = _event_time(window, newest[-1].query_id)
     if event is None or event.batches < RECENT:
-        seen = 0 if event is None else event.batches
+        batches = 0 if event is None else event.batches
         evidence = None if event is None else event.evidence()
-        reason = f"{format_count(seen, 'batch')} with rows; a verdict needs {RECENT}"
+        reason = f"{format_count(batches, 'batch')} with rows; a verdict needs {RECENT}"
         return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
     return still_holds(window, thresholds, _judged(window, event, thresholds.of(CHECK.name)))
 
@@ -92,7 +92,7 @@ def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float])
         reason = f"event time has fallen behind by {format_duration(event.behind_s)} and does not catch up"
     back = event.highest - event.watermark
     if back > 0:
-        status = max(status, Status.WARNING, key=lambda each: each.rank)
+        status = max(status, Status.WARNING, key=lambda grade: grade.rank)
         reason = f"the watermark went back by {format_duration(back)}: old data is processed again; {reason}"
     reason = f"{reason} ({CHECK.limits_text(limits_in_force)})"
     return CHECK.verdict(window, status, reason, value, event.evidence())

@@ -19,12 +19,12 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.UNKNOWN, "the checkpoint's bytes for each partition could not be read")
     value, operator, partition = 1.0, 0, 0
     for index in {operator for operator, _ in sizes}:
-        mine = {part: size for (op, part), size in sizes.items() if op == index}
-        fullest = max(mine, key=lambda part: mine[part])
-        others = [size for part, size in mine.items() if part != fullest]
-        if not others or mine[fullest] < limits_in_force["least_bytes"]:
+        partitions = {part: size for (op, part), size in sizes.items() if op == index}
+        fullest = max(partitions, key=lambda part: partitions[part])
+        others = [size for part, size in partitions.items() if part != fullest]
+        if not others or partitions[fullest] < limits_in_force["least_bytes"]:
             continue
-        ratio = mine[fullest] / max(1.0, statistics.median(others))
+        ratio = partitions[fullest] / max(1.0, statistics.median(others))
         if ratio > value:
             value, operator, partition = round(ratio, 6), index, fullest
     fullest_size = sizes.get((operator, partition), 0)

@@ -28,17 +28,17 @@ _METRIC = "SnapshotLastUploaded."
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """The recovery time that a crash now would cost."""
     limits_in_force = thresholds.of(CHECK.name)
-    found = reports(window, 2 * MEMORY)
-    if not found:
+    progress = reports(window, 2 * MEMORY)
+    if not progress:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report says how many rows of state changed")
-    if not found[-1].operators:
+    if not progress[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state, so a restart replays none", 0.0)
     known, version = _snapshot_version(window)
     if not known:
         return CHECK.verdict(
             window, Status.UNKNOWN, "neither the checkpoint nor the reports show which snapshot was uploaded last"
         )
-    rows, batches, guessed = _rows_since(current_batches(window), found, version or 0)
+    rows, batches, guessed = _rows_since(current_batches(window), progress, version or 0)
     size = live_state(window)[-1][1] if version is not None else 0
     prediction = predict_restart(
         startup=_startup(window) or limits_in_force["start_up"],
@@ -79,7 +79,7 @@ def _snapshot_version(window: Window) -> tuple[bool, int | None]:
     if state.backend is Backend.ROCKSDB and not state.changelog:
         return True, window.batches[-1].batch_id + 1  # every commit uploads a snapshot
     if window.state:
-        versions = [each.snapshot for each in window.state]
+        versions = [store.snapshot for store in window.state]
         uploaded = [version for version in versions if version is not None]
         return True, min(uploaded) if len(uploaded) == len(versions) else None
     newest: dict[tuple[int, str], int] = {}
@@ -105,15 +105,15 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
     if batches[-1].committed_at is not None:
         last = max(last, batches[-1].batch_id)
     total = max(0, last + 1 - version)
-    seen = []
+    reported = []
     for batch in reversed(batches):
         if batch.batch_id < version:
             break
         if batch.progress is not None and batch.progress.has_run:
-            seen.append(_changed(batch.progress))
-    lost = max(0, total - len(seen))
-    mean = statistics.fmean(seen or map(_changed, found)) if lost else 0.0
-    return round(sum(seen) + mean * lost), total, lost
+            reported.append(_changed(batch.progress))
+    lost = max(0, total - len(reported))
+    mean = statistics.fmean(reported or map(_changed, found)) if lost else 0.0
+    return round(sum(reported) + mean * lost), total, lost
 
 
 def _changed(progress: Progress) -> int:

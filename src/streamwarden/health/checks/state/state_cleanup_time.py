@@ -13,14 +13,14 @@ from streamwarden.health.window import Window
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Wall time of the newest batches' removals against the documented limits."""
-    found = reports(window, MEMORY)
-    if not found:
+    progress = reports(window, MEMORY)
+    if not progress:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how long removing state took")
-    last = found[-1]
+    last = progress[-1]
     if not last.operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
-    times = wall_times(window.spec, found, "removal_ms")
-    observations = [(each.batch_id, seconds) for each, seconds in zip(found, times, strict=True)]
+    times = wall_times(window.spec, progress, "removal_ms")
+    observations = [(report.batch_id, seconds) for report, seconds in zip(progress, times, strict=True)]
     evidence: dict[str, object] = {
         "allRemovalsTimeMs_sum_over_tasks": sum(operator.removal_ms for operator in last.operators),
         "rows_removed": sum(operator.rows_removed for operator in last.operators),

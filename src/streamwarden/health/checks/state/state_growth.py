@@ -28,31 +28,31 @@ SAMPLED = 16
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Time left until the state's size is critical."""
-    mine, size = thresholds.of(CHECK.name), thresholds.of("state_size")
-    found = reports(window, 1)
-    if found and not found[-1].operators:
+    limits_in_force, size = thresholds.of(CHECK.name), thresholds.of("state_size")
+    newest = reports(window, 1)
+    if newest and not newest[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state, so it cannot grow")
     points = _points(window)
     span = points[-1][0] - points[0][0] if points else 0.0
     overall = theil_sen(spread_evenly(since_resets(points)[-1])) if points else None
-    if overall is None or len(points) < POINTS or span < mine["least_history"]:
+    if overall is None or len(points) < POINTS or span < limits_in_force["least_history"]:
         reason = (
             f"{len(points)} points over {format_duration(span)} are too little history for a forecast "
-            f"({POINTS} over {format_duration(mine['least_history'])} are needed)"
+            f"({POINTS} over {format_duration(limits_in_force['least_history'])} are needed)"
         )
         return CHECK.verdict(window, Status.UNKNOWN, reason, evidence={"points": len(points)})
     if overall.level >= size["critical"]:
         reason = f"the state has reached {format_size(size['critical'])}"
         return CHECK.verdict(window, Status.CRITICAL, reason, 0.0, _evidence(overall, size))
     ceiling = max(ceiling_of(points), _remembered_ceiling(window))
-    slope = (size["critical"] - overall.level) / mine["warning"]
-    growths = list(clear_growths(points, least=mine["least_history"], ceiling=ceiling, slope=slope))
+    slope = (size["critical"] - overall.level) / limits_in_force["warning"]
+    growths = list(clear_growths(points, least=limits_in_force["least_history"], ceiling=ceiling, slope=slope))
     old = _as_of(window, thresholds)
     if growths:
-        soonest = min(growths, key=lambda each: _seconds_left(each.trend, size))
-        verdict = _growing(window, soonest, span, mine, size, old)
+        soonest = min(growths, key=lambda growth: _seconds_left(growth.trend, size))
+        verdict = _growing(window, soonest, span, limits_in_force, size, old)
     else:
-        verdict = _no_clear_growth(window, overall, mine, size, old)
+        verdict = _no_clear_growth(window, overall, limits_in_force, size, old)
     return replace(verdict, evidence={**verdict.evidence, "ceiling": ceiling, "query_id": _query(window)})
 
 
@@ -122,15 +122,23 @@ def _as_of(window: Window, thresholds: Thresholds) -> str:
 
 def _points(window: Window) -> list[tuple[float, float]]:
     """State bytes over time: hourly roll-ups, then older batches, the reports and the newest measurements."""
-    found = [each.progress for each in window.older if each.progress is not None and each.progress.has_run]
+    progress = [batch.progress for batch in window.older if batch.progress is not None and batch.progress.has_run]
     query = reports(window, 1)
-    found = [each for each in found if not query or each.query_id == query[-1].query_id]
-    found += sample(window, SAMPLED)
-    at = {each.batch_id: each.at for each in found}
-    own = [(at[batch], float(size)) for batch, size in state_bytes(found)]
+    progress = [report for report in progress if not query or report.query_id == query[-1].query_id]
+    progress += sample(window, SAMPLED)
+    at = {report.batch_id: report.at for report in progress}
+    own = [(at[batch], float(size)) for batch, size in state_bytes(progress)]
     start = own[0][0] if own else window.now
-    hourly = [(each.at, each.value) for each in window.hourly if each.name == STATE_BYTES and each.at < start]
-    measured = [(each.at, each.value) for each in window.measurements if each.name == STATE_BYTES and each.at >= start]
+    hourly = [
+        (measurement.at, measurement.value)
+        for measurement in window.hourly
+        if measurement.name == STATE_BYTES and measurement.at < start
+    ]
+    measured = [
+        (measurement.at, measurement.value)
+        for measurement in window.measurements
+        if measurement.name == STATE_BYTES and measurement.at >= start
+    ]
     return hourly + sorted(own + measured)
 
 

@@ -15,18 +15,18 @@ from streamwarden.units import GB, format_size
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Live bytes of all operators, compared with the documented limits."""
-    found = reports(window, STATE_REPORTS)
-    if not found:
+    progress = reports(window, STATE_REPORTS)
+    if not progress:
         return CHECK.verdict(window, Status.UNKNOWN, "no progress report shows how large the state is")
-    if not found[-1].operators:
+    if not progress[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state", 0.0)
     sizes = live_state(window)
     directory = latest_measured(window, "state_dir_bytes")
-    evidence: dict[str, object] = {"operators": len(found[-1].operators)}
+    evidence: dict[str, object] = {"operators": len(progress[-1].operators)}
     what = "live state is"
     if directory is not None:
         evidence["state_dir_bytes"] = directory.value
-        if _never_flushed(found):
+        if _never_flushed(progress):
             # RocksDB reports 0 until its first flush in this run; the restored SST files are in the directory
             sizes = [(batch, max(size, int(directory.value))) for batch, size in sizes]
             what = "state (RocksDB has not flushed yet, so these are all bytes under state/) is"

@@ -14,25 +14,25 @@ from streamwarden.health.window import Window
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """Time per updated row of the newest batches, compared with the documented limits."""
     least = thresholds.of(CHECK.name)["least_rows"]
-    found = reports(window, 2 * MEMORY)
-    if found and not found[-1].operators:
+    progress = reports(window, 2 * MEMORY)
+    if progress and not progress[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state")
     if window.spec.trigger.real_time is not None:
         reason = "real-time mode: Spark's timer runs while a task waits for rows, so it shows the length of the batch"
         return CHECK.verdict(window, Status.UNKNOWN, reason)
     enough = max(1.0, least)
     observations: list[tuple[int | float, float]] = []
-    for each in reversed(found):
+    for report in reversed(progress):
         # the worst operator; the sums over tasks cancel out: task-milliseconds over the rows of the same tasks
-        latencies = [op.update_ms / op.rows_updated for op in each.operators if op.rows_updated >= enough]
+        latencies = [op.update_ms / op.rows_updated for op in report.operators if op.rows_updated >= enough]
         if latencies:
-            observations.append((each.batch_id, round(max(latencies) / 1000, 9)))
+            observations.append((report.batch_id, round(max(latencies) / 1000, 9)))
             if len(observations) == MEMORY:
                 break
     observations.reverse()
     if not observations:
-        seen = f"none of {len(found)} reports has" if found else "there is no progress report with"
-        return CHECK.verdict(window, Status.UNKNOWN, f"{seen} at least {least:.0f} updated rows")
+        which = f"none of {len(progress)} reports has" if progress else "there is no progress report with"
+        return CHECK.verdict(window, Status.UNKNOWN, f"{which} at least {least:.0f} updated rows")
     return judge_series(CHECK, window, thresholds, observations, what="updating one row of state took")
 
 
