@@ -315,8 +315,8 @@ class StreamOperator(SparkSubmitOperator):
         # Airflow truncates the trigger's log file at each deferral; without this the cause of the end would be lost.
         last = last_text(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
         self.log.info("::group::The last lines of the driver's log")
-        for each in LogRecords().of(last):
-            self.log.log(each.level, "%s", each.text)
+        for line in LogRecords().of(last):
+            self.log.log(line.level, "%s", line.text)
         self.log.info("::endgroup::")
         level = logging.INFO if record.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED) else logging.ERROR
         self.log.log(level, "driver %s ended: %s", driver_id, describe(record.exit))

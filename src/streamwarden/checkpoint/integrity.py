@@ -65,7 +65,7 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
         with file.open() as stream:
             found = dict(members(stream))
         text = found[_MANIFEST].decode("utf-8").partition("\n")[2]  # after the version line
-        files = {str(each["dfsSstFileName"]): each["sizeBytes"] for each in json.loads(text)["sstFiles"]}
+        files = {str(table["dfsSstFileName"]): table["sizeBytes"] for table in json.loads(text)["sstFiles"]}
         named = found[_CURRENT].decode("utf-8").strip()
     except KeyError as error:
         raise Damaged(f"the zip file has no {error}") from error
@@ -96,7 +96,7 @@ def has_all_files(checkpoint: Location, store: StateStore, version: int) -> bool
 def _check_version(folder: Location, store: StateStore, file: StateFile) -> None:
     """Whether a snapshot has the content of another version: nothing inside it names its own. Raises Damaged if it is
     equal to another one, or if the two were packed in the opposite order of when they were written."""
-    others = [each for each in store.files if each.kind is FileKind.ZIP and each.name != file.name][-_COMPARED:]
+    others = [other for other in store.files if other.kind is FileKind.ZIP and other.name != file.name][-_COMPARED:]
     own = _times(folder / file.name) if others else None
     for other in others:
         if other.size == file.size and (folder / other.name).read() == (folder / file.name).read():
@@ -120,7 +120,7 @@ def _times(file: Location) -> tuple[float, float] | None:
 def _check_lineage(file: Location, store: StateStore, version: int) -> None:
     """A changelog of checkpoint format 2 names the versions before its own. Raises Damaged."""
     lineage = read_lineage(file)
-    follows = any(each.version == version - 1 and each.unique_id is not None for each in store.files)
+    follows = any(state_file.version == version - 1 and state_file.unique_id is not None for state_file in store.files)
     if lineage is not None and max(lineage, default=version - 1 if not follows else 0) != version - 1:
         raise Damaged(f"it has the changes of version {max(lineage, default=0) + 1}")
 

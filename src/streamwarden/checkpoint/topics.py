@@ -74,11 +74,11 @@ def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[T
     for gone in lost:
         left = [
             part
-            for each in left
+            for piece in left
             for part in (
-                (replace(each, end=min(each.end, gone.start)), replace(each, start=max(each.start, gone.end)))
-                if (each.topic, each.partition) == (gone.topic, gone.partition)
-                else (each,)
+                (replace(piece, end=min(piece.end, gone.start)), replace(piece, start=max(piece.start, gone.end)))
+                if (piece.topic, piece.partition) == (gone.topic, gone.partition)
+                else (piece,)
             )
             if part.start < part.end
         ]

@@ -172,7 +172,7 @@ def _shared_folders(specs: Iterable[StreamSpec]) -> Iterator[_Clash]:
             by_place.setdefault(place.parts, []).append((_folder_use(spec, key, path, place), place))
     for here in by_place.values():
         for use, place in here:  # look up each folder above instead of comparing every pair
-            above = (each for depth in range(len(place.parts)) for each in by_place.get(place.parts[:depth], ()))
+            above = (entry for depth in range(len(place.parts)) for entry in by_place.get(place.parts[:depth], ()))
             for pair in ((use, place, *other) for other in above):
                 yield from _clash(*pair)
         for (use, place), (other, same) in combinations(here, 2):

@@ -54,5 +54,9 @@ def owner(claimants: Iterable[Claimant]) -> Claimant | None:
 
     A stream that runs there precedes one that ran there. Among equals the one that was launched first precedes. Pure.
     """
-    known = [(not each.tenure.runs, each.tenure.since, each.stream, each) for each in claimants if each.tenure]
-    return min(known, key=lambda each: each[:3])[3] if known else None
+    known = [
+        (not claimant.tenure.runs, claimant.tenure.since, claimant.stream, claimant)
+        for claimant in claimants
+        if claimant.tenure
+    ]
+    return min(known, key=lambda rank: rank[:3])[3] if known else None

@@ -128,7 +128,7 @@ class _Words:
         if kinds and len(key) == depth + 1 and key[depth] in keys_of_others(kinds, self._value(key[:depth])):
             allowed = f"nothing: `kind: {kind_of(kinds, self._value(key[:depth]))}` has no {key[depth]}"
             return Problem(key=key, observed=show(value), allowed=allowed)
-        names = [each.name for each in fields(owner) if not (owner is self.kind and each.name in self.reserved)]
+        names = [item.name for item in fields(owner) if not (owner is self.kind and item.name in self.reserved)]
         near = difflib.get_close_matches(str(key[-1]), names, n=1)
         return Problem(
             key=key,
@@ -177,7 +177,7 @@ class _Words:
     def _with_keys(self, key: KeyPath, wanted: str) -> str:
         """`wanted`; of a mapping of known keys, with them."""
         owner = self._owner(key) if wanted == "a mapping" else None
-        return f"{wanted} of {', '.join(each.name for each in fields(owner))}" if is_dataclass(owner) else wanted
+        return f"{wanted} of {', '.join(item.name for item in fields(owner))}" if is_dataclass(owner) else wanted
 
     def _value(self, key: KeyPath) -> Any:
         value: Any = self.value

@@ -82,7 +82,9 @@ def read_document(path: Path, *, file: str) -> Document:
     value = _construct(node, (), lines, problems)
     remember(*secrets_of(value))  # no error about this file repeats one of them
     if problems:
-        raise ConfigFileError(file, [replace(each, line=each.line or lines.get(each.key)) for each in problems])
+        raise ConfigFileError(
+            file, [replace(problem, line=problem.line or lines.get(problem.key)) for problem in problems]
+        )
     return Document(file, value, lines)
 
 
@@ -235,7 +237,7 @@ def _mapping(node: yaml.MappingNode, at: KeyPath, lines: dict[KeyPath, int], pro
             continue
         key = key_node.value
         if unusable := _unusable(key, at):
-            problems += [replace(each, line=line) for each in unusable]
+            problems += [replace(problem, line=line) for problem in unusable]
             continue
         if key in result:
             problems.append(

@@ -35,7 +35,11 @@ class DrillApprovalOperator(ApprovalOperator):
     def __init__(self, *, drill: DrillSpec, project: str, **kwargs: Any) -> None:
         waits = timedelta(seconds=drill.waits)
         # Airflow would take `execution_timeout`, which the DAG sets for each task, for the time to answer.
-        users = [HITLUser(id=each, name=each) for each in drill.production.approvers] if drill.production else []
+        users = (
+            [HITLUser(id=approver, name=approver) for approver in drill.production.approvers]
+            if drill.production
+            else []
+        )
         super().__init__(
             assigned_users=users or None,
             subject=subject(drill),

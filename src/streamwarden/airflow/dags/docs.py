@@ -84,7 +84,10 @@ def drill_doc(spec: DrillSpec) -> str:
 def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
         return "No findings in the stream's file and its job. `streamwarden lint` also checks what the stream has done."
-    rows = [(f"{each.rule} {each.severity}", f"{each.observed} ({each.origin}). {each.remedy}") for each in findings]
+    rows = [
+        (f"{finding.rule} {finding.severity}", f"{finding.observed} ({finding.origin}). {finding.remedy}")
+        for finding in findings
+    ]
     return _table(("rule", "finding and remedy"), rows)
 
 

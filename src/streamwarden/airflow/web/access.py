@@ -64,7 +64,7 @@ def allowed_of(
         details = DagDetails(id=dag_id, team_name=teams.get(dag_id))
         return manager.is_authorized_dag(method=method, access_entity=entity, details=details, user=user)
 
-    return frozenset(each for each in dag_ids if may(each))
+    return frozenset(dag for dag in dag_ids if may(dag))
 
 
 def dag_of_stream(name: str) -> str:

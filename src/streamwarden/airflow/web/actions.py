@@ -181,7 +181,7 @@ def maintenance_of_stream(
 def maintenance(wanted: MaintenanceRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Plan a maintenance window. Needs the right to change each stream, for a tag or the fleet that to change the DAG
     `health`."""
-    for dag_id in [dag_of_stream(each) for each in wanted.streams] or [HEALTH]:
+    for dag_id in [dag_of_stream(stream) for stream in wanted.streams] or [HEALTH]:
         require(dag_id, user, "PUT")
     return _plan(space, user, wanted, streams=wanted.streams, tag=wanted.tag)
 
@@ -209,7 +209,7 @@ def _plan(
 @router.post("/mutes/{mute_id}/end", response_model=Muted)
 def ending(mute_id: MuteId, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """End a mute or a maintenance window before its time."""
-    found = next((each for each in current_mutes(space.store, time.time()) if each.mute_id == mute_id), None)
+    found = next((current for current in current_mutes(space.store, time.time()) if current.mute_id == mute_id), None)
     if found is None:
         raise HTTPException(404, "there is no such mute in force, or you may not end it")
     for dag_id in dags_of(found):

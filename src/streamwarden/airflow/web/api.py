@@ -157,7 +157,7 @@ def clean(content: Model) -> Response:
 
 def answers(found: Iterable[Model]) -> JSONResponse:
     """Several models as a JSON list."""
-    return JSONResponse(redacted([each.model_dump(mode="json") for each in found]), headers=HEADERS)
+    return JSONResponse(redacted([model.model_dump(mode="json") for model in found]), headers=HEADERS)
 
 
 @router.get("/streams", response_model=StreamList)
@@ -236,7 +236,7 @@ def incidents(
     now = time.time()
     handled = handling(space.store, now, since=0.0 if past else None)
     found = readable_fleet.incidents(space, user, stream=stream, past=past, limit=limit)
-    return answers([incident_model(each, handled, now) for each in found])
+    return answers([incident_model(incident, handled, now) for incident in found])
 
 
 def incident_model(incident: Incident, handled: Handling, now: float) -> IncidentModel:
@@ -259,7 +259,7 @@ def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
 @router.get("/openapi.json")
 def openapi(request: Request, user: GetUserDep) -> JSONResponse:
     """This document."""
-    routes = [each for each in request.app.routes if getattr(each, "path", "").startswith(router.prefix)]
+    routes = [route for route in request.app.routes if getattr(route, "path", "").startswith(router.prefix)]
     here = [{"url": request.scope["root_path"]}]
     made = get_openapi(title="Streamwarden", version="1", description=__doc__, routes=routes, servers=here)
     return JSONResponse(made, headers=HEADERS)

@@ -49,7 +49,7 @@ def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
         IncidentDetail(
             **shown.model_dump(),
             chart=chart_for(incident.check),
-            consequences=tuple(each.incident_id for each in caused),
+            consequences=tuple(consequence.incident_id for consequence in caused),
             log=tuple(map(LogLine.model_validate, log_of(space.store, incident, now))),
         )
     )

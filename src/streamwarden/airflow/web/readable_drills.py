@@ -73,7 +73,7 @@ def drilled(space: Workspace, user: Any) -> list[tuple[str, str]]:
 
 def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> Sequence[DrillRun]:
     """The run of one of `drills` that a run of its DAG is; none before it has begun. Raises StoreError."""
-    found = (space.store.journals.get(drill_run_id(each, dag_run_id)) for each in drills)
+    found = (space.store.journals.get(drill_run_id(drill, dag_run_id)) for drill in drills)
     return [run for run in found if run is not None]
 
 
@@ -116,7 +116,7 @@ def _due(
     specs: Mapping[str, DrillSpec], newest: Mapping[str, DrillRun], space: Workspace, now: float
 ) -> dict[str, float]:
     missed = overdue_now(space.store, specs, newest, now)
-    return {name: due for each in missed.values() for name, due in each.items()}
+    return {name: due for dues in missed.values() for name, due in dues.items()}
 
 
 class Matrix:

@@ -203,7 +203,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
     began = time.thread_time()
     catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
     names = sorted({*catalog.streams, *catalog.broken})
-    slow.read(space.store, [*names, *(each.identity for each in _queries(space, names))], last, now)
+    slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
     facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
@@ -218,7 +218,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
 
 
 def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
-    return (each for found in space.store.queries.of_many(names).values() for each in found)
+    return (query for found in space.store.queries.of_many(names).values() for query in found)
 
 
 def paused_dags(prefix: str) -> Mapping[str, bool]:

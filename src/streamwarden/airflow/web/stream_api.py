@@ -99,7 +99,7 @@ def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResp
     """The drivers that were launched or ended since a time (seven days ago by default), newest first; the newest one
     however old it is."""
     found, ui = stream_details.drivers(space, stream, time.time() - WEEK if since is None else since)
-    return answers([_driver(each, ui if number == 0 else None) for number, each in enumerate(found)])
+    return answers([_driver(driver, ui if number == 0 else None) for number, driver in enumerate(found)])
 
 
 @router.get("/streams/{stream}/drivers/{driver_id}/log", response_model=DriverLog)

@@ -66,5 +66,5 @@ def checkpoints_below(folder: Location, names: Iterable[str], *, depth: int = 2)
         if len(_MARKS.intersection(inner)) > 1:
             found.append(name)
         elif depth > 1:
-            found += [join(name, each) for each in checkpoints_below(folder / name, inner, depth=depth - 1)]
+            found += [join(name, below) for below in checkpoints_below(folder / name, inner, depth=depth - 1)]
     return found

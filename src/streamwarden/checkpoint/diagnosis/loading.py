@@ -64,8 +64,8 @@ def diagnose_load(
         yield fails_first_batch(where, broken, UNREADABLE)
         return
     way, worse = _repair(checkpoint, store, ways[1:], codec)
-    for each, what in worse.items():
-        yield _skipped(join(store.folder, each), what)
+    for file, what in worse.items():
+        yield _skipped(join(store.folder, file), what)
     if way is None:
         what = f"{broken}; no snapshot within {MOST_REPLAYED} versions can replace it"
         yield fails_first_batch(where, what, UNREADABLE)
@@ -121,20 +121,20 @@ def _of_lineage(
 ) -> tuple[StateStore, str | None]:
     """The store with only the attempts that count, and the name of the lineage's snapshot if it is missing."""
     store = replace(
-        store, files=tuple(each for each in store.files if each.version != version or each.unique_id in ids)
+        store, files=tuple(file for file in store.files if file.version != version or file.unique_id in ids)
     )
     if version in store.snapshots or codec != "lz4":
         return store, None
-    changelog = next((each for each in store.files if each.version == version), None)
+    changelog = next((file for file in store.files if file.version == version), None)
     try:
         lineage = read_lineage(checkpoint / store.folder / changelog.name) if changelog else None
     except Damaged:
         lineage = None  # the replay of the changes reports it
     if not lineage:
         return store, None
-    files = tuple(each for each in store.files if lineage.get(each.version, each.unique_id) == each.unique_id)
+    files = tuple(file for file in store.files if lineage.get(file.version, file.unique_id) == file.unique_id)
     store, base = replace(store, files=files), min(lineage)
-    if base > 1 and not any(base <= each <= version for each in store.snapshots):
+    if base > 1 and not any(base <= snapshot <= version for snapshot in store.snapshots):
         return store, f"{base}_{lineage[base]}.{FileKind.ZIP.value}"
     return store, None
 

@@ -177,7 +177,7 @@ def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int 
             next_step += f". If batch {committed} never ran here, {_remove(committed)}"
         yield refuses_start(f"{OFFSETS}/{committed}", what, next_step, error_class)
         return
-    for batch in sorted(each for each in logs.commits if each > planned):
+    for batch in sorted(commit for commit in logs.commits if commit > planned):
         what = (
             f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left no state and no output"
         )

@@ -50,8 +50,8 @@ def expected_layout(
         own = [store for store in stores if store.operator == operator]
         known = operators.get(operator)
         known_schemas = schemas.get(operator, ())
-        single = single_partition(known_schemas) or (not known_schemas and not any(each.partition for each in own))
-        named = record.shuffle_partitions or (known and known.partitions) or 1 + max(each.partition for each in own)
+        single = single_partition(known_schemas) or (not known_schemas and not any(store.partition for store in own))
+        named = record.shuffle_partitions or (known and known.partitions) or 1 + max(store.partition for store in own)
         there = tuple(sorted({store.name for store in own if store.files} or {store.name for store in own}))
         names = known.stores if known and set(known.stores) >= set(there) else there
         found[operator] = OperatorLayout(1 if single else named, names)
@@ -115,7 +115,7 @@ def _diagnose_partition(
         yield fails_first_batch(folder, "the partition has no state", missing)
         return
     for name in layout.stores:
-        store = next((each for each in there if each.name == name), None)
+        store = next((candidate for candidate in there if candidate.name == name), None)
         if store is None:
             yield fails_first_batch(join(folder, name), "the store is missing", missing)
         elif not of_provider(store, record).files:

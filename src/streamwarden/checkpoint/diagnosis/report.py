@@ -144,12 +144,12 @@ class CheckpointReport:
         found = asdict(self)
         replays = [
             {
-                "last_snapshot": each.replay.snapshot,
-                "newest_version": each.replay.newest,
-                "versions_since": each.replay.versions,
-                "changelog_bytes_since": each.replay.changelog_bytes,
+                "last_snapshot": store.replay.snapshot,
+                "newest_version": store.replay.newest,
+                "versions_since": store.replay.versions,
+                "changelog_bytes_since": store.replay.changelog_bytes,
             }
-            for each in self.stores
+            for store in self.stores
         ]
         return {
             **found.pop("position"),
@@ -232,7 +232,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         stores=_stores(stores),
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
-        findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
+        findings=tuple(sorted(findings, key=lambda finding: (-order.index(finding.consequence), finding.path))),
     )
 
 
@@ -317,8 +317,8 @@ def _files_read(checkpoint: Location, logs: Logs) -> dict[int, dict[int, int]]:
 
 def _watermark(logs: Logs) -> int | None:
     """The commit log says what the next batch will have; a query that never committed has that of its first batch."""
-    marks = [each.next_watermark_ms for each in logs.commits.values() if isinstance(each, CommitRecord)]
-    marks += [each.watermark_ms for each in logs.offsets.values() if isinstance(each, OffsetRecord)]
+    marks = [record.next_watermark_ms for record in logs.commits.values() if isinstance(record, CommitRecord)]
+    marks += [record.watermark_ms for record in logs.offsets.values() if isinstance(record, OffsetRecord)]
     return max(marks, default=0) or None
 
 

@@ -166,7 +166,7 @@ def _noticed(manifest: SinkManifest) -> str:
 
 def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no_state: str | None) -> Iterator[Damage]:
     """Entries of another run: Spark plans these batches, and the sink skips them."""
-    last = max(-1 if each is None else each for each in (logs.planned, logs.committed))
+    last = max(-1 if batch is None else batch for batch in (logs.planned, logs.committed))
     ahead = unplanned_entries(last, manifest.newest)
     if not ahead:
         return
@@ -187,7 +187,7 @@ def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no
 
 def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Damage]:
     """Entries that were there before their batch was planned."""
-    planned = {batch: each.timestamp_ms for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    planned = {batch: record.timestamp_ms for batch, record in logs.offsets.items() if isinstance(record, OffsetRecord)}
     for batch, age in stale_entries(manifest.entries, planned).items():
         skip, cure = "skipped", _NEW_OUTPUT
         if opened is not None and batch == opened.batch:
@@ -204,7 +204,7 @@ def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry
     entry repeats it.
     """
     inside = output.path.rstrip("/") + "/"
-    skipped = [each for each in manifest.entries if opened is not None and each.batch == opened.batch]
+    skipped = [entry for entry in manifest.entries if opened is not None and entry.batch == opened.batch]
     of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
     named = _named_files(output, manifest.entries)
     lost = lost_files(output.fs, named)
@@ -222,4 +222,4 @@ def _named_files(output: Location, entries: Iterable[ManifestEntry]) -> dict[str
     left out, because it may be on another file system."""
     inside = output.path.rstrip("/") + "/"
     files = added_files(entries)
-    return {each.path: each.size for each in files if each.path.startswith(("/", inside)) and not each.is_dir}
+    return {file.path: file.size for file in files if file.path.startswith(("/", inside)) and not file.is_dir}

@@ -156,11 +156,11 @@ def _diagnose_renamed(checkpoint: Location, folder: str, found: _Log) -> Iterato
     """An entry whose path was damaged: the file that it names is not there, and another one that no entry names was
     modified in the very millisecond that the entry states. A file that was removed after it was read has no such twin.
     """
-    entries = [(key, each) for key, listed in found.items() for each in listed][-_COMPARED:]
-    paths = {to_path(each.path) for listed in found.values() for each in listed}
+    entries = [(key, file) for key, listed in found.items() for file in listed][-_COMPARED:]
+    paths = {to_path(file.path) for listed in found.values() for file in listed}
     if any("://" in path for path in (checkpoint.path, *paths)):
         return
-    lost = lost_files(checkpoint.fs, dict.fromkeys(to_path(each.path) for _, each in entries))
+    lost = lost_files(checkpoint.fs, dict.fromkeys(to_path(file.path) for _, file in entries))
     folders = Counter(path.rpartition("/")[0] for path in paths)
     if not lost or not folders:
         return
@@ -184,9 +184,9 @@ def _unlisted(home: Location, paths: Collection[str]) -> Iterator[tuple[str, flo
 
 def _diagnose_input(checkpoint: Location, found: _Log, waiting: range) -> Iterator[Damage]:
     """The files that a batch has yet to read. Files on another file system than the checkpoint's are not checked."""
-    named = [to_path(each.path) for entries in found.values() for each in entries if each.offset in waiting]
+    named = [to_path(entry.path) for entries in found.values() for entry in entries if entry.offset in waiting]
     root = checkpoint.path.partition("://")[0] if "://" in checkpoint.path else ""
-    reachable = [each for each in named if (each.partition("://")[0] if "://" in each else "") == root]
+    reachable = [path for path in named if (path.partition("://")[0] if "://" in path else "") == root]
     for file in lost_files(checkpoint.fs, dict.fromkeys(reachable)):
         spark = "Spark runs the batch again without this file and does not notice: its rows are missing."
         yield loses_rows(file, "the planned batch has yet to read it, and it is not there", spark, _PUT_BACK)

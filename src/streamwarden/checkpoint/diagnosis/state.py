@@ -118,7 +118,7 @@ def diagnose_state(
 def _no_state(logs: Logs) -> Damage:
     """Only a query with state runs batches without new data; one without may have a watermark too."""
     what = "there is no state, while the query has a watermark"
-    records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    records = {batch: record.sources for batch, record in logs.offsets.items() if isinstance(record, OffsetRecord)}
     if any(records.get(batch - 1) == sources for batch, sources in records.items()):
         return fails_first_batch(STATE, f"{what} and ran batches without new data", _MISSING_STATE)
     spark = f"A query without stateful operators needs none; a stateful one refuses to start ({_MISSING_STATE})."
@@ -159,7 +159,7 @@ def diagnose_schemas(
             try:
                 schema = parse_schema(name, where, read_bytes(checkpoint / where))
                 kinds = operators[operator].variables if operator in operators else {}
-                families = tuple(replace(each, kind=kinds.get(each.name)) for each in schema.families)
+                families = tuple(replace(family, kind=kinds.get(family.name)) for family in schema.families)
                 schemas.append(replace(schema, families=families))
             except Damaged as error:
                 damages.append(_broken_schema(where, str(error), operators.get(operator)))
@@ -213,7 +213,7 @@ def _committed_operators(logs: Logs) -> int:
     """How many operators the newest commit names; 0 in checkpoint format 1, where it names none."""
     record = logs.commits.get(-1 if logs.committed is None else logs.committed)
     named = record.state_ids if isinstance(record, CommitRecord) else {}
-    return 1 + max((int(each) for each in named), default=-1)
+    return 1 + max((int(operator) for operator in named), default=-1)
 
 
 def _strings(value: object) -> frozenset[str]:
@@ -221,7 +221,7 @@ def _strings(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset((value,))
     if isinstance(value, list):
-        return frozenset().union(*(_strings(each) for each in value))
+        return frozenset().union(*(_strings(item) for item in value))
     return frozenset()
 
 

@@ -62,6 +62,6 @@ def _divisor(batches: int) -> int:
     """
     if batches // 2 <= DEFAULT_INTERVAL or batches > _MOST_BATCHES:
         return batches
-    small = [each for each in range(1, isqrt(batches) + 1) if batches % each == 0]
-    divisors = {*small, *(batches // each for each in small)} - {batches}
-    return min((each for each in divisors if each >= DEFAULT_INTERVAL), default=batches)
+    small = [number for number in range(1, isqrt(batches) + 1) if batches % number == 0]
+    divisors = {*small, *(batches // number for number in small)} - {batches}
+    return min((divisor for divisor in divisors if divisor >= DEFAULT_INTERVAL), default=batches)

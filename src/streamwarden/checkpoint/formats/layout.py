@@ -73,7 +73,7 @@ def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
     """(batch, whether it is a compact file) of a compactible log, ascending."""
     matches = (match for name in names if (match := _COMPACTIBLE.fullmatch(name)))
     found = ((int(match.group(1)), match.group(2) is not None) for match in matches)
-    return sorted(each for each in found if each[0] <= _LARGEST)
+    return sorted(entry for entry in found if entry[0] <= _LARGEST)
 
 
 def compactible_name(batch: int, compact: bool) -> str:
@@ -212,8 +212,8 @@ def _depth(value: Any) -> int:
     """Levels of lists and objects."""
     depth, level = 0, [value]
     while level:
-        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [each for values in inner for each in values]
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for values in inner for item in values]
         depth += 1
     return depth
 

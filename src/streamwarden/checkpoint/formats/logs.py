@@ -168,10 +168,10 @@ def first_known_batch(checkpoint: Location) -> int | None:
 def require_range(checkpoint: Location, batch: int) -> None:
     """Raises InputGone if the offset log no longer records what `batch` read, CheckpointError if it is damaged."""
     kept = all_offsets(checkpoint)
-    wanted = [each for each in (batch - 1, batch) if each >= 0]
-    if all(each in kept for each in wanted):
+    wanted = [number for number in (batch - 1, batch) if number >= 0]
+    if all(number in kept for number in wanted):
         return
-    expected = " and ".join(f"{OFFSETS}/{each}" for each in wanted)
+    expected = " and ".join(f"{OFFSETS}/{number}" for number in wanted)
     if kept and wanted[0] < min(kept):
         raise InputGone(
             f"the record of what batch {batch} read has been purged: the offset log begins at {min(kept)}",
@@ -213,7 +213,7 @@ def parse_query_id(content: bytes) -> str:
 def require_uuid(query_id: str) -> None:
     """Raises Damaged for an id that Java's `UUID.fromString` refuses: five hexadecimal numbers, shortened or not."""
     parts = query_id.split("-")
-    numbers = all(_UUID_PART.fullmatch(each) and int(each, 16) < 1 << 63 for each in parts)
+    numbers = all(_UUID_PART.fullmatch(part) and int(part, 16) < 1 << 63 for part in parts)
     if len(parts) != 5 or len(query_id) > _UUID_LENGTH or not numbers:
         raise Damaged(f"the id {query_id[:40]!r} is not a UUID")
 
@@ -314,13 +314,13 @@ def _offset(line: str) -> Any:
 def _is_ids(value: Any) -> bool:
     """Operator -> partition -> store -> id."""
     return isinstance(value, dict) and all(
-        is_partition(operator) and isinstance(partitions, list) and all(_is_strings(each) for each in partitions)
+        is_partition(operator) and isinstance(partitions, list) and all(_is_strings(ids) for ids in partitions)
         for operator, partitions in value.items()
     )
 
 
 def _is_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _count(body: Mapping[str, Any], key: str) -> int:

@@ -112,8 +112,8 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
 
 def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
     """The file that the operator's metadata names last, or else the one of the newest batch."""
-    if any(each in names for each in named):
-        return [each for each in named if each in names][-1]
+    if any(name in names for name in named):
+        return [name for name in named if name in names][-1]
     batches = {int(match.group(1)): name for name in names if (match := _NAME.fullmatch(name))}
     return batches[max(batches)] if batches else None
 
@@ -141,7 +141,7 @@ def _struct(described: Mapping[str, Any]) -> list[tuple[str, str]]:
     fields = described.get("fields")
     if set(described) != {"type", "fields"} or described["type"] != "struct" or not isinstance(fields, list):
         raise Damaged(f"it contains no schema: {str(described)[:60]!r}")
-    return [_field(each) for each in fields]
+    return [_field(field) for field in fields]
 
 
 def _field(described: Any) -> tuple[str, str]:

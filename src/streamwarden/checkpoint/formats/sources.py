@@ -142,7 +142,7 @@ def describe_offset(value: Any, files: int | None = None) -> str:
     offset = log_offset(value)
     if offset is not None:
         return f"file log offset {offset}" + ("" if files is None else f", {files} file{'' if files == 1 else 's'}")
-    if isinstance(value, Mapping) and value and all(_is_topic(each) for each in value.values()):
+    if isinstance(value, Mapping) and value and all(_is_topic(parts) for parts in value.values()):
         return "; ".join(f"topic {topic}: {_partitions(parts)}" for topic, parts in sorted(value.items()))
     if isinstance(value, int):
         return f"offset {value}"

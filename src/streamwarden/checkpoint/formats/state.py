@@ -113,7 +113,7 @@ class StateStore:
         """Every way to load `version`, in the order in which Spark tries: from each snapshot, then from nothing."""
         usable = [file for file in self.files if file.version <= version and file.name not in without]
         snapshots = sorted((f for f in usable if f.kind.is_snapshot), key=lambda file: file.version, reverse=True)
-        return [self._load_from(each, usable, version) for each in (*snapshots, None)]
+        return [self._load_from(snapshot, usable, version) for snapshot in (*snapshots, None)]
 
     def _load_from(self, snapshot: StateFile | None, usable: Sequence[StateFile], version: int) -> Load:
         base = 0 if snapshot is None else snapshot.version
@@ -121,7 +121,7 @@ class StateStore:
         return Load(
             version=version,
             snapshot=snapshot,
-            changes=tuple(changes[each] for each in sorted(changes)),
+            changes=tuple(changes[number] for number in sorted(changes)),
             missing=tuple(islice(concatenate.from_iterable(gaps(sorted(changes), base + 1, version)), MOST_GAPS)),
         )
 

@@ -65,10 +65,10 @@ class Aggregation:
         """
         from pyspark.sql import functions as f
 
-        for index, (each, marked) in enumerate(zip(self.grouping, self.marked, strict=True)):
+        for index, (expression, marked) in enumerate(zip(self.grouping, self.marked, strict=True)):
             if marked:
                 found = column(index)
-                return f.unix_micros(found.getField("end") if kind(each.dataType()) == "StructType" else found)
+                return f.unix_micros(found.getField("end") if kind(expression.dataType()) == "StructType" else found)
         return None
 
     @property
@@ -76,9 +76,9 @@ class Aggregation:
         """Whether the key columns of the output tell the groups apart."""
         if self.session is not None:
             return False
-        plain = [children(each)[0] if kind(each) == "Alias" else each for each in self.keys.values()]
-        bounds = [children(each)[0] for each in plain if kind(each) == "GetStructField"]  # of a window
-        return all(position(each, [*plain, *bounds]) is not None for each in self.grouping)
+        plain = [children(key)[0] if kind(key) == "Alias" else key for key in self.keys.values()]
+        bounds = [children(part)[0] for part in plain if kind(part) == "GetStructField"]  # of a window
+        return all(position(expression, [*plain, *bounds]) is not None for expression in self.grouping)
 
 
 def read(audited: Audited) -> Aggregation:
@@ -88,17 +88,21 @@ def read(audited: Audited) -> Aggregation:
     named = elements(top(catalyst.merged(audited.streaming), "Aggregate").groupingExpressions())
     results = elements(node.aggregateExpressions())
     grouping = elements(node.groupingExpressions())
-    session = next((index for index, each in enumerate(grouping) if _is_session(each)), None)
+    session = next((index for index, expression in enumerate(grouping) if _is_session(expression)), None)
     bounds = [] if session is None else [grouping[session]]
-    computed = {each.name(): each for each in results if not any(map(is_aggregate, within(each)))}
-    fixed = {name: each for name, each in computed.items() if is_repeatable(each)}
-    keys = {name: each for name, each in fixed.items() if all(position(part, bounds) is None for part in within(each))}
-    amounts = {each.name(): each for each in results if each.name() not in computed and is_additive(each)}
-    others = [each.name() for each in results if each.name() not in {*computed, *amounts}]
+    computed = {result.name(): result for result in results if not any(map(is_aggregate, within(result)))}
+    fixed = {name: result for name, result in computed.items() if is_repeatable(result)}
+    keys = {
+        name: result for name, result in fixed.items() if all(position(part, bounds) is None for part in within(result))
+    }
+    amounts = {result.name(): result for result in results if result.name() not in computed and is_additive(result)}
+    others = [result.name() for result in results if result.name() not in {*computed, *amounts}]
     return Aggregation(
         catalyst=catalyst,
         grouping=grouping,
-        marked=[kind(each) == "AttributeReference" and each.metadata().contains(DELAY) for each in named],
+        marked=[
+            kind(expression) == "AttributeReference" and expression.metadata().contains(DELAY) for expression in named
+        ],
         aggregates=distinct_aggregates(results),
         keys=keys,
         amounts=amounts,
@@ -126,7 +130,7 @@ def sides(audited: Audited) -> Sides:
         frames=frames,
         keys=list(known.keys),
         amounts=list(known.amounts),
-        counts=next((name for name, each in known.amounts.items() if counts_rows(each)), None),
+        counts=next((name for name, amount in known.amounts.items() if counts_rows(amount)), None),
         exclusive=known.identified,
         left_out=known.left_out,
     )
@@ -152,7 +156,7 @@ def _replaced(audited: Audited, known: Aggregation, taken: dict[str, DataFrame])
     from pyspark.sql import functions as f
 
     key = getattr(audited.spec.sink, "key", ())
-    if not replace(known, keys={name: each for name, each in known.keys.items() if name in key}).identified:
+    if not replace(known, keys={name: expression for name, expression in known.keys.items() if name in key}).identified:
         raise CannotBalance(f"the key of the sink ({', '.join(key)}) does not tell the groups apart")
     names, amounts = list(known.keys), list(known.amounts)
     mine = f.when(f.col(WRITTEN_BY) <= audited.upto, f.col(WRITTEN_BY))
@@ -189,15 +193,19 @@ def _input(known: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
         rows.select("*", late.alias("__late"))
         .groupBy(
             "__late",
-            *(column(each).alias(f"__g{index}") for index, each in enumerate(known.grouping) if index != known.session),
-            *(column(each).alias(name) for name, each in known.keys.items()),
+            *(
+                column(expression).alias(f"__g{index}")
+                for index, expression in enumerate(known.grouping)
+                if index != known.session
+            ),
+            *(column(expression).alias(name) for name, expression in known.keys.items()),
             _or_null(end if known.session is None else None).alias("__end_us"),
         )
         .agg(
             f.lit(1).alias("__groups"),
             f.min(f"{AUDIT}.batch").alias("__first"),
             f.max(f"{AUDIT}.batch").alias("__last"),
-            *(column(each).alias(name) for name, each in known.amounts.items()),
+            *(column(amount).alias(name) for name, amount in known.amounts.items()),
         )
     )
     return {"input": grouped.where("NOT __late"), "dropped": grouped.where("__late")}
@@ -208,10 +216,11 @@ def _state(known: Aggregation, raw: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     buffers = [
-        [each.name() for each in elements(agg.aggregateFunction().aggBufferAttributes())] for agg in known.aggregates
+        [attribute.name() for attribute in elements(agg.aggregateFunction().aggBufferAttributes())]
+        for agg in known.aggregates
     ]
     starts = [0, *accumulate(map(len, buffers))]
-    needed = [name for each in buffers for name in each]
+    needed = [name for buffer in buffers for name in buffer]
     keys, values = (_fields(raw, part) for part in ("key", "value"))
     groups = "k"
     if known.session is not None:  # the value holds the whole row, and the key only a part of the window
@@ -223,7 +232,7 @@ def _state(known: Aggregation, raw: DataFrame) -> DataFrame:
             f"({', '.join(needed)}) for {len(known.grouping)}"
         )
     flat = raw.select(_numbered(raw, "key").alias("k"), _numbered(raw, "value").alias("v")).select("k.*", "v.*")
-    held = {each.name(): each for each in elements(analyzed(flat).output())}
+    held = {attribute.name(): attribute for attribute in elements(analyzed(flat).output())}
 
     def replace(expression: Any) -> Any | None:
         at = position(expression, known.grouping)
@@ -235,8 +244,8 @@ def _state(known: Aggregation, raw: DataFrame) -> DataFrame:
     results = {**known.keys, **known.amounts}
     return flat.select(
         *(
-            known.catalyst.column(substituted(each, known.catalyst, replace)).alias(name)
-            for name, each in results.items()
+            known.catalyst.column(substituted(result, known.catalyst, replace)).alias(name)
+            for name, result in results.items()
         ),
         _or_null(None if known.session is not None else known.end(lambda index: f.col(f"k{index}"))).alias("__end_us"),
         f.lit(1).alias("__groups"),
@@ -254,7 +263,7 @@ def _numbered(raw: DataFrame, part: str) -> Column:
     from pyspark.sql.types import StructField, StructType
 
     kept: Any = raw.schema[part].dataType
-    fields = [StructField(f"{part[0]}{index}", each.dataType) for index, each in enumerate(kept.fields)]
+    fields = [StructField(f"{part[0]}{index}", field.dataType) for index, field in enumerate(kept.fields)]
     return f.col(part).cast(StructType(fields))
 
 

@@ -54,8 +54,8 @@ def sides(audited: Audited) -> Sides:
     time = f.lit(None).cast("bigint") if known.time is None else f.unix_micros(column(known.time))
     tag = f.col(AUDIT)
     flat = rows.select(
-        *(column(each).alias(name) for name, each in known.keys.items()),
-        *(column(each).alias(name) for name, each in known.numbers.items()),
+        *(column(expression).alias(name) for name, expression in known.keys.items()),
+        *(column(expression).alias(name) for name, expression in known.numbers.items()),
         time.alias("__time"),
         tag["batch"].alias("__batch"),
         tag["late_us"].alias("__late_us"),
@@ -102,7 +102,7 @@ def _read(audited: Audited) -> Deduplication:
         shown, plan = elements(plan.projectList()), children(plan)[0]
     if kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
         raise CannotBalance(f"the step {kind(plan)} above the deduplication may drop or change its rows")
-    ids = {name: each for each in shown if (name := _attribute(each)) is not None}
+    ids = {name: expression for expression in shown if (name := _attribute(expression)) is not None}
     keys = {}
     for key in elements(plan.keys()):
         named = ids.get(key.exprId().id())
@@ -110,14 +110,16 @@ def _read(audited: Audited) -> Deduplication:
             raise CannotBalance(f"the output does not have the column {key.name()}, by which rows are deduplicated")
         keys[named.name()] = key
     numbers = {
-        each.name(): each
-        for each in shown
-        if each.name() not in keys and each.dataType().typeName() in _NUMBERS and _attribute(each) is not None
+        expression.name(): expression
+        for expression in shown
+        if expression.name() not in keys
+        and expression.dataType().typeName() in _NUMBERS
+        and _attribute(expression) is not None
     }
     below = children(plan)[0]
     return Deduplication(
         keys=keys,
-        numbers={name: _plain(each) for name, each in numbers.items()},
+        numbers={name: _plain(expression) for name, expression in numbers.items()},
         **_time_of(audited, below, keys),
         within=kind(plan) == "DeduplicateWithinWatermark",
     )
@@ -141,12 +143,16 @@ def _time_of(audited: Audited, below: Any, keys: Mapping[str, Any]) -> dict[str,
     plan = audited.streaming
     while kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
         plan = children(plan)[0]
-    named = {each.name(): each for each in elements(children(plan)[0].output()) if each.metadata().contains(DELAY)}
-    ids = {each.exprId().id() for each in keys.values()}
-    for each in elements(below.output()):
-        if each.name() in named:
-            delay = int(named[each.name()].metadata().getLong(DELAY)) * 1000
-            return {"time": each, "delay_us": delay, "by_time": each.exprId().id() in ids}
+    named = {
+        attribute.name(): attribute
+        for attribute in elements(children(plan)[0].output())
+        if attribute.metadata().contains(DELAY)
+    }
+    ids = {attribute.exprId().id() for attribute in keys.values()}
+    for attribute in elements(below.output()):
+        if attribute.name() in named:
+            delay = int(named[attribute.name()].metadata().getLong(DELAY)) * 1000
+            return {"time": attribute, "delay_us": delay, "by_time": attribute.exprId().id() in ids}
     return {"time": None, "delay_us": 0, "by_time": False}
 
 
@@ -164,7 +170,7 @@ def _state(audited: Audited, known: Deduplication, batch: int) -> DataFrame:
     if known.within:
         expires = f.col("value").getField(values.names[0])
     elif known.by_time and known.time is not None:
-        ids = [each.exprId().id() for each in known.keys.values()]
+        ids = [attribute.exprId().id() for attribute in known.keys.values()]
         expires = f.unix_micros(f.col("key").getField(held.names[ids.index(known.time.exprId().id())]))
     return raw.select(*columns, expires.alias("__expires"))
 

@@ -95,7 +95,7 @@ class AuditedInput:
             .option("endingOffsets", json.dumps({topic: {part: at[1] for part, at in bounds.items()}}))
             .load()
         )
-        ranges = f.broadcast(spark.createDataFrame([tuple(each) for each in read], _RANGE))
+        ranges = f.broadcast(spark.createDataFrame([tuple(entry) for entry in read], _RANGE))
         inside = (f.col("partition") == ranges["__partition"]) & f.col("offset").between(
             ranges["__start"], ranges["__end"] - 1
         )
@@ -108,12 +108,14 @@ class AuditedInput:
         if self.rate is None or any(name.startswith("rampup") for name in options):
             raise CannotBalance("the job has several rate sources, or one that begins slowly (rampUpTime)")
         began, read = self.rate
-        each = int(options.get("rowspersecond", "1"))
-        seconds = [(start * each, end * each - 1, batch) for start, end, batch in read if start < end]
+        rows_per_second = int(options.get("rowspersecond", "1"))
+        seconds = [
+            (start * rows_per_second, end * rows_per_second - 1, batch) for start, end, batch in read if start < end
+        ]
         values = spark.createDataFrame(seconds, "__first BIGINT, __last BIGINT, __batch BIGINT").select(
             f.explode(f.sequence("__first", "__last")).alias("value"), "__batch"
         )
-        at = f.timestamp_millis(f.lit(began) + f.round(f.col("value") * 1000 / each).cast("bigint"))
+        at = f.timestamp_millis(f.lit(began) + f.round(f.col("value") * 1000 / rows_per_second).cast("bigint"))
         return values.select(at.alias("timestamp"), "value", _batch_name("__batch").alias(AUDIT))
 
     def with_batches(self, rows: DataFrame) -> DataFrame:

@@ -51,7 +51,7 @@ def sides(audited: Audited) -> Sides:
     in_time = {side: rows.where("NOT __late").drop("__late") for side, rows in new.items()}
     live = {side: _with_state(audited, in_time[side], side) for side in _SIDES}
     wanted = _joined(audited, known, live)
-    fractions = [each.name for each in audited.frame.schema.fields if each.dataType.typeName() in _FRACTIONS]
+    fractions = [field.name for field in audited.frame.schema.fields if field.dataType.typeName() in _FRACTIONS]
     keys = [name for name in audited.frame.columns if name not in fractions]
     frames = {
         "input": wanted,
@@ -95,9 +95,11 @@ def _read(audited: Audited) -> Joined:
         streaming = children(streaming)[0]
     late = {}
     for side, child in zip(_SIDES, children(streaming), strict=True):
-        marked = [each.name() for each in elements(child.output()) if each.metadata().contains(DELAY)]
+        marked = [attribute.name() for attribute in elements(child.output()) if attribute.metadata().contains(DELAY)]
         late[side] = marked[0] if marked else None
-    return Joined(node=node, shown={each.name(): each for each in shown}, late=late, outer=_OUTER[type_of])
+    return Joined(
+        node=node, shown={attribute.name(): attribute for attribute in shown}, late=late, outer=_OUTER[type_of]
+    )
 
 
 def _new(audited: Audited, known: Joined, side: str) -> DataFrame:
@@ -130,10 +132,10 @@ def _state(audited: Audited, like: DataFrame, side: str, batch: int) -> DataFram
     if "matched" not in held.names:
         raise CannotBalance("the state of the join has a format that the audit does not know")
     columns = [
-        (f.col("value").getField(each.name) if each.name in held.names else f.lit(None).cast(each.dataType)).alias(
-            each.name
+        (f.col("value").getField(field.name) if field.name in held.names else f.lit(None).cast(field.dataType)).alias(
+            field.name
         )
-        for each in like.schema.fields
+        for field in like.schema.fields
     ]
     matched = f.col("value.matched").alias(f"__{side}_matched")
     return raw.select(*columns, f.lit(True).alias(f"__{side}_old"), matched)
@@ -154,7 +156,7 @@ def _joined(audited: Audited, known: Joined, rows: dict[str, DataFrame]) -> Data
     fresh = joined.where(~f.coalesce(reduce(lambda one, other: one | other, written), f.lit(False)))
     batch = f.greatest(*(f.col(f"__{side}_batch") for side in _SIDES))  # of two rows the later one makes the pair
     return fresh.select(
-        *(audited.catalyst.column(each).alias(name) for name, each in known.shown.items()),
+        *(audited.catalyst.column(attribute).alias(name) for name, attribute in known.shown.items()),
         batch.alias("__first"),
         batch.alias("__last"),
     )
@@ -166,7 +168,7 @@ def _waiting(audited: Audited, known: Joined, like: dict[str, DataFrame]) -> Dat
 
     found = audited.nothing()
     for side in known.outer:
-        rows = {each: _marked_none(like[each], each) for each in _SIDES}
+        rows = {name: _marked_none(like[name], name) for name in _SIDES}
         alone = _state(audited, like[side], side, audited.upto).where(~f.col(f"__{side}_matched"))
         rows[side] = rows[side].union(alone)
         found = found.unionByName(_joined(audited, known, rows), allowMissingColumns=True)
@@ -184,6 +186,6 @@ def _dropped(audited: Audited, new: dict[str, DataFrame]) -> DataFrame:
     """As many rows as were late, without values: they were never joined."""
     from pyspark.sql import functions as f
 
-    nothing = [f.lit(None).cast(each.dataType).alias(each.name) for each in audited.frame.schema.fields]
+    nothing = [f.lit(None).cast(field.dataType).alias(field.name) for field in audited.frame.schema.fields]
     left, right = (rows.where("__late").select(*nothing) for rows in new.values())
     return left.unionAll(right)

@@ -65,9 +65,9 @@ def drills(
         "drills.html",
         running=readable_drills.running(space, user, now),
         configured=configured,
-        overdue=[each for each in configured if each.due is not None],
-        streams=sorted({each for _, each in pairs} | {each.spec.stream for each in configured}),
-        names=sorted({each for each, _ in pairs} | {each.spec.name for each in configured}),
+        overdue=[row for row in configured if row.due is not None],
+        streams=sorted({drilled for _, drilled in pairs} | {row.spec.stream for row in configured}),
+        names=sorted({name for name, _ in pairs} | {row.spec.name for row in configured}),
         verdicts=list(DrillVerdict),
         **history,
     )
@@ -88,7 +88,7 @@ def matrix(request: Request, user: GetUserDep) -> Response:
         now=at,
         faults=faults_of(rows),
         streams=list(dict.fromkeys(row.stream for row in rows)),
-        cells={(each.stream, each.fault): each for each in cells(rows)},
+        cells={(cell.stream, cell.fault): cell for cell in cells(rows)},
         trend=_trend,
     )
 
@@ -103,7 +103,7 @@ def side_by_side(
     request: Request, user: GetUserDep, space: SpaceDep, a: RunIdQuery = None, b: RunIdQuery = None
 ) -> Response:
     """Two runs side by side, or a choice of runs."""
-    first, second = (None if each is None else run_for(each, user, space) for each in (a, b))
+    first, second = (None if run_id is None else run_for(run_id, user, space) for run_id in (a, b))
     mine = {name for name, _ in readable_drills.drilled(space, user)}
     choice, _ = space.store.journals.listed(RunFilter(drills=mine, limit=CHOICE))
     return page(

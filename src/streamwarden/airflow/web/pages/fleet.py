@@ -30,7 +30,7 @@ def fleet(request: Request, user: GetUserDep, chosen: Annotated[Selection, Query
         "fleet_table.html" if request.query_params.get("part") == "fleet" else "fleet.html",
         chosen=chosen,
         states=get_args(State),
-        healths=[each.value for each in Status],
+        healths=[status.value for status in Status],
         tags=found.tags,
         now=found.at,
         last=found.last,

@@ -48,7 +48,7 @@ def incidents(
         groups=_order(grouped(mine)),
         handling=handling(space.store, now, since=0.0 if past else None),
         mutes=(mutes := readable_fleet.mutes(user, current_mutes(space.store, now), stream)),
-        ends=frozenset(each.mute_id for each in readable_fleet.mutes(user, mutes, stream, "PUT")),
+        ends=frozenset(mute.mute_id for mute in readable_fleet.mutes(user, mutes, stream, "PUT")),
         stream=stream,
         past=past,
         now=now,
@@ -83,10 +83,12 @@ def incident(found: IncidentDep, request: Request, user: GetUserDep, space: Spac
 
 def _changeable(incidents: Sequence[Incident], user: Any) -> frozenset[str]:
     """The ids of those that the user may act on."""
-    ids = allowed_of({dag_of_stream(each.stream) for each in incidents}, user, "PUT")
-    return frozenset(each.incident_id for each in incidents if dag_of_stream(each.stream) in ids)
+    ids = allowed_of({dag_of_stream(item.stream) for item in incidents}, user, "PUT")
+    return frozenset(item.incident_id for item in incidents if dag_of_stream(item.stream) in ids)
 
 
 def _order(groups: Sequence[IncidentGroup]) -> list[IncidentGroup]:
     """Open before resolved, the worst first, then the newest."""
-    return sorted(groups, key=lambda each: (each.root.resolved_at is not None, -each.status.rank, -each.root.opened_at))
+    return sorted(
+        groups, key=lambda group: (group.root.resolved_at is not None, -group.status.rank, -group.root.opened_at)
+    )

@@ -51,7 +51,7 @@ def stream(
     """The page, or one part of it to refresh it."""
     at, rows = readable_fleet.rows_of(stream)
     name = identity(stream, query or "")
-    row = next((each for each in rows if each.stream == name), None)
+    row = next((candidate for candidate in rows if candidate.stream == name), None)
     if row is None:
         raise HTTPException(404, f"there is no stream {name}")
     return page(
@@ -61,7 +61,7 @@ def stream(
         now=at,
         row=row,
         stream=stream,
-        queries=[each for each in rows if each.is_query],
+        queries=[other for other in rows if other.is_query],
         query=query,
         range=range,
         ranges=RANGES,
@@ -88,7 +88,7 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
         return {}
     stream = owner(row.stream)
     events = history(space.store, stream, time.time() - RANGES["7d"])
-    concerned = [row.stream] if row.is_query else [each.stream for each in rows]
+    concerned = [row.stream] if row.is_query else [other.stream for other in rows]
     incidents = space.store.incidents.recent_of(concerned, PAST)
     drivers, ui = stream_details.drivers(space, stream, time.time() - RANGES["7d"])
     return {
