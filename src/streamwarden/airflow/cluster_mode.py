@@ -1,4 +1,4 @@
-"""Drivers in cluster mode, on YARN and Kubernetes: submitted, followed and found again by the Spark provider itself.
+"""Drivers in cluster mode, on YARN and Kubernetes: submitted, followed and reattached to by the Spark provider itself.
 
 Its durable mode keeps the application's id in Airflow's task state, so that the next try follows the living application
 in place of submitting a second one. The lease stays the fence: a driver that finds its claim taken ends by itself, and
@@ -56,7 +56,7 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
 
 
 def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path, spec: StreamSpec) -> None:
-    """What is submitted: the runner, with the settings and the argument of this driver's folder."""
+    """Make the operator submit the runner, with the settings and the argument of this driver's folder."""
     hook._properties_file = str(folder / files.PROPERTIES)
     hook._application_args = [str(folder)]
     if _in_image(spec):

@@ -1,4 +1,4 @@
-"""Airflow's connections, put where code that knows nothing of Airflow finds them: into the environment."""
+"""Exports Airflow's connections to the environment, where code that knows nothing of Airflow reads them."""
 
 from __future__ import annotations
 

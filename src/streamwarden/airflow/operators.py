@@ -98,7 +98,7 @@ class StreamOperator(SparkSubmitOperator):
         self._go_on(context, watched=None)
 
     def resume(self, context: Any, event: dict[str, Any] | None = None) -> None:
-        """Called when a trigger fired: a driver ended, the back-off is over, or a person wants something else."""
+        """Continue after a trigger fired: a driver ended, the back-off is over, or a person made a request."""
         event = event or {}
         if "resume" in event:
             self._waited = True
@@ -229,7 +229,7 @@ class StreamOperator(SparkSubmitOperator):
         return None
 
     def submit_job(self, context: Any) -> str | None:
-        """Called by the provider when no application of an earlier try is alive."""
+        """Submit the driver; the provider calls this when no application of an earlier try is alive."""
         order = self._order
         if order is None:
             raise ProcessError("no submission was prepared", next_step="report this: it is a defect")

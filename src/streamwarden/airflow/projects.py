@@ -27,7 +27,7 @@ _READABLE: Final = 40
 
 
 def dag_name(stem: str, pattern: re.Pattern[str]) -> str:
-    """What follows the prefix in the id of the DAG of a file: different files never have the same id.
+    """The part of a file's DAG id that follows the prefix; different files never have the same id.
 
     A name that fits `pattern` stays as it is. Any other name gets a hyphen, which `pattern` does not allow, and a
     digest, so that `kill driver.yaml` does not replace the DAG of `kill_driver.yaml`. Pure.

@@ -1,4 +1,4 @@
-"""What a task asks of the Airflow that runs it: whether DAGs are paused, to unpause one, and to write a note.
+"""Requests of a task to the Airflow that runs it: whether DAGs are paused, to unpause one, and to write a note.
 
 Airflow's execution API answers a task without an account, but it changes neither pauses nor notes. These go through the
 REST API, as the connection `streamwarden_airflow`. Without that connection the API of this installation is tried, which

@@ -1,4 +1,4 @@
-"""Whether a state file can be read. Every byte of it is compared with a checksum, in pieces of a few MB.
+"""Checks that a state file can be read. Every byte of it is compared with a checksum, in pieces of a few MB.
 
 - Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
 - RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
@@ -94,8 +94,8 @@ def has_all_files(checkpoint: Location, store: StateStore, version: int) -> bool
 
 
 def _check_version(folder: Location, store: StateStore, file: StateFile) -> None:
-    """Whether a snapshot has the content of another version: nothing inside it names its own. Raises Damaged if it is
-    equal to another one, or if the two were packed in the opposite order of when they were written."""
+    """Check that a snapshot is not that of another version: nothing inside it names its own. Raises Damaged if it
+    equals another one, or if the two were packed in the opposite order of when they were written."""
     others = [other for other in store.files if other.kind is FileKind.ZIP and other.name != file.name][-_COMPARED:]
     own = _times(folder / file.name) if others else None
     for other in others:
@@ -110,7 +110,7 @@ def _check_version(folder: Location, store: StateStore, file: StateFile) -> None
 
 
 def _times(file: Location) -> tuple[float, float] | None:
-    """When a snapshot was written and when it was packed; None if either is unknown."""
+    """Times at which a snapshot was written and packed; None if either is unknown."""
     with file.open() as stream:
         packed = packed_at(stream)
     written = file.stat().modified

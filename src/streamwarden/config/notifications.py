@@ -71,7 +71,7 @@ def importable(path: str) -> bool:
 
 
 def imported(path: str) -> object:
-    """What the dotted `path` names. Raises ImportError, AttributeError, ValueError."""
+    """The object that the dotted `path` names. Raises ImportError, AttributeError, ValueError."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 

@@ -1,4 +1,4 @@
-"""Which of several streams owns a place that only one of them may use.
+"""Determines which of several streams owns a place that only one of them may use.
 
 A stream whose drivers have used the place owns it: a copy of its file must not take it out of supervision. Files alone
 do not say which of two streams is the original one, so that knowledge comes from the store, through `TenureOf`.
@@ -14,7 +14,7 @@ from streamwarden.stream.spec import StreamSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenure:
-    """What the store knows of a stream's drivers.
+    """A stream's drivers, as the store knows them.
 
     Args:
         since: when its first driver was launched, in Unix seconds.

@@ -38,12 +38,12 @@ class Place:
         return cls(PurePosixPath(canonical(_fixed(path))).parts)
 
     def meets(self, other: Place) -> bool:
-        """Whether one is the other, or is inside it."""
+        """Whether one equals the other, or is inside it."""
         shared = min(len(self.parts), len(other.parts))
         return self.parts[:shared] == other.parts[:shared]
 
     def relation(self, other: Place) -> str:
-        """How this place relates to another one that it meets, in words."""
+        """Relation of this place to another one that it overlaps, in words."""
         if self.parts == other.parts:
             return "is also"
         return "is inside" if len(self.parts) > len(other.parts) else "contains"

@@ -1,4 +1,4 @@
-"""From a mapping to a plain frozen dataclass: pydantic checks the types, this module words its errors."""
+"""Builds a plain frozen dataclass from a mapping: pydantic checks the types, this module words its errors."""
 
 from __future__ import annotations
 

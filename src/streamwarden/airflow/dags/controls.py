@@ -90,7 +90,7 @@ class ControlOperator(BaseOperator):
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
 
     def _superseded(self, space: Workspace, stream: str, context: Any) -> str | None:
-        """What happened since this run began that makes another try needless."""
+        """Event since the start of this run that makes another try unnecessary."""
         return superseded(
             context["dag_run"].start_date.timestamp(),
             desired=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,

@@ -1,7 +1,7 @@
-"""Who may see and do what. Airflow mounts a plugin's app outside its own authentication, so each route asks here.
+"""Authorization. Airflow mounts a plugin's app outside its own authentication, so each route asks here.
 
-Whoever may read the runs of a DAG may read the stream or the drill that it is of. A page offers only what the user may
-run; the request itself goes to Airflow's own API, which checks it again.
+A user who may read the runs of a DAG may read its stream or drill. A page offers only what the user may run; the
+request itself goes to Airflow's own API, which checks it again.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ Hours = Annotated[float, Field(gt=0, le=LONGEST)]
 
 
 class Said(Model):
-    """What a person says about it."""
+    """A person's comment or reason."""
 
     reason: Text = ""
 
@@ -67,7 +67,7 @@ class MuteTime(Model):
         return self
 
     def over_at(self, now: float) -> float:
-        """When the mute ends. Raises HTTPException if that is too far away."""
+        """End of the mute. Raises HTTPException if it is too far away."""
         end = now + HOUR * (self.hours or 0.0) if self.until is None else _utc(self.until)
         if end - now > HOUR * LONGEST:
             raise HTTPException(422, f"the mute would last longer than {LONGEST // 24} days; give an earlier end")
@@ -84,7 +84,7 @@ class MuteRequest(MuteTime):
 
 
 class MaintenanceTime(Model):
-    """When a maintenance window is, and why."""
+    """Times of a maintenance window, and its reason."""
 
     starts: datetime
     """UTC unless it says otherwise"""
@@ -101,7 +101,7 @@ class MaintenanceRequest(MaintenanceTime):
 
 @derived(IncidentAction)
 class Action(Model):
-    """What a person did about an incident."""
+    """A person's action on an incident."""
 
 
 @derived(Mute, without={"ended_at"})
@@ -136,7 +136,7 @@ def withdrawing(incident: ChangedIncidentDep, said: Said, user: GetUserDep, spac
 
 @router.post("/incidents/{incident_id}/comment", response_model=Action)
 def commenting(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
-    """Say something about an incident; it changes nothing that is sent."""
+    """Comment on an incident; it changes nothing that is sent."""
     done = _act(add_comment, space, incident.incident_id, who=who(user), now=time.time(), text=said.reason)
     return answer(Action.model_validate(done))
 
@@ -224,7 +224,7 @@ def _utc(at: datetime) -> float:
 
 
 def _act(act: Any, space: Workspace, *given: Any, **named: Any) -> Any:
-    """Do it, and answer what a person got wrong with 422. Raises StoreError."""
+    """Call it, and answer a person's mistake with 422. Raises StoreError."""
     try:
         return act(space.store, *given, **named)
     except ConfigError as error:

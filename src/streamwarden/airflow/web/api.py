@@ -1,4 +1,4 @@
-"""`/api/v1`: what the pages show, for programs. The models and their units are in `/api/v1/openapi.json`."""
+"""`/api/v1`: the content of the pages, for programs. The models and their units are in `/api/v1/openapi.json`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from streamwarden.units import DAY, HOUR
 
 
 class Refusal(BaseModel):
-    """Why a request was not answered."""
+    """Reason why a request was refused."""
 
     detail: str
 
@@ -50,7 +50,7 @@ _REFUSALS: Final = {
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()
 }
-"""What each operation may answer instead, for the OpenAPI document."""
+"""Error responses of every operation, for the OpenAPI document."""
 router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
@@ -108,7 +108,7 @@ class JournalLine(Model):
 
 @derived(DrillRun)
 class Journal(Model):
-    """Everything that a run of a drill saw, enough to reach the same verdict."""
+    """Everything that a run of a drill recorded, enough to reach the same verdict."""
 
     format: int
     """of `facts`"""
@@ -138,7 +138,7 @@ class IncidentModel(Model):
 
 
 class ResilienceMatrix(Model):
-    """Which faults each stream survived in its drills."""
+    """Faults that each stream survived in its drills."""
 
     at: float
     """when the rows were read"""
@@ -192,7 +192,7 @@ def charts(
 
 @router.get("/streams/{stream}/events", response_model=list[Event])
 def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
-    """What happened to a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
+    """Events of a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
     begin = time.time() - 7 * DAY if since is None else since
     return answers(map(Event.model_validate, history(space.store, stream, begin)))
 

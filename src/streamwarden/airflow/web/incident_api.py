@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1")
 
 @derived(LogEntry)
 class LogLine(Model):
-    """What a person did about an incident, or muted of it."""
+    """A person's action on an incident, or a mute that concerns it."""
 
 
 class IncidentDetail(IncidentModel):

@@ -1,4 +1,4 @@
-"""What one user sees of the drills: the pages and the API both ask here."""
+"""Drills that one user may read: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> Sequ
 
 
 def running(space: Workspace, user: Any, now: float) -> list[RunningDrill]:
-    """The runs that go on and that `user` may read, newest first. Raises StoreError."""
+    """The running ones that `user` may read, newest first. Raises StoreError."""
     runs = space.store.journals.running()
     mine = readable_drills({run.drill for run in runs}, user)
     return [_running(run, now) for run in runs if run.drill in mine]
@@ -134,7 +134,7 @@ class Matrix:
         self._rows: Sequence[Resilience] = ()
 
     def rows(self) -> tuple[float, Sequence[Resilience]]:
-        """When the rows were read, and the rows. Raises StreamwardenError."""
+        """Time at which the rows were read, and the rows. Raises StreamwardenError."""
         with self._lock:
             now = self._clock()
             if now - self._read_at > AGAIN:
@@ -150,7 +150,7 @@ def matrix() -> Matrix:
 
 
 def resilience_for(user: Any, stream: str | None = None) -> tuple[float, list[Resilience]]:
-    """When the rows were read, and those that `user` may read: of drills that are hidden nothing is shown.
+    """Time at which the rows were read, and the rows that `user` may read, without those of hidden drills.
 
     Raises StreamwardenError.
     """

@@ -1,4 +1,4 @@
-"""What one user sees of the fleet: the pages and the API both ask here."""
+"""Part of the fleet that one user may read: the pages and the API both ask here."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones. If the last
 reading computed for `QUICK` seconds at most, the request waits up to `PATIENCE` for them before it gets the old ones.
-Only a request that finds none, or very old ones because nobody looked, waits as long as the reading takes.
+Only a request that finds none, or very old ones because no page was open, waits as long as the reading takes.
 
 An open page asks every two seconds, so it shows what happened within 2.3 s. Without the wait a request starts the
 reading whose rows only the next request shows, two seconds later: so it is with a large fleet, because 95 of 100
@@ -163,7 +163,7 @@ def settle() -> None:
 
 
 class Slow:
-    """What only an evaluation of all streams changes: it is read again after each, and once a minute in any case."""
+    """Data that only an evaluation of all streams changes: read again after each one, and at least once a minute."""
 
     def __init__(self) -> None:
         self._read_at = 0.0

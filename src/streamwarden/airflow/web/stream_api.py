@@ -28,7 +28,7 @@ WEEK: Final = 7 * DAY
 
 @derived(ExitRecord)
 class DriverExit(Model):
-    """Why a driver ended."""
+    """Reason why a driver ended."""
 
     sentence: str
 
@@ -63,7 +63,7 @@ class CheckpointAnswer(Model):
 
 @derived(Finding)
 class LintFinding(Model):
-    """What one rule of the linter reports."""
+    """A finding of one rule of the linter."""
 
 
 @derived(Number)

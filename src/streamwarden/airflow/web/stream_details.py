@@ -1,4 +1,4 @@
-"""What is read of one stream only when a person or a program asks for it: the pages and the API both ask here."""
+"""Details of one stream that are read only on request: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SeenLog:
 
 
 def advice(space: Workspace, stream: str, query: str | None) -> SeenAdvice:
-    """What the linter and the history of a stream or a query say now.
+    """Current advice of the linter and of the history of a stream or a query.
 
     Raises HTTPException with 404 if there is no such stream or query, StoreError.
     """

@@ -1,4 +1,4 @@
-"""Whether a folder is a checkpoint; if it is not, what it is instead, and which checkpoints are below it."""
+"""Recognizes a checkpoint; of any other folder, tells what it is and which checkpoints are below it."""
 
 from __future__ import annotations
 

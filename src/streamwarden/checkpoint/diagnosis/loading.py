@@ -1,4 +1,4 @@
-"""How Spark loads one store, step by step as Spark 4.3 does it, and where that fails.
+"""Simulates how Spark 4.3 loads one store, step by step, and finds where that fails.
 
 1. Take the newest snapshot at or below the wanted version; without one, the empty state.
 2. If that snapshot cannot be read, a RocksDB store without changelogs fails. Every other store takes the next older
@@ -39,7 +39,7 @@ MOST_REPLAYED: Final = 50
 def diagnose_load(
     checkpoint: Location, store: StateStore, version: int, *, ids: Collection[str], codec: str
 ) -> Iterator[Damage]:
-    """What is wrong with the files that loading `version` of a store reads.
+    """Damage in the files that Spark reads to load `version` of a store.
 
     Args:
         ids: unique ids of the newest commit (checkpoint format 2); empty in format 1.
@@ -140,7 +140,7 @@ def _of_lineage(
 
 
 def _unreadable(checkpoint: Location, store: StateStore, file: StateFile | None, codec: str) -> str | None:
-    """Why a file cannot be read; None if it can, or if there is none to read."""
+    """Reason why a file cannot be read; None if it can, or if there is none to read."""
     if file is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What is missing or damaged in `metadata` and in the logs of batches, and what Spark will do about it.
+"""Finds missing and damaged files of `metadata` and the logs of batches, with their consequence in Spark.
 
 To start, Spark needs `metadata`, the newest `offsets/P` and the one before it, the newest `commits/C`, and the log of
 each file source from its last compact file on. Everything older is only kept for a rewind.
@@ -98,8 +98,8 @@ class Logs:
 
 
 def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[int], written: int | None = None) -> Logs:
-    """Read both logs, of each the newest `MOST_BATCHES`. A file that was purged since it was listed is left out; every
-    damage is kept as a text."""
+    """Read the newest `MOST_BATCHES` of both logs. A file that was purged since it was listed is left out; every damage
+    is kept as a text."""
     return Logs(
         _read_all(checkpoint / OFFSETS, offsets[-MOST_BATCHES:], parse_offsets),
         _read_all(checkpoint / COMMITS, commits[-MOST_BATCHES:], parse_commit),

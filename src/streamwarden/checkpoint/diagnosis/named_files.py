@@ -1,4 +1,4 @@
-"""Whether the files that a log names exist, with the size that the log states."""
+"""Checks that the files that a log names exist, with the size that the log states."""
 
 from __future__ import annotations
 

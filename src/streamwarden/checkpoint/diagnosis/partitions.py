@@ -1,4 +1,4 @@
-"""Which folders `state/` must have (operators, partitions and stores), and which files the state store reads there.
+"""Folders that `state/` must have (operators, partitions and stores), and the files that the state store reads there.
 
 `spark.sql.shuffle.partitions` in `offsets/N` fixes how many partitions an operator has; Spark does not read the number
 in the operator's metadata. A global aggregation and a global limit always have one partition.
@@ -32,7 +32,7 @@ _KINDS: Final[Mapping[str, frozenset[FileKind]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorLayout:
-    """How many partitions an operator has, and which stores each of them has."""
+    """Number of partitions of an operator, and the stores that each of them has."""
 
     partitions: int
     stores: tuple[str, ...]

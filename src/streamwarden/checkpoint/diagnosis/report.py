@@ -101,7 +101,7 @@ class OperatorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What a checkpoint says of its query.
+    """State of a query as its checkpoint shows it.
 
     Args:
         position: query id, newest planned and newest committed batch with their times; `gap` between them.
@@ -140,7 +140,7 @@ class CheckpointReport:
         return worst(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold: numbers, text, lists and objects."""
+        """Values for JSON: numbers, text, lists and objects."""
         found = asdict(self)
         replays = [
             {
@@ -255,7 +255,7 @@ def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str 
 
 
 def _times(checkpoint: Location, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
-    """When each batch was planned and committed, Unix seconds."""
+    """Times at which each batch was planned and committed, Unix seconds."""
     planned_at, committed_at = planned_times(checkpoint), committed_times(checkpoint)
     for batch, record in logs.offsets.items():
         if isinstance(record, OffsetRecord) and record.timestamp_ms:

@@ -1,4 +1,4 @@
-"""What is missing or damaged in the manifest of the file sink, `_spark_metadata`, and what Spark will do about it.
+"""Finds missing and damaged files of the file sink's manifest, `_spark_metadata`, with their consequence in Spark.
 
 Spark writes no entry for a batch that its manifest lists, nor for any batch before it, whatever these entries contain.
 So an entry that is damaged, or that another run wrote, loses the rows of its batch, and Spark reports no error.
@@ -116,7 +116,7 @@ def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
 
 
 def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool:
-    """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
+    """Whether moving out the entries from `first` on loses nothing of the batches before it."""
     if all(batch < first for batch in manifest.compact):
         return True  # each of the other entries lists only its own batch
     before = read_sink_manifest(output, first - 1, strict=True)
@@ -124,7 +124,7 @@ def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool
 
 
 def _move_out(manifest: SinkManifest, batch: int) -> str:
-    """How to make a batch that is not committed run again: Spark then writes the entry too."""
+    """Advice to make a batch that is not committed run again: Spark then writes the entry too."""
     name = compactible_name(batch, batch in manifest.compact)
     return (
         f"before the start, move {SINK_LOG}/{name} and its checksum file .{name}.crc out of the output: "

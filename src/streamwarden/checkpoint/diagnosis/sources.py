@@ -1,4 +1,4 @@
-"""What is missing or damaged in the logs of file sources, `sources/N`, and what Spark will do about it.
+"""Finds missing and damaged files of the logs of file sources, `sources/N`, with their consequence in Spark.
 
 Spark reads the log from its last compact file on. It needs the files of the newest planned batch to execute that batch,
 or to find where the next batch begins. Only a batch that read no new file is planned without them.

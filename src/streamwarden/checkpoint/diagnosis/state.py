@@ -1,4 +1,4 @@
-"""What is missing or damaged under `state/`, and what Spark will do about it.
+"""Finds missing and damaged files under `state/`, with their consequence in Spark.
 
 Only files that the next start reads are opened; `loading` determines them.
 """
@@ -91,7 +91,7 @@ def diagnose_state(
     schemas: Mapping[int, Sequence[StateSchema]],
     logs: Logs,
 ) -> Iterator[Damage]:
-    """Every damage under `state/` that matters for the next start."""
+    """Every damage under `state/` that affects the next start."""
     version, latest = logs.state_version, logs.latest_offsets()
     if version == 0 or latest is None:
         return
@@ -210,7 +210,7 @@ def _committed_ids(logs: Logs, version: int, operator: int) -> frozenset[str]:
 
 
 def _committed_operators(logs: Logs) -> int:
-    """How many operators the newest commit names; 0 in checkpoint format 1, where it names none."""
+    """Number of operators that the newest commit names; 0 in checkpoint format 1, where it names none."""
     record = logs.commits.get(-1 if logs.committed is None else logs.committed)
     named = record.state_ids if isinstance(record, CommitRecord) else {}
     return 1 + max((int(operator) for operator in named), default=-1)

@@ -141,8 +141,8 @@ def read_bytes(file: Location, most: int | None = SMALL) -> bytes:
 
 
 def checked(file: Location) -> int | None:
-    """How many bytes of the file Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two do not
-    match."""
+    """Number of bytes of the file that Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two
+    do not match."""
     try:
         sums = b"" if file.checksum_file is None else file.checksum_file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFile):
@@ -199,7 +199,7 @@ def parse_object(line: str) -> Mapping[str, Any]:
 
 
 def is_number(value: Any) -> TypeGuard[int]:
-    """Whether it is an integer of JSON; `true` is none. Spark takes numbers that are too large for a long."""
+    """Whether it is a JSON integer; `true` is not. Spark accepts numbers that are too large for a long."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -48,7 +48,7 @@ class LogPosition:
 
     @property
     def gap(self) -> int:
-        """Planned batches that are not committed: 0 between batches, 1 while one is running."""
+        """Number of planned batches that are not committed: 0 between batches, 1 while one is running."""
         planned = -1 if self.planned is None else self.planned
         committed = -1 if self.committed is None else self.committed
         return planned - committed
@@ -257,7 +257,7 @@ def parse_commit(batch: int, log: LogFile) -> CommitRecord:
 
 
 def written_at(checkpoint: Location, log: str, batch: int | None) -> float | None:
-    """When the file of `batch` was written; None if it does not exist (any more)."""
+    """Time at which the file of `batch` was written; None if it does not exist (any more)."""
     if batch is None:
         return None
     try:

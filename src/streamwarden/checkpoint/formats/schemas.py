@@ -186,7 +186,7 @@ class _SchemaReader:
         return "".join(self.string() for _ in range(self.count()))
 
     def count(self) -> int:
-        """How many strings or families follow: each takes two bytes or more."""
+        """Number of strings or families that follow: each takes two bytes or more."""
         count = self.number(">i")
         if count < 0 or 2 * count > len(self._content) - self._at:
             raise Damaged("it is cut off")

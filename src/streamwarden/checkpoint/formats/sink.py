@@ -69,7 +69,7 @@ class ManifestEntry:
 
     @property
     def written_ms(self) -> int:
-        """When the newest of its files was written, Unix milliseconds; 0 if it has no file or does not say."""
+        """Time at which its newest file was written, Unix milliseconds; 0 if it has no file or gives no time."""
         return max((file.modified_ms for file in self.files), default=0)
 
 
@@ -218,7 +218,7 @@ _KEYS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "blockSize": is_number,
     "action": _is_text,
 }
-"""What each line of the manifest has. Spark's reader refuses the folder for a line that lacks one."""
+"""Required keys of each line of the manifest. Spark's reader refuses the folder for a line that lacks one."""
 
 
 def newest_entry(output: Location) -> int | None:

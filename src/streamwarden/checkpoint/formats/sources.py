@@ -1,4 +1,4 @@
-"""What each batch read: the log of a file source, and a description of every source's offset."""
+"""Input of each batch: the log of a file source, and a description of every source's offset."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _NOT_STORES: Final = frozenset({SSTS, "logs", "archive"})
 
 
 class FileKind(StrEnum):
-    """What a versioned state file holds; the value is how its name ends."""
+    """Kind of a versioned state file; the value is the suffix of its name."""
 
     ZIP = "zip"  # RocksDB snapshot: a manifest that names files under SSTs/
     SNAPSHOT = "snapshot"  # HDFS-backed snapshot
@@ -54,7 +54,7 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What loading one version reads.
+    """Files that Spark reads to load one version.
 
     Args:
         snapshot: the snapshot it starts from; None: it starts from the empty version 0.
@@ -106,7 +106,7 @@ class StateStore:
         return tuple(sorted({file.version for file in self.files if not file.kind.is_snapshot}))
 
     def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
-        """What Spark reads to load `version`; `without` names files to ignore."""
+        """The files that Spark reads to load `version`; `without` names files to ignore."""
         return self.loads(version, without=without)[0]
 
     def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> list[Load]:
@@ -128,7 +128,7 @@ class StateStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayDebt:
-    """What one store would replay if the query were restarted now.
+    """Changes that one store would replay if the query were restarted now.
 
     Args:
         snapshot: version of the newest uploaded snapshot; None if none was uploaded.

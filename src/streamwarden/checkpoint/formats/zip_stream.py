@@ -49,8 +49,8 @@ def members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
 
 
 def packed_at(stream: BinaryIO) -> float | None:
-    """When the first member was packed: Unix seconds by the JVM's local time, to 2 seconds; None if the file does not
-    begin with a member."""
+    """Time at which the first member was packed: Unix seconds by the JVM's local time, to 2 seconds; None if the file
+    does not begin with a member."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size or head[: len(_SIGNATURE)] != _SIGNATURE:
         return None

@@ -58,7 +58,7 @@ class Aggregation:
     session: int | None
 
     def end(self, column: Callable[[int], Column]) -> Column | None:
-        """When a group is closed, Unix microseconds; None if no watermark closes it.
+        """Time at which a group is closed, Unix microseconds; None if no watermark closes it.
 
         Args:
             column: the value of the grouping expression at a position.
@@ -150,8 +150,8 @@ def _appended(audited: Audited, known: Aggregation, taken: dict[str, DataFrame])
 
 def _replaced(audited: Audited, known: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """In output mode update each batch writes the groups of its rows, with all that it has counted of them: so the
-    newest row of such a group is what the state held of it before, and the input. If the stream has gone on, and a
-    later batch has taken the row's place, the state after the batches shows it.
+    newest row of such a group is what the state held of it before, and the input. If a later batch has replaced the
+    row since, the state after the batches shows it.
     """
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""Compares the two sides of a query's books, entry by entry: what came in, and what became of it."""
+"""Compares the two sides of a query's books, entry by entry: input, and output with state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sides of a query's books are made of: its plans, its output, and its state after a batch."""
+"""Input of the sides of a query's books: its plans, its output, and its state after a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Audited:
-    """What the sides of the books are made of."""
+    """Input of the sides of the books."""
 
     catalyst: Catalyst
     spec: StreamSpec

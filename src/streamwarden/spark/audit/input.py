@@ -21,8 +21,8 @@ _LATE: Final = f"{AUDIT}_late"
 
 
 _IN_BATCHES: Final = ("kafka.", "includeheaders", "minpartitions")
-"""What the options of a topic's streaming reader begin with (lower case) that its batch reader takes, too. One that is
-left out says where to begin, how much to read, or that lost records do not matter."""
+"""Prefixes (lower case) of the options of a topic's streaming reader that its batch reader takes, too. Other options
+say where to begin, how much to read, or that lost records do not matter."""
 
 _RECORD: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
@@ -32,7 +32,7 @@ _HEADERS: Final = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 @dataclass(frozen=True)
 class AuditedInput:
-    """What the audited batches read.
+    """The input that the audited batches read.
 
     Args:
         late_ms: batch -> the watermark of the batch before, Unix milliseconds.
@@ -49,7 +49,7 @@ class AuditedInput:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> AuditedInput:
-        """What `request.json` says of it."""
+        """The input as `request.json` describes it."""
         return cls(
             late_ms={int(batch): late for batch, late in request["late_ms"].items()},
             files=request["files"],

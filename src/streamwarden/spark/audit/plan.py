@@ -41,7 +41,7 @@ _SAME_AGAIN: Final = frozenset({"InputFileBlockLength", "InputFileBlockStart", "
 
 
 class CannotBalance(Exception):
-    """Why the audit cannot balance this query, in words for a person."""
+    """The audit cannot balance this query; the text gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def is_repeatable(expression: Any) -> bool:
 
 
 def _differs(part: Any) -> bool:
-    """Whether it is this part whose value differs, and none of its own parts."""
+    """Whether the value of this part differs by itself, not because of one of its own parts."""
     own = not part.deterministic() and all(child.deterministic() for child in children(part))
     return kind(part) in _CLOCKS or (own and kind(part) not in _SAME_AGAIN)
 
@@ -188,7 +188,7 @@ def distinct_aggregates(expressions: Sequence[Any]) -> list[Any]:
 
 
 def position(expression: Any, known: Sequence[Any]) -> int | None:
-    """Where an expression with the same meaning is in `known`; None if it is not."""
+    """Index in `known` of an expression with the same meaning; None if there is none."""
     canonical = expression.canonicalized()
     return next((index for index, candidate in enumerate(known) if canonical.equals(candidate.canonicalized())), None)
 

@@ -107,7 +107,7 @@ def _input(
 
 
 def _state(audited: Audited, counted: Mapping[str, Counted], keys: Sequence[str], batch: int) -> DataFrame:
-    """What the variables hold after `batch`: one frame for all of them, since their amounts add up."""
+    """Content of the variables after `batch`: one frame for all of them, since their amounts add up."""
     from pyspark.sql import functions as f
 
     none = dict.fromkeys(counted, "0")

@@ -1,6 +1,6 @@
 """Probes the manager of a cluster after a failure, because Spark does not report that it was unavailable.
 
-A driver that finds no standalone master stops its context after a minute, and what the job gets to see is "Cannot call
+A driver that finds no standalone master stops its context after a minute, and the job gets only the error "Cannot call
 methods on a stopped SparkContext".
 """
 

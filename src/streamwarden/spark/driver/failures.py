@@ -58,8 +58,8 @@ def describe(error: BaseException, job: str, behind: BaseException | None = None
 
 
 def says_more(behind: BaseException) -> bool:
-    """Whether the exception of a function of foreachBatch says more than the text that Spark makes of it. It does if it
-    is Streamwarden's or Spark's. Of a job's own exception Spark passes on the traceback, with the job's line."""
+    """Whether an exception of a foreachBatch function says more than the text that Spark makes of it: true for one of
+    Streamwarden's or Spark's. Of a job's own exception Spark passes on the traceback, with the job's line."""
     return isinstance(behind, StreamwardenError) or java_exception(behind) is not None
 
 
@@ -87,7 +87,7 @@ def chain_of(error: BaseException, behind: BaseException | None = None) -> Chain
 
 
 def is_of_function(chain: Chain) -> bool:
-    """Whether a function of foreachBatch ended the query."""
+    """Whether a foreachBatch function ended the query."""
     return any(link.condition == _OF_FUNCTION or same_class(_CALLBACK, link.kind) for link in chain)
 
 

@@ -63,7 +63,7 @@ class QueryRegistry:
         return self._spec.job
 
     def learn(self, records: Iterable[QueryRecord]) -> None:
-        """Learn the names of earlier queries from the store: a checkpoint keeps its name."""
+        """Read the names of earlier queries from the store: a checkpoint keeps its name."""
         self._known = {record.name: record.checkpoint for record in records if record.name}
 
     def records(self) -> tuple[QueryRecord, ...]:

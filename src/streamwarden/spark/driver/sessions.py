@@ -117,5 +117,5 @@ class Sessions:
 
 
 def is_temporary(checkpoint: str) -> bool:
-    """Whether Spark made up this checkpoint for a query that names none."""
+    """Whether Spark generated this checkpoint for a query that names none."""
     return checkpoint.rpartition("/")[2].startswith("temporary-")

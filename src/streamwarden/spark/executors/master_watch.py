@@ -53,7 +53,7 @@ class MasterWatch:
         threading.Thread(target=self._run, args=arguments, name="streamwarden master", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._ended.set()
 
     def _run(self, session: Any, urls: list[str]) -> None:
@@ -72,7 +72,7 @@ class MasterWatch:
 
 
 def _executors(session: Any) -> int:
-    """How many executors the driver has; 1 if that cannot be asked now, so that nothing follows from it."""
+    """Number of the driver's executors; 1 if it cannot be read now, so that no conclusion is drawn from it."""
     try:
         return executor_count(session)
     except Exception:  # the context or the JVM is going down: py4j has many ways to say so

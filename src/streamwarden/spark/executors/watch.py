@@ -29,7 +29,7 @@ _SOURCE: Final = "Spark's REST API"
 
 
 class MeasurementSink(Protocol):
-    """Where measurements and events go; neither call waits."""
+    """Receives measurements and events; neither call waits."""
 
     def measure(self, measurements: Iterable[Measurement]) -> None: ...
     def event(self, kind: str, **detail: str) -> None: ...
@@ -70,7 +70,7 @@ class ExecutorWatch:
         threading.Thread(target=self._run, args=arguments, name="streamwarden executors", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more; the UI goes down with the driver."""
+        """Stop watching; the UI ends with the driver."""
         self._ended.set()
 
     def _run(self, bases: tuple[str, ...], application: str, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Gives each query that a script starts what the stream's file declares and the script does not name.
+"""Gives each query that a script starts the settings that the stream's file declares and the script does not name.
 
 The script stays as it is: its calls of `start()` and `toTable()` are examined in the driver. A query without a
 checkpoint gets the declared one, a query without a trigger the declared one. A query that contradicts the file is
@@ -59,7 +59,7 @@ class ScriptStarts:
             raise
 
     def complete(self, writer: Any, query: NamedQuery, inputs: Sequence[NamedInput] = ()) -> None:
-        """Set on the writer what the query does not name. Raises JobError for a query that the file contradicts.
+        """Add the declared settings to the writer. Raises JobError for a query that the file contradicts.
 
         Of several queries each is compared with its declaration by the query registry, which knows its name.
         """

@@ -87,7 +87,7 @@ def limit(inputs: int, batches: int) -> int:
 
 
 def _files(spark: Any, path: str) -> int:
-    """How many files there are now; 0 if they cannot be listed: reading them raises the same."""
+    """Number of files that exist now; 0 if they cannot be listed: reading them raises the same error."""
     from pyspark.errors import AnalysisException
 
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")

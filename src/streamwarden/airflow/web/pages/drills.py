@@ -1,4 +1,4 @@
-"""The pages of all drills: what runs, what is overdue, the history, the resilience matrix, two runs side by side."""
+"""The pages of all drills: running, overdue, the history, the resilience matrix, two runs side by side."""
 
 from __future__ import annotations
 

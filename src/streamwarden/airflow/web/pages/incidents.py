@@ -1,4 +1,4 @@
-"""The pages of incidents: what is open, what it caused, who cares for it; and one incident with its evidence."""
+"""The pages of incidents: the open ones, their consequences and who handles them; and one with its evidence."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def incident(found: IncidentDep, request: Request, user: GetUserDep, space: Spac
 
 
 def _changeable(incidents: Sequence[Incident], user: Any) -> frozenset[str]:
-    """The ids of those that the user may act on."""
+    """The ids of the incidents that the user may act on."""
     ids = allowed_of({dag_of_stream(item.stream) for item in incidents}, user, "PUT")
     return frozenset(item.incident_id for item in incidents if dag_of_stream(item.stream) in ids)
 

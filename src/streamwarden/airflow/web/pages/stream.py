@@ -79,7 +79,7 @@ _PARTS: Final = {"live": "stream_live.html", "happened": "stream_happened.html"}
 
 
 def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: str) -> dict[str, Any]:
-    """What the store knows beyond the row.
+    """Content of the page from the store, beyond the row.
 
     Args:
         rows: of the stream and its queries: the stream's page has the incidents of all of them.
@@ -129,7 +129,7 @@ def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryNam
 
 @router.get("/streams/{stream}/checkpoint")
 def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
-    """What `inspect` says of the checkpoint: read when a person opens it."""
+    """Report of `inspect` on the checkpoint: read when a person opens it."""
     found, problem = stream_details.checkpoint(space, stream, query)
     return page(
         request,
