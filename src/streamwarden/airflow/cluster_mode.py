@@ -33,10 +33,10 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
     Raises ConfigError if the connection does not say where to ask.
     """
     hook, manager = order.hook, manager_of(order.spec.spark.master)
-    for known in MANAGERS:
-        if known.in_cluster is not None:
-            setattr(hook, known.in_cluster.tracking, known is manager)
-            setattr(operator, known.in_cluster.tracking, known is manager)
+    for cluster_manager in MANAGERS:
+        if cluster_manager.in_cluster is not None:
+            setattr(hook, cluster_manager.in_cluster.tracking, cluster_manager is manager)
+            setattr(operator, cluster_manager.in_cluster.tracking, cluster_manager is manager)
     connection = hook._connection
     if connection["spark_binary"] == DEFAULT_SPARK_BINARY:
         connection["spark_binary"] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
@@ -71,8 +71,8 @@ def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path,
 def followed(operator: SparkSubmitOperator, context: Any) -> str | None:
     """The application that an earlier try of this task submitted; None if there is none, or it is not known."""
     store = context.get("task_state_store")
-    found = store.get(operator.external_id_key) if store is not None else None
-    return str(found) if found else None
+    application = store.get(operator.external_id_key) if store is not None else None
+    return str(application) if application else None
 
 
 def forget_the_last_end(operator: SparkSubmitOperator, context: Any) -> None:

@@ -157,9 +157,9 @@ def _read_properties(path: Path) -> dict[str, str]:
         raise ConfigError(
             f"cannot be read: {error}", where=f"properties_file {path}", next_step="correct the parameter or the file"
         ) from error
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in text.splitlines():
         match = _PROPERTY.fullmatch(line.strip())
         if match is not None:
-            found[match["key"]] = match["value"]
-    return found
+            properties[match["key"]] = match["value"]
+    return properties

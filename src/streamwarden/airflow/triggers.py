@@ -199,12 +199,12 @@ class DriverWatch:
         """The kind of the driver's exit; None while it is alive. Raises StoreError."""
         if self._process is not None and is_alive(self._process):
             return None
-        seen = self._space.fleet.observe(self._driver_id)
+        observation = self._space.fleet.observe(self._driver_id)
         # The runner records its end a moment before its process is gone, and until then it holds the lease.
-        self._process = seen.record.process
-        if seen.alive or (self._process is not None and is_alive(self._process)):
+        self._process = observation.record.process
+        if observation.alive or (self._process is not None and is_alive(self._process)):
             return None
-        return str(seen.exit.kind) if seen.exit is not None else "unknown"
+        return str(observation.exit.kind) if observation.exit is not None else "unknown"
 
 
 class StandbyTrigger(_StreamTrigger):

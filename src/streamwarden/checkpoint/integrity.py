@@ -63,15 +63,15 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
     """File under SSTs/ -> bytes, as the manifest inside a RocksDB snapshot says. Raises Damaged."""
     try:
         with file.open() as stream:
-            found = dict(members(stream))
-        text = found[_MANIFEST].decode("utf-8").partition("\n")[2]  # after the version line
+            contents = dict(members(stream))
+        text = contents[_MANIFEST].decode("utf-8").partition("\n")[2]  # after the version line
         files = {str(table["dfsSstFileName"]): table["sizeBytes"] for table in json.loads(text)["sstFiles"]}
-        named = found[_CURRENT].decode("utf-8").strip()
+        named = contents[_CURRENT].decode("utf-8").strip()
     except KeyError as error:
         raise Damaged(f"the zip file has no {error}") from error
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         raise Damaged(f"the manifest in the zip file cannot be read: {error}") from error
-    if named not in found:
+    if named not in contents:
         raise Damaged(f"the zip file has no {named[:40]!r}")
     if not all(isinstance(size, int) for size in files.values()):
         raise Damaged("the manifest in the zip file states no sizes")

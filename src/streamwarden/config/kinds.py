@@ -27,7 +27,7 @@ def kinds_of(spec: type[Any]) -> Mapping[str, Mapping[str, type[Any]]]:
     if spec is StreamSpec:
         return SIDES
     hints = get_type_hints(spec, include_extras=True) if is_dataclass(spec) else {}
-    return {name: found.kinds for name, hint in hints.items() if (found := _by_kind(hint)) is not None}
+    return {name: by_kind.kinds for name, hint in hints.items() if (by_kind := _by_kind(hint)) is not None}
 
 
 def declared(spec: type[T]) -> type[T]:
@@ -51,7 +51,7 @@ def _by_kind(hint: Any) -> ByKind | None:
     """The annotation of a field, of an optional field, or of the items of one."""
     if get_origin(hint) is Annotated:
         return next((extra for extra in hint.__metadata__ if isinstance(extra, ByKind)), None)
-    return next((found for part in get_args(hint) if (found := _by_kind(part)) is not None), None)
+    return next((by_kind for part in get_args(hint) if (by_kind := _by_kind(part)) is not None), None)
 
 
 def _member(key_field: Field[Any], union: Any) -> Any:
@@ -79,8 +79,8 @@ def kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
 def keys_of_others(kinds: Mapping[str, type[Any]], value: object) -> frozenset[str]:
     """Keys that other kinds have and the kind of `value` has not."""
     own = kinds.get(kind_of(kinds, value))
-    known = {item.name for kind in kinds.values() for item in fields(kind)}
-    return frozenset(known - {item.name for item in fields(own)}) if own is not None else frozenset()
+    names = {item.name for kind in kinds.values() for item in fields(kind)}
+    return frozenset(names - {item.name for item in fields(own)}) if own is not None else frozenset()
 
 
 def leave_to_script(value: dict[str, Any], project: Path) -> None:

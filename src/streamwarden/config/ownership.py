@@ -54,9 +54,9 @@ def owner(claimants: Iterable[Claimant]) -> Claimant | None:
 
     A stream that runs there precedes one that ran there. Among equals the one that was launched first precedes. Pure.
     """
-    known = [
+    ranked = [
         (not claimant.tenure.runs, claimant.tenure.since, claimant.stream, claimant)
         for claimant in claimants
         if claimant.tenure
     ]
-    return min(known, key=lambda rank: rank[:3])[3] if known else None
+    return min(ranked, key=lambda rank: rank[:3])[3] if ranked else None

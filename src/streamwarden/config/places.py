@@ -16,14 +16,14 @@ GLOB: Final = re.compile(r"[*?\[\]{}]")
 
 def locations(spec: StreamSpec) -> dict[KeyPath, str]:
     """Every folder that the stream's file names, by its key."""
-    found: dict[KeyPath, str | None] = {
+    paths: dict[KeyPath, str | None] = {
         ("checkpoint",): spec.checkpoint,
         ("sink", "path"): spec.sink.path,
         ("source", "path"): spec.source.path,
         ("quarantine",): spec.quarantine,
         **{("queries", name): path for name, path in spec.queries.items()},
     }
-    return {key: path for key, path in found.items() if path is not None}
+    return {key: path for key, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,11 @@ def parse(kind: type[T], document: Document, *, reserved: Collection[str] = (), 
     try:
         result = load(kind, value)
     except ValidationError as error:
-        found: dict[KeyPath, Problem] = {}
+        by_key: dict[KeyPath, Problem] = {}
         for detail in error.errors(include_url=False):  # a union reports one for each of its members: the first counts
             problem = words.problem(detail)
-            found.setdefault(problem.key, problem)
-        raise refusal(document, [*problems, *found.values()]) from None
+            by_key.setdefault(problem.key, problem)
+        raise refusal(document, [*problems, *by_key.values()]) from None
     if problems:
         raise refusal(document, problems)
     return result
@@ -63,8 +63,8 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     # A plain dataclass takes no config of its own; the tuple around it passes the config on to all dataclasses within.
-    known = declared(cast("type[Any]", kind))
-    return TypeAdapter(tuple[known], config=_STRICT)  # type: ignore[valid-type]
+    variants = declared(cast("type[Any]", kind))
+    return TypeAdapter(tuple[variants], config=_STRICT)  # type: ignore[valid-type]
 
 
 _WANTED: Final = {

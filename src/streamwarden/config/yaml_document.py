@@ -217,10 +217,10 @@ def _checked_scalar(kind: str, text: str, at: KeyPath, problems: list[Problem]) 
 
 
 def _unusable(text: str, at: KeyPath) -> list[Problem]:
-    found = _UNUSABLE.search(text)
-    if found is None:
+    match = _UNUSABLE.search(text)
+    if match is None:
         return []
-    observed = f"the character U+{ord(found.group()):04X} in {show(text)}"
+    observed = f"the character U+{ord(match.group()):04X} in {show(text)}"
     allowed = "text without NUL and without lone surrogates, which no path and no database can hold"
     return [Problem(key=at, observed=observed, allowed=allowed, next_step="delete the character")]
 

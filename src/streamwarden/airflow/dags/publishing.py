@@ -92,8 +92,8 @@ def publish_due(project: str, context: Mapping[str, Any], now: float) -> None:
 def _endings(ti: Any, runs: Sequence[str]) -> dict[str, Ending]:
     """Final states of earlier runs of this task. A deleted run had ended, and counts as published: an event must not
     be sent twice."""
-    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=list(runs))
-    return {run: _ending(found[run].get(ti.task_id)) if run in found else Ending.PUBLISHED for run in runs}
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=list(runs))
+    return {run: _ending(states[run].get(ti.task_id)) if run in states else Ending.PUBLISHED for run in runs}
 
 
 def _ending(state: str | None) -> Ending:

@@ -209,10 +209,12 @@ def _plan(
 @router.post("/mutes/{mute_id}/end", response_model=Muted)
 def ending(mute_id: MuteId, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """End a mute or a maintenance window before its time."""
-    found = next((current for current in current_mutes(space.store, time.time()) if current.mute_id == mute_id), None)
-    if found is None:
+    mute_in_force = next(
+        (current for current in current_mutes(space.store, time.time()) if current.mute_id == mute_id), None
+    )
+    if mute_in_force is None:
         raise HTTPException(404, "there is no such mute in force, or you may not end it")
-    for dag_id in dags_of(found):
+    for dag_id in dags_of(mute_in_force):
         require(dag_id, user, "PUT")
     ended = _act(unmute, space, mute_id, who=who(user), reason=said.reason, now=time.time())
     return answer(Muted.model_validate(ended))

@@ -186,8 +186,8 @@ def charts(
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
-    return clean(Charts(since=begin, until=end, charts=found))
+    data = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
+    return clean(Charts(since=begin, until=end, charts=data))
 
 
 @router.get("/streams/{stream}/events", response_model=list[Event])
@@ -209,13 +209,13 @@ def drills(
     dag_run: DagRunId = None,
 ) -> JSONResponse:
     """The runs of drills that the user may read, newest first."""
-    mine = {name for name, _ in readable_drills.drilled(space, user) if drill in (None, name)}
+    names = {name for name, _ in readable_drills.drilled(space, user) if drill in (None, name)}
     if dag_run is not None:
-        found = readable_drills.of_dag_run(space, mine, dag_run)
+        runs = readable_drills.of_dag_run(space, names, dag_run)
     else:
-        chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
-        found, _ = space.store.journals.listed(chosen)
-    return answers(Drill(**attributes(run), verdict=verdict_word(run)) for run in found)
+        chosen = RunFilter(drills=names, stream=stream, verdict=verdict, offset=offset, limit=limit)
+        runs, _ = space.store.journals.listed(chosen)
+    return answers(Drill(**attributes(run), verdict=verdict_word(run)) for run in runs)
 
 
 @router.get("/drills/{run_id}", response_model=Journal)
@@ -235,8 +235,8 @@ def incidents(
     """The open incidents that the user may read; with `past` the newest, resolved ones too."""
     now = time.time()
     handled = handling(space.store, now, since=0.0 if past else None)
-    found = readable_fleet.incidents(space, user, stream=stream, past=past, limit=limit)
-    return answers([incident_model(incident, handled, now) for incident in found])
+    listed = readable_fleet.incidents(space, user, stream=stream, past=past, limit=limit)
+    return answers([incident_model(incident, handled, now) for incident in listed])
 
 
 def incident_model(incident: Incident, handled: Handling, now: float) -> IncidentModel:

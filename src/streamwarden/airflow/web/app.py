@@ -43,8 +43,8 @@ def build_app() -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     def unreadable(request: Request, error: Exception) -> Response:
-        found = error.errors() if isinstance(error, RequestValidationError) else []
-        said = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in found)
+        problems = error.errors() if isinstance(error, RequestValidationError) else []
+        said = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
         return _answer(request, 422, said)
 
     return app

@@ -66,5 +66,5 @@ def mutes(
     """The mutes and maintenance windows that are in force or planned and that the user may read; with `past` those that
     are over too. Those that begin last come first."""
     store = space.store
-    found = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
-    return answers(map(Muted.model_validate, found[::-1][:limit]))
+    readable = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
+    return answers(map(Muted.model_validate, readable[::-1][:limit]))

@@ -46,8 +46,8 @@ def is_own(origin: str, hosts: Iterable[str]) -> bool:
     The scheme is not compared: a proxy that ends TLS may not say which one the browser used.
     """
     default = _DEFAULT_PORTS.get(urlsplit(origin).scheme)
-    mine = {_without(default, host) for host in hosts}
-    return default is not None and _without(default, urlsplit(origin).netloc) in mine - {""}
+    own = {_without(default, host) for host in hosts}
+    return default is not None and _without(default, urlsplit(origin).netloc) in own - {""}
 
 
 def _without(port: int | None, host: str) -> str:

@@ -37,15 +37,15 @@ class SeenFleet:
 def fleet(user: Any, chosen: Selection) -> SeenFleet:
     """The rows that `user` may read and that fit. Raises StreamwardenError."""
     snapshot = board().snapshot()
-    mine = _readable(snapshot, user)
-    fitting = select(mine, chosen)
+    readable = _readable(snapshot, user)
+    fitting = select(readable, chosen)
     return SeenFleet(
         at=snapshot.at,
         last=_last_round(snapshot, user),
-        totals=totals(mine),
+        totals=totals(readable),
         found=len(fitting),
         rows=fitting[chosen.offset : chosen.offset + chosen.limit],
-        tags=tags_of(mine),
+        tags=tags_of(readable),
     )
 
 
@@ -84,9 +84,9 @@ def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: in
     repository = space.store.incidents
     if past:
         return list(repository.recent_of(_readable_names(repository.streams(), user, stream), limit))
-    found = repository.open()
-    names = _readable_names({incident.stream for incident in found}, user, stream)
-    return [incident for incident in found if incident.stream in names]
+    chosen = repository.open()
+    names = _readable_names({incident.stream for incident in chosen}, user, stream)
+    return [incident for incident in chosen if incident.stream in names]
 
 
 def _readable_names(names: Collection[str], user: Any, stream: str) -> frozenset[str]:

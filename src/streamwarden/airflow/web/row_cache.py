@@ -121,15 +121,15 @@ class Board:
     def _finish(self, reading: Future[Snapshot]) -> None:
         """Read. If that fails, the rows stay and grow old, and the requests that must have new ones fail with it."""
         try:
-            found = self._read()
+            snapshot = self._read()
         except BaseException as error:
             _log.warning("the streams cannot be read: %s", error, exc_info=not isinstance(error, StreamwardenError))
             with self._lock:
                 self._reading = None
             reading.set_exception(error)
         else:
-            self._keep(found)
-            reading.set_result(found)
+            self._keep(snapshot)
+            reading.set_result(snapshot)
 
     def _keep(self, found: Snapshot) -> None:
         with self._lock:
@@ -144,9 +144,9 @@ def board() -> Board:
     space, slow = opened(), Slow()
 
     def read() -> Snapshot:
-        found = read_board(space, catalogs(), slow, time.time())
+        snapshot = read_board(space, catalogs(), slow, time.time())
         settle()
-        return found
+        return snapshot
 
     return Board(read)
 
@@ -190,8 +190,8 @@ def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str,
     that was started this morning has a line, too. Raises StoreError."""
 
     def sampled(wanted: Iterable[str], since: float) -> dict[str, Trend]:
-        found = store.measurements.sampled([(name, STATE_BYTES) for name in wanted], since, now, TREND_POINTS)
-        return {name: points for (name, _), points in found.items()}
+        series = store.measurements.sampled([(name, STATE_BYTES) for name in wanted], since, now, TREND_POINTS)
+        return {name: points for (name, _), points in series.items()}
 
     trends = sampled(names, now - DAY)
     recent = sampled((name for name, points in trends.items() if len(points) < FEW_POINTS), now - HOUR)
@@ -218,7 +218,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
 
 
 def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
-    return (query for found in space.store.queries.of_many(names).values() for query in found)
+    return (query for queries in space.store.queries.of_many(names).values() for query in queries)
 
 
 def paused_dags(prefix: str) -> Mapping[str, bool]:

@@ -89,9 +89,9 @@ def drivers(space: Workspace, stream: str, since: float) -> tuple[list[DriverRec
     """
     store = space.store.drivers
     newest = store.latest(stream)
-    found = list(store.history(stream, since)[::-1]) or ([newest] if newest is not None else [])
-    lives = bool(found) and found[0].exit is None
-    return found, ui_address(store.events(found[0].driver_id)) if lives else None
+    records = list(store.history(stream, since)[::-1]) or ([newest] if newest is not None else [])
+    lives = bool(records) and records[0].exit is None
+    return records, ui_address(store.events(records[0].driver_id)) if lives else None
 
 
 def end_of(space: Workspace, stream: str, driver_id: str) -> SeenLog:

@@ -108,10 +108,10 @@ def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> I
             what = f"the file is missing; version {way.version} needs it"
             error_class = error_class or missing
         else:
-            name, found = file.name, _unreadable(checkpoint, store, file, codec)
-            if found is None:
+            name, problem = file.name, _unreadable(checkpoint, store, file, codec)
+            if problem is None:
                 continue
-            what = found
+            what = problem
             error_class = error_class or UNREADABLE
         yield error_class, fails_first_batch(join(store.folder, name), what, error_class)
 

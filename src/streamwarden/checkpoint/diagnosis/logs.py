@@ -234,12 +234,12 @@ def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterat
 
 
 def _read_all(folder: Location, batches: Sequence[int], parse: Callable[[int, LogFile], _T]) -> dict[int, _T | str]:
-    found: dict[int, _T | str] = {}
+    records: dict[int, _T | str] = {}
     for batch in batches:
         try:
-            found[batch] = parse(batch, read_log_file(folder / str(batch)))
+            records[batch] = parse(batch, read_log_file(folder / str(batch)))
         except FileNotFoundError:
             continue
         except Damaged as error:
-            found[batch] = str(error)
-    return found
+            records[batch] = str(error)
+    return records

@@ -45,17 +45,19 @@ def expected_layout(
     record: OffsetRecord,
 ) -> dict[int, OperatorLayout]:
     """Operator -> what Spark will load of it. Without a schema, a single partition may be complete."""
-    found = {}
+    layouts = {}
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
-        known = operators.get(operator)
+        metadata = operators.get(operator)
         known_schemas = schemas.get(operator, ())
         single = single_partition(known_schemas) or (not known_schemas and not any(store.partition for store in own))
-        named = record.shuffle_partitions or (known and known.partitions) or 1 + max(store.partition for store in own)
+        named = (
+            record.shuffle_partitions or (metadata and metadata.partitions) or 1 + max(store.partition for store in own)
+        )
         there = tuple(sorted({store.name for store in own if store.files} or {store.name for store in own}))
-        names = known.stores if known and set(known.stores) >= set(there) else there
-        found[operator] = OperatorLayout(1 if single else named, names)
-    return found
+        names = metadata.stores if metadata and set(metadata.stores) >= set(there) else there
+        layouts[operator] = OperatorLayout(1 if single else named, names)
+    return layouts
 
 
 def diagnose_layout(

@@ -141,7 +141,7 @@ class CheckpointReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON: numbers, text, lists and objects."""
-        found = asdict(self)
+        values = asdict(self)
         replays = [
             {
                 "last_snapshot": store.replay.snapshot,
@@ -152,13 +152,13 @@ class CheckpointReport:
             for store in self.stores
         ]
         return {
-            **found.pop("position"),
+            **values.pop("position"),
             "gap": self.position.gap,
-            "retained_batches": found.pop("retained"),
+            "retained_batches": values.pop("retained"),
             "state_bytes": self.state_bytes,
             "worst": self.worst,
-            **found,
-            "stores": [store | {"replay": replay} for store, replay in zip(found["stores"], replays, strict=True)],
+            **values,
+            "stores": [store | {"replay": replay} for store, replay in zip(values["stores"], replays, strict=True)],
         }
 
 
@@ -245,8 +245,8 @@ def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:
 
 def _executed(logs: Logs, stores: Sequence[StateStore]) -> int | None:
     """The newest batch that left something in the state or in the manifest; None if there is neither."""
-    found = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
-    return max(found, default=None)
+    batches = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
+    return max(batches, default=None)
 
 
 def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str | None:

@@ -170,7 +170,7 @@ def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no
     ahead = unplanned_entries(last, manifest.newest)
     if not ahead:
         return
-    known = "no batch is planned yet" if logs.planned is None else f"the newest planned batch is {logs.planned}"
+    position = "no batch is planned yet" if logs.planned is None else f"the newest planned batch is {logs.planned}"
     skipped = f"batch {ahead[0]}" if len(ahead) == 1 else f"batches {ahead[0]} to {ahead[-1]}"
     spark = f"Spark plans {skipped} with new input, and the sink skips what its manifest lists: these rows are lost."
     if no_state:
@@ -181,7 +181,7 @@ def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no
     )
     if _whole_without(output, manifest, ahead[0]):
         next_step += ", or move them and their checksum files out of the manifest"
-    where, what = f"{SINK_LOG}/{ahead[-1]}", f"the manifest is ahead of the checkpoint: {known}"
+    where, what = f"{SINK_LOG}/{ahead[-1]}", f"the manifest is ahead of the checkpoint: {position}"
     yield loses_rows(where, what, spark, next_step, no_state)
 
 

@@ -98,19 +98,19 @@ def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int
     newest = ids[-1][0] if ids else -1
     files, missing = chain(ids, max(end, newest))
     yield from _diagnose_missing(folder, missing, newest, nothing_new=start == end)
-    found: dict[tuple[int, bool], Sequence[SourceFile]] = {}
+    logged: dict[tuple[int, bool], Sequence[SourceFile]] = {}
     for batch, compact in files:
         name = join(folder, compactible_name(batch, compact))
         try:
-            found[batch, compact] = read_source_log(checkpoint / name, batch, LARGE)
+            logged[batch, compact] = read_source_log(checkpoint / name, batch, LARGE)
         except Unread as error:
             yield unread(name, str(error))
         except Damaged as error:
             yield refuses_start(name, str(error), RESTORE)
-    yield from _diagnose_entries(folder, found, waiting)
-    yield from _diagnose_repeated(checkpoint, folder, ids, found)
-    yield from _diagnose_renamed(checkpoint, folder, found)
-    yield from _diagnose_input(checkpoint, found, waiting)
+    yield from _diagnose_entries(folder, logged, waiting)
+    yield from _diagnose_repeated(checkpoint, folder, ids, logged)
+    yield from _diagnose_renamed(checkpoint, folder, logged)
+    yield from _diagnose_input(checkpoint, logged, waiting)
     for name in orphan_checksums(names, newest, compacts=True):
         yield orphan(join(folder, name))
 

@@ -60,7 +60,7 @@ def operators_of(
     checkpoint: Location, stores: Sequence[StateStore], logs: Logs
 ) -> tuple[dict[int, OperatorMetadata], list[Damage]]:
     """The metadata of each operator that has some, and its damages."""
-    found: dict[int, OperatorMetadata] = {}
+    metadata: dict[int, OperatorMetadata] = {}
     damages = []
     latest = logs.latest_offsets()
     numbers = sorted({store.operator for store in stores})
@@ -75,13 +75,13 @@ def operators_of(
                 damages.append(_unread(folder, "the operator's metadata is missing"))
             continue
         try:
-            found[operator] = read_operator_metadata(checkpoint, operator, where)
+            metadata[operator] = read_operator_metadata(checkpoint, operator, where)
         except Foreign as error:
             damages += [refuses_start(where, str(error), RESTORE, _OTHER_OPERATOR)] if complete else []
         except Damaged as error:
             second = "/_metadata/v2/" in where
             damages.append(refuses_start(where, str(error)) if second else _unread(where, str(error)))
-    return found, damages
+    return metadata, damages
 
 
 def diagnose_state(
@@ -150,7 +150,7 @@ def diagnose_schemas(
 
     Spark writes a missing schema again, except that of transformWithState.
     """
-    found: dict[int, tuple[StateSchema, ...]] = {}
+    schemas_of: dict[int, tuple[StateSchema, ...]] = {}
     damages = []
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
@@ -163,11 +163,11 @@ def diagnose_schemas(
                 schemas.append(replace(schema, families=families))
             except Damaged as error:
                 damages.append(_broken_schema(where, str(error), operators.get(operator)))
-        found[operator] = tuple(schemas)
+        schemas_of[operator] = tuple(schemas)
         if operator in operators:
             damages += _lost_schema(checkpoint, operators[operator])
             damages += _other_name(checkpoint, operators[operator], own, schemas)
-    return found, damages
+    return schemas_of, damages
 
 
 def _other_name(

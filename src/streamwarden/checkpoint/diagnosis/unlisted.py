@@ -51,13 +51,13 @@ def diagnose_unlisted(output: Location, manifest: SinkManifest, logs: Logs) -> I
         for file in entry.files
         if (part := _part(file.path)) is not None
     ]
-    found = _unlisted(output, {file.path.rpartition("/")[2] for file in listed})
-    if not found or not planned or not _keeps_times(output, listed):
+    unlisted = _unlisted(output, {file.path.rpartition("/")[2] for file in listed})
+    if not unlisted or not planned or not _keeps_times(output, listed):
         return
     batches = sorted(batch for batch in planned if planned[batch])
     starts = [planned[batch] for batch in batches]
-    of_listed, of_found = _by_batch(listed, batches, starts), _by_batch(found, batches, starts)
-    for batch, files in of_found.items():
+    of_listed, of_unlisted = _by_batch(listed, batches, starts), _by_batch(unlisted, batches, starts)
+    for batch, files in of_unlisted.items():
         if _is_broken(manifest, batch):
             continue
         settled = _before_entry(output, manifest.entries, batch, files)
@@ -94,12 +94,12 @@ def _before_entry(
 
 def _by_batch(files: Sequence[_Written], batches: Sequence[int], starts: Sequence[int]) -> Mapping[int, list[_Written]]:
     """Batch -> files that were written after it was planned and before the next one was."""
-    found: dict[int, list[_Written]] = defaultdict(list)
+    by_batch: dict[int, list[_Written]] = defaultdict(list)
     for file in files:
         at = bisect_right(starts, file.at_ms)
         if at:
-            found[batches[at - 1]].append(file)
-    return found
+            by_batch[batches[at - 1]].append(file)
+    return by_batch
 
 
 def _unlisted(output: Location, listed: set[str]) -> list[_Written]:
@@ -107,12 +107,12 @@ def _unlisted(output: Location, listed: set[str]) -> list[_Written]:
     unlisted = sorted(set(names) - listed)
     if len(names) > _MOST or len(unlisted) > _MOST_UNLISTED:
         return []
-    found = []
+    files = []
     for name in unlisted:
         modified, part = _modified(output / name), _part(name)
         if modified is not None and part is not None:
-            found.append(_Written((output / name).path, part, modified * 1000))
-    return found
+            files.append(_Written((output / name).path, part, modified * 1000))
+    return files
 
 
 def _keeps_times(output: Location, listed: Sequence[_Written]) -> bool:

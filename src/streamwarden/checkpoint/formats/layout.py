@@ -72,8 +72,8 @@ def batch_ids(names: Iterable[str]) -> list[int]:
 def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
     """(batch, whether it is a compact file) of a compactible log, ascending."""
     matches = (match for name in names if (match := _COMPACTIBLE.fullmatch(name)))
-    found = ((int(match.group(1)), match.group(2) is not None) for match in matches)
-    return sorted(entry for entry in found if entry[0] <= _LARGEST)
+    numbered = ((int(match.group(1)), match.group(2) is not None) for match in matches)
+    return sorted(entry for entry in numbered if entry[0] <= _LARGEST)
 
 
 def compactible_name(batch: int, compact: bool) -> str:
@@ -87,10 +87,10 @@ def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, b
 
     The files are the newest compact file at or below `upto` and each file after it; without one, all from batch 0.
     """
-    known = set(ids)
-    base = max((batch for batch, compact in known if compact and batch <= upto), default=None)
+    existing = set(ids)
+    base = max((batch for batch, compact in existing if compact and batch <= upto), default=None)
     first = 0 if base is None else base + 1
-    single = sorted(batch for batch, compact in known if not compact and first <= batch <= upto)
+    single = sorted(batch for batch, compact in existing if not compact and first <= batch <= upto)
     missing = list(islice(concatenate.from_iterable(gaps(single, first, upto)), MOST_GAPS))
     return ([(base, True)] if base is not None else []) + [(batch, False) for batch in single], missing
 
@@ -110,13 +110,13 @@ def gaps(known: Iterable[int], first: int, last: int) -> Iterator[range]:
 
 def runs(numbers: Iterable[int]) -> list[range]:
     """Ascending numbers as ranges of consecutive ones."""
-    found: list[range] = []
+    ranges: list[range] = []
     for number in numbers:
-        if found and found[-1].stop == number:
-            found[-1] = range(found[-1].start, number + 1)
+        if ranges and ranges[-1].stop == number:
+            ranges[-1] = range(ranges[-1].start, number + 1)
         else:
-            found.append(range(number, number + 1))
-    return found
+            ranges.append(range(number, number + 1))
+    return ranges
 
 
 def read_log_file(file: Location, most: int | None = SMALL) -> LogFile:

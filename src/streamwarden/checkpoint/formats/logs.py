@@ -147,13 +147,13 @@ def commit(checkpoint: Location, batch: int) -> CommitRecord:
 
 def all_offsets(checkpoint: Location) -> dict[int, OffsetRecord]:
     """Every readable `offsets/N` still in the log, ascending. One that is purged meanwhile or damaged is left out."""
-    found = {}
+    records = {}
     for batch in batch_ids(list_or_empty(checkpoint / OFFSETS)):
         try:
-            found[batch] = parse_offsets(batch, read_log_file(checkpoint / OFFSETS / str(batch)))
+            records[batch] = parse_offsets(batch, read_log_file(checkpoint / OFFSETS / str(batch)))
         except (FileNotFoundError, Damaged):
             continue
-    return found
+    return records
 
 
 def first_known_batch(checkpoint: Location) -> int | None:

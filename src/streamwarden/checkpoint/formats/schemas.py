@@ -59,18 +59,18 @@ def schema_paths(
     checkpoint: Location, stores: Sequence[StateStore], metadata: OperatorMetadata | None
 ) -> dict[str, str]:
     """Store -> its schema file below the checkpoint, of the stores of one operator. A store may have none."""
-    found = {}
+    paths = {}
     for store in stores:
         if store.partition == 0 and SCHEMA in store.other:
-            found[store.name] = join(store.folder, SCHEMA)
+            paths[store.name] = join(store.folder, SCHEMA)
     for operator in {store.operator for store in stores}:
         folder = join(STATE, str(operator), FAMILIES)
         for name in list_or_empty(checkpoint / folder):
             there = list_or_empty(checkpoint / folder / name)
             newest = _newest(there, metadata.schema_files if metadata else ())
             if newest is not None:
-                found[name] = join(folder, name, newest)
-    return found
+                paths[name] = join(folder, name, newest)
+    return paths
 
 
 def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
@@ -96,7 +96,7 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
     Only schemas of format 3 have a history. A batch that was cut and planned again may have two files, which are equal.
     Raises Damaged for a file that cannot be understood.
     """
-    found = {}
+    by_batch = {}
     folder = join(STATE, str(operator), FAMILIES)
     for store in list_or_empty(checkpoint / folder):
         for name in list_or_empty(checkpoint / folder / store):
@@ -106,8 +106,8 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
             where = join(folder, store, name)
             schema = parse_schema(store, where, read_bytes(checkpoint / where))
             fields = [f"{family.name}.{field}" for family in schema.families for field in family.value]
-            found[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
-    return found
+            by_batch[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
+    return by_batch
 
 
 def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:

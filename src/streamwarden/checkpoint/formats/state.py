@@ -163,11 +163,11 @@ def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
     A checkpoint without state has none. Raises CheckpointError if the storage cannot be read.
     """
     try:
-        found: list[StateStore] = []
+        stores: list[StateStore] = []
         for operator in _numbered(checkpoint / STATE):
             for partition in _numbered(checkpoint / STATE / str(operator)):
-                found += _stores(checkpoint, operator, partition)
-        return tuple(found)
+                stores += _stores(checkpoint, operator, partition)
+        return tuple(stores)
     except OSError as error:
         raise unreadable(checkpoint, error) from error
 
@@ -235,14 +235,14 @@ def is_scratch(name: str) -> bool:
 
 def _below(folder: Location, name: str, depth: int = 1) -> dict[str, int]:
     """Files in a folder and in those below it. Spark's are at most two deep; a link may lead back to where it is."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for entry in _entries(folder / name):
         inner = join(name, entry.name)
         if entry.is_dir:
-            found |= _below(folder, inner, depth + 1) if depth < _DEEPEST else {}
+            sizes |= _below(folder, inner, depth + 1) if depth < _DEEPEST else {}
         elif not is_scratch(entry.name):
-            found[inner] = entry.size
-    return found
+            sizes[inner] = entry.size
+    return sizes
 
 
 def _is_store(name: str) -> bool:

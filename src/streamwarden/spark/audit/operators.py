@@ -38,13 +38,13 @@ def sides(
         frame=batch,
         given=given,
     )
-    found = _stateful(audited.streaming)
-    if not found:
+    operators = _stateful(audited.streaming)
+    if not operators:
         raise CannotBalance("the query keeps no state")
-    if len(found) > 1:
-        names = " over ".join(kind(node) for node in found)
+    if len(operators) > 1:
+        names = " over ".join(kind(node) for node in operators)
         raise CannotBalance(f"the query has several operators that keep state ({names}), and an audit follows one")
-    operator = kind(found[0])
+    operator = kind(operators[0])
     if operator not in _BALANCED:
         raise CannotBalance(f"the audit does not know how to balance the operator {operator}")
     _require_repeatable(audited.batch, operator)

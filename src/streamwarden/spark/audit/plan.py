@@ -77,7 +77,7 @@ class Catalyst:
         if not below:
             return node
         above = [self.tagged(child) for child in below]
-        tag = next((found for child in above if (found := self.tag(child)) is not None), None)
+        tag = next((attribute for child in above if (attribute := self.tag(child)) is not None), None)
         if name == "Project" and tag is not None:
             return self._logical.Project(self.seq([*elements(node.projectList()), tag]), above[0])
         if name == "Expand" and tag is not None:  # a sliding window: a row becomes one for each of its windows
@@ -179,12 +179,12 @@ def counts_rows(expression: Any) -> bool:
 
 def distinct_aggregates(expressions: Sequence[Any]) -> list[Any]:
     """The aggregates in the order in which Spark keeps their buffers: each once, by first occurrence."""
-    found: list[Any] = []
+    aggregates: list[Any] = []
     for expression in expressions:
         for part in within(expression):
-            if is_aggregate(part) and position(part, found) is None:
-                found.append(part)
-    return found
+            if is_aggregate(part) and position(part, aggregates) is None:
+                aggregates.append(part)
+    return aggregates
 
 
 def position(expression: Any, known: Sequence[Any]) -> int | None:
@@ -195,9 +195,9 @@ def position(expression: Any, known: Sequence[Any]) -> int | None:
 
 def substituted(expression: Any, catalyst: Catalyst, replace: Callable[[Any], Any | None]) -> Any:
     """The expression with each part that `replace` knows replaced by what it returns."""
-    found = replace(expression)
-    if found is not None:
-        return found
+    replacement = replace(expression)
+    if replacement is not None:
+        return replacement
     parts = children(expression)
     if not parts:
         return expression

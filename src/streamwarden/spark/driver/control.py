@@ -258,11 +258,11 @@ class Control:
         now = time.monotonic()
         if now < self._measure_at:
             return
-        found = [(self._spec.name, "resident_bytes", processes.resident_bytes(self._jvm)), *self._state_bytes()]
+        values = [(self._spec.name, "resident_bytes", processes.resident_bytes(self._jvm)), *self._state_bytes()]
         at = self._clock()
         self._link.measure(
             Measurement(stream=stream, name=name, at=at, value=float(value), unit="bytes", source="driver")
-            for stream, name, value in found
+            for stream, name, value in values
             if value is not None
         )
         cap_log(self._folder / files.LOG)

@@ -66,7 +66,7 @@ def says_more(behind: BaseException) -> bool:
 def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:
     """The same for a message of Spark's, whose innermost cause names the class, and which may hold a worker's
     traceback."""
-    classes = [found for found in CONDITION.findall(text) if found not in _WRAPPERS]
+    classes = [condition for condition in CONDITION.findall(text) if condition not in _WRAPPERS]
     error_class = classes[0] if classes else (given or "STREAM_FAILED")
     frames = [int(number) for file, number in _FRAME.findall(text) if file == job]
     python = PYTHON_ERROR.findall(text) if TRACEBACK in text else []
@@ -97,9 +97,9 @@ def run_of(error: BaseException) -> str | None:
     for _ in range(LONGEST_CHAIN):
         if raised is None:
             return None
-        found = parameters_of(raised).get("runId")
-        if found:
-            return str(found)
+        run_id = parameters_of(raised).get("runId")
+        if run_id:
+            return str(run_id)
         raised = _behind(raised)
     return None
 
@@ -143,13 +143,13 @@ def _name(kind: type) -> str:
 def _what_happened(text: str) -> str:
     """Spark's message without the query's id, plan and stack, with the root cause first if the message lacks it."""
     message = re.split(r"\n=== Streaming Query ===|\n[^\S\n]*at |(?<!\n)\n+JVM stacktrace:", text)[0]
-    found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
-    message = (found.group(1) if found else message).strip()
+    match = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
+    message = (match.group(1) if match else message).strip()
     message = re.sub(r"^An error occurred while calling \S+\.\n: ", "", message)
     causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
     root = causes[-1].strip() if causes else ""
-    known = root.partition(": ")[2] or root
-    return message if not root or known in message else f"{root} ({message})"
+    cause = root.partition(": ")[2] or root
+    return message if not root or cause in message else f"{root} ({message})"
 
 
 def _place(job: str, line: int | None) -> str:

@@ -58,9 +58,9 @@ _Counted: TypeAlias = tuple[str, int, int | None]
 
 def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
     """Both, by batch; a known count replaces an unknown one."""
-    known = {(query_id, batch): count for query_id, batch, count in left_over}
-    known |= {(item[0], item[1]): item[2] for item in counted if item is not None}
-    return sorted(((query_id, batch, count) for (query_id, batch), count in known.items()), key=lambda item: item[1])
+    counts = {(query_id, batch): count for query_id, batch, count in left_over}
+    counts |= {(item[0], item[1]): item[2] for item in counted if item is not None}
+    return sorted(((query_id, batch, count) for (query_id, batch), count in counts.items()), key=lambda item: item[1])
 
 
 class Quarantines:
@@ -206,8 +206,8 @@ class Quarantines:
         """Write one batch's malformed rows. Returns why not, if its input no longer exists."""
         checkpoint = open_path(self._spec.checkpoint)
         try:
-            found = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
-            rows = reduce(lambda one, other: one.unionByName(other), found)
+            frames = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
+            rows = reduce(lambda one, other: one.unionByName(other), frames)
             target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
             rows.coalesce(1).write.mode("overwrite").json(target)
         except InputGone as error:
@@ -233,10 +233,10 @@ class Quarantines:
 
     def _done(self, query_id: str) -> int:
         if query_id not in self._marks:
-            place, known = self._mark_place(query_id), -1
+            place, mark = self._mark_place(query_id), -1
             with contextlib.suppress(FileNotFoundError, ValueError):
-                known = int(place.read()) if place is not None else known
-            self._marks[query_id] = known
+                mark = int(place.read()) if place is not None else mark
+            self._marks[query_id] = mark
         return self._marks[query_id]
 
     def _settled(self, query_id: str, batch: int) -> None:

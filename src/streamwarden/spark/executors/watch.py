@@ -77,16 +77,16 @@ class ExecutorWatch:
         failing, pause = False, UNTIL_THE_FIRST
         while not self._ended.wait(pause):
             try:
-                found = read_executors(bases, application)
+                executors = read_executors(bases, application)
             except ProcessError as error:
                 if not failing and not self._ended.is_set():
                     say(str(error))
                 failing, pause = True, EVERY
                 continue
             failing = False
-            self._report_losses(found)
-            self._sink.measure(measurements(found, stream=self._stream, limit=limit, at=self._clock()))
-            pause = EVERY if any(executor.peak_bytes is not None for executor in found) else UNTIL_THE_FIRST
+            self._report_losses(executors)
+            self._sink.measure(measurements(executors, stream=self._stream, limit=limit, at=self._clock()))
+            pause = EVERY if any(executor.peak_bytes is not None for executor in executors) else UNTIL_THE_FIRST
 
     def _report_losses(self, found: Iterable[SparkExecutor]) -> None:
         for executor in found:

@@ -65,10 +65,10 @@ class ScriptStarts:
         """
         if not self._spec.queries and self._starts == 1:
             written = self._spec.trigger != TriggerSpec()
-            found = query_contradictions(self._spec, query, single=True, trigger_written=written)
-            found += input_contradictions(self._spec, inputs)
-            if found:
-                raise _refusal(self._spec, found[0])
+            contradictions = query_contradictions(self._spec, query, single=True, trigger_written=written)
+            contradictions += input_contradictions(self._spec, inputs)
+            if contradictions:
+                raise _refusal(self._spec, contradictions[0])
         if query.checkpoint is None:
             place = self._checkpoint(query)
             writer.option(CHECKPOINT, place)

@@ -45,15 +45,15 @@ def drills(
     if part == "running":
         return page(request, "drills_running.html", now=now, running=readable_drills.running(space, user, now))
     pairs = readable_drills.drilled(space, user)
-    mine = {name for name, _ in pairs if drill in (None, name)}
-    chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset)
-    runs, found = space.store.journals.listed(chosen)
+    selected = {name for name, _ in pairs if drill in (None, name)}
+    chosen = RunFilter(drills=selected, stream=stream, verdict=verdict, offset=offset)
+    runs, total = space.store.journals.listed(chosen)
     history: dict[str, Any] = {
         "now": now,
         "chosen": chosen,
         "drill": drill,
         "runs": runs,
-        "found": found,
+        "found": total,
         "turn": lambda pages: _query(stream, drill, verdict, max(0, offset + pages * PAGE)),
         "ever": bool(pairs),
     }
@@ -104,8 +104,8 @@ def side_by_side(
 ) -> Response:
     """Two runs side by side, or a choice of runs."""
     first, second = (None if run_id is None else run_for(run_id, user, space) for run_id in (a, b))
-    mine = {name for name, _ in readable_drills.drilled(space, user)}
-    choice, _ = space.store.journals.listed(RunFilter(drills=mine, limit=CHOICE))
+    readable = {name for name, _ in readable_drills.drilled(space, user)}
+    choice, _ = space.store.journals.listed(RunFilter(drills=readable, limit=CHOICE))
     return page(
         request,
         "drills_compare.html",
@@ -118,16 +118,16 @@ def side_by_side(
 
 def _with(choice: Sequence[DrillRun], *chosen: DrillRun | None) -> list[DrillRun]:
     """The runs that can be picked, with those that were picked, also if they are older."""
-    known = {run.run_id for run in choice}
-    return [*choice, *(run for run in chosen if run is not None and run.run_id not in known)]
+    listed = {run.run_id for run in choice}
+    return [*choice, *(run for run in chosen if run is not None and run.run_id not in listed)]
 
 
 def _compared(first: DrillRun | None, second: DrillRun | None) -> dict[str, Any]:
-    found: Comparison | None = None
+    comparison: Comparison | None = None
     problem = ""
     try:
         if first is not None and second is not None:
-            found = compare(first, second)
+            comparison = compare(first, second)
     except DrillError as error:
         problem = str(error)
-    return {"found": found, "problem": problem}
+    return {"found": comparison, "problem": problem}

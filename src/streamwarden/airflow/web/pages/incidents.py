@@ -41,11 +41,11 @@ def incidents(
     """The open incidents, or the newest with those that are resolved."""
     now = time.time()
     rows = readable_fleet.snapshot_for(user).rows
-    mine = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
+    readable = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
     return page(
         request,
         "incidents_list.html" if part == "list" else "incidents.html",
-        groups=_order(grouped(mine)),
+        groups=_order(grouped(readable)),
         handling=handling(space.store, now, since=0.0 if past else None),
         mutes=(mutes := readable_fleet.mutes(user, current_mutes(space.store, now), stream)),
         ends=frozenset(mute.mute_id for mute in readable_fleet.mutes(user, mutes, stream, "PUT")),
@@ -54,7 +54,7 @@ def incidents(
         now=now,
         streams=[row.stream for row in rows if not row.is_query],
         tags=readable_fleet.tags_of(rows),
-        may=_changeable(mine, user),
+        may=_changeable(readable, user),
         plans=allowed(HEALTH, user, "PUT"),
         everywhere=EVERYWHERE,
     )

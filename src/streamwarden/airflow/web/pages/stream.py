@@ -117,25 +117,25 @@ def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
 @router.get("/streams/{stream}/advice")
 def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """The findings of the linter, and advice from the stream's history: read when a person opens it."""
-    found = stream_details.advice(space, stream, query)
+    details = stream_details.advice(space, stream, query)
     return page(
         request,
         "stream_advice.html",
-        findings=found.findings,
-        pieces=found.recommendations,
-        problems=found.problems,
+        findings=details.findings,
+        pieces=details.recommendations,
+        problems=details.problems,
     )
 
 
 @router.get("/streams/{stream}/checkpoint")
 def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """Report of `inspect` on the checkpoint: read when a person opens it."""
-    found, problem = stream_details.checkpoint(space, stream, query)
+    report, problem = stream_details.checkpoint(space, stream, query)
     return page(
         request,
         "stream_checkpoint.html",
-        found=found,
-        facts=facts(found, time.time()) if found else (),
+        found=report,
+        facts=facts(report, time.time()) if report else (),
         problem=problem,
     )
 
@@ -143,8 +143,8 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
 @router.get("/streams/{stream}/drivers/{driver_id}/log")
 def log(request: Request, stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> Response:
     """The end of a driver's log: read when a person opens it."""
-    found = stream_details.end_of(space, stream, driver_id)
-    return page(request, "stream_log.html", lines=found.lines, folder=found.folder, problem=found.problem)
+    end = stream_details.end_of(space, stream, driver_id)
+    return page(request, "stream_log.html", lines=end.lines, folder=end.folder, problem=end.problem)
 
 
 @router.get("/dags/{dag_id}")
