@@ -131,11 +131,11 @@ class Board:
             self._keep(snapshot)
             reading.set_result(snapshot)
 
-    def _keep(self, found: Snapshot) -> None:
+    def _keep(self, snapshot: Snapshot) -> None:
         with self._lock:
             before = self._newest
-            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, found.cost))
-            self._newest, self._reading = found, None
+            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, snapshot.cost))
+            self._newest, self._reading = snapshot, None
 
 
 @cache

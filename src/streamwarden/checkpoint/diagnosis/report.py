@@ -324,7 +324,7 @@ def _watermark(logs: Logs) -> int | None:
 
 def _operators(
     stores: Sequence[StateStore],
-    known: Mapping[int, OperatorMetadata],
+    metadata: Mapping[int, OperatorMetadata],
     schemas: Mapping[int, tuple[StateSchema, ...]],
 ) -> tuple[OperatorReport, ...]:
     reports = []
@@ -337,8 +337,8 @@ def _operators(
         reports.append(
             OperatorReport(
                 operator=operator,
-                name=known[operator].name if operator in known else infer_name(names, own_schemas),
-                inferred=operator not in known,
+                name=metadata[operator].name if operator in metadata else infer_name(names, own_schemas),
+                inferred=operator not in metadata,
                 partitions=len(by_partition),
                 stores=names,
                 bytes=sum(by_partition.values()),

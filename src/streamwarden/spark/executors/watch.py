@@ -88,8 +88,8 @@ class ExecutorWatch:
             self._sink.measure(measurements(executors, stream=self._stream, limit=limit, at=self._clock()))
             pause = EVERY if any(executor.peak_bytes is not None for executor in executors) else UNTIL_THE_FIRST
 
-    def _report_losses(self, found: Iterable[SparkExecutor]) -> None:
-        for executor in found:
+    def _report_losses(self, executors: Iterable[SparkExecutor]) -> None:
+        for executor in executors:
             if executor.lost and executor.id not in self._lost:
                 self._lost.add(executor.id)
                 say(f"executor {executor.id} at {executor.host} was lost: {executor.reason}")

@@ -107,8 +107,10 @@ def named_by(start: QueryStart) -> NamedQuery:
     return query
 
 
-def _refusal(spec: StreamSpec, found: Contradiction) -> JobError:
-    return JobError(found.observed, expected=found.expected, where=spec.job, next_step=found.next_step)
+def _refusal(spec: StreamSpec, contradiction: Contradiction) -> JobError:
+    return JobError(
+        contradiction.observed, expected=contradiction.expected, where=spec.job, next_step=contradiction.next_step
+    )
 
 
 def _nameless(spec: StreamSpec, query: NamedQuery) -> JobError:
