@@ -7,17 +7,17 @@ makes 3,000 to 20,000.
 State: one row for each window, origin and carrier that is not closed yet.
     key    (window start and end, origin, carrier)
     value  (flights, departures, sum of delay minutes)
-What bounds it: a window leaves the state when the watermark (the newest scheduled departure, less two hours) passes its
-end. The state holds the windows of the last three hours and those of the running batch: at the pace of real time a
-few hundred rows, however long the stream runs.
+Bounded because a window leaves the state when the watermark (the newest scheduled departure, less two hours) passes its
+end. The state holds the windows of the last three hours and those of the running batch: in real time a few hundred
+rows, however long the stream runs.
 
-Guarantee, end to end: exactly once. The files can be read again, and the checkpoint says which of them were in which
-batch; the state is versioned by batch; the parquet sink's manifest takes the files of a batch once. Readers must honour
-that manifest (`_spark_metadata`), as Spark does. Append mode writes a window once, when it can no longer change: a
-flight that is reported after that, since it left hours late, is not in it.
+Guarantee, end to end: exactly once. The source is replayable, and the checkpoint records which files each batch reads;
+the state is versioned per batch, and the sink's manifest accepts each batch once. Readers must honour that manifest
+(`_spark_metadata`), as Spark does. Append mode writes a window once, when it can no longer change: a flight that is
+reported after that, since it left hours late, is not in it.
 
-Lines that do not fit the schema or lack what is counted and grouped by are themselves counted, and kept aside in the
-stream's quarantine, by `read_rows`.
+`read_rows` counts lines that do not fit the schema or lack a column that is counted or grouped by, and writes them to
+the stream's quarantine.
 """
 
 from __future__ import annotations

@@ -178,24 +178,24 @@ class Counts(StatefulProcessor):
             place = row.written_ms, row.place
             if place >= newest:
                 newest, last_action = place, row.action
-        before = self._known()
+        before = self._stored()
         now = timerValues.getCurrentProcessingTimeInMs()
-        return self._told(key, before, advance(before, added, last_action, now, self._silence))
+        return self._save(key, before, advance(before, added, last_action, now, self._silence))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Called by Spark after the rows of a batch, for each timer that does not lie after its time."""
-        before = self._known()
+        before = self._stored()
         if before is None or before.timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return iter(())  # this very batch has written of the silence, and the user is back
-        return self._told(key, before, expire(before, timerValues.getCurrentProcessingTimeInMs(), self._silence))
+        return self._save(key, before, expire(before, timerValues.getCurrentProcessingTimeInMs(), self._silence))
 
-    def _known(self) -> User | None:
+    def _stored(self) -> User | None:
         # Asked first: Spark writes a line to its log for each get() of a value that is not there.
         value = self._user.get() if self._user.exists() else None
         return None if value is None else User(*value)
 
-    def _told(self, key: Any, before: User | None, turn: Turn) -> Iterator[Row]:
-        """Write what the turn changed, and tell it."""
+    def _save(self, key: Any, before: User | None, turn: Turn) -> Iterator[Row]:
+        """Save the new state and return the rows to emit."""
         timer = None if turn.user is None else turn.user.timer_ms
         if before is not None and before.timer_ms != timer:
             self._handle.deleteTimer(before.timer_ms)

@@ -194,16 +194,16 @@ def test_a_plain_script_whose_main_ends_is_kept_alive_while_its_query_runs(made:
 @pytest.mark.full  # in the first tier test_word_count has a script on another checkpoint
 def test_a_script_on_an_undeclared_checkpoint_never_runs_a_batch(made: Project) -> None:
     elsewhere = made.data / "checkpoints" / "elsewhere"
-    spec = script(made, "astray", "query.awaitTermination()", checkpoint=str(elsewhere))
+    spec = script(made, "redirected", "query.awaitTermination()", checkpoint=str(elsewhere))
     record = end_of(made, spec)
     assert (record.kind, record.error_class, record.curable) == (ExitKind.FAILED, "JobError", False)
     assert str(elsewhere) in record.message
     assert spec.checkpoint in record.message
     assert not list((elsewhere / "offsets").glob("[0-9]*"))
-    driver = made.store.drivers.latest("astray")
+    driver = made.store.drivers.latest("redirected")
     assert driver is not None
     assert (driver.started_at, driver.query_id) == (None, None), "a refused query never ran"
-    assert made.store.queries.of("astray") == ()
+    assert made.store.queries.of("redirected") == ()
 
 
 HIDING = """

@@ -1,1 +1,1 @@
-"""What runs inside Apache Airflow: operators, triggers, DAG builders, the plugin."""
+"""Integration with Apache Airflow: operators, triggers, DAG builders, the plugin."""

@@ -1,4 +1,4 @@
-"""Drivers in cluster mode, on YARN and Kubernetes: submitted, followed and found again by the Spark provider itself.
+"""Drivers in cluster mode, on YARN and Kubernetes: submitted, followed and reattached to by the Spark provider itself.
 
 Its durable mode keeps the application's id in Airflow's task state, so that the next try follows the living application
 in place of submitting a second one. The lease stays the fence: a driver that finds its claim taken ends by itself, and
@@ -33,10 +33,10 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
     Raises ConfigError if the connection does not say where to ask.
     """
     hook, manager = order.hook, manager_of(order.spec.spark.master)
-    for known in MANAGERS:
-        if known.in_cluster is not None:
-            setattr(hook, known.in_cluster.tracking, known is manager)
-            setattr(operator, known.in_cluster.tracking, known is manager)
+    for cluster_manager in MANAGERS:
+        if cluster_manager.in_cluster is not None:
+            setattr(hook, cluster_manager.in_cluster.tracking, cluster_manager is manager)
+            setattr(operator, cluster_manager.in_cluster.tracking, cluster_manager is manager)
     connection = hook._connection
     if connection["spark_binary"] == DEFAULT_SPARK_BINARY:
         connection["spark_binary"] = str(spark_home() / "bin" / DEFAULT_SPARK_BINARY)
@@ -56,7 +56,7 @@ def prepare(operator: SparkSubmitOperator, order: Submission) -> None:
 
 
 def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path, spec: StreamSpec) -> None:
-    """What is submitted: the runner, with the settings and the argument of this driver's folder."""
+    """Make the operator submit the runner, with the settings and the argument of this driver's folder."""
     hook._properties_file = str(folder / files.PROPERTIES)
     hook._application_args = [str(folder)]
     if _in_image(spec):
@@ -71,8 +71,8 @@ def point_at(operator: SparkSubmitOperator, hook: SparkSubmitHook, folder: Path,
 def followed(operator: SparkSubmitOperator, context: Any) -> str | None:
     """The application that an earlier try of this task submitted; None if there is none, or it is not known."""
     store = context.get("task_state_store")
-    found = store.get(operator.external_id_key) if store is not None else None
-    return str(found) if found else None
+    application = store.get(operator.external_id_key) if store is not None else None
+    return str(application) if application else None
 
 
 def forget_the_last_end(operator: SparkSubmitOperator, context: Any) -> None:

@@ -1,4 +1,4 @@
-"""Airflow's connections, put where code that knows nothing of Airflow finds them: into the environment."""
+"""Exports Airflow's connections to the environment, where code that knows nothing of Airflow reads them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from streamwarden.errors import ConfigError
 
 def exported(names: Iterable[str]) -> dict[str, str]:
     """Environment variable -> the connection as JSON. Raises ConfigError for one that Airflow does not know."""
-    found = {}
+    exports = {}
     for name in names:
         try:
-            found[variable(name)] = Connection.get(name).as_json()
+            exports[variable(name)] = Connection.get(name).as_json()
         except AirflowNotFoundException as error:
             raise ConfigError(
                 f"Airflow knows no connection {name!r}",
@@ -27,7 +27,7 @@ def exported(names: Iterable[str]) -> dict[str, str]:
                 where="Admin > Connections, a secrets backend, or the environment",
                 next_step=f"define it: `airflow connections add {name} …`",
             ) from error
-    return found
+    return exports
 
 
 @contextmanager

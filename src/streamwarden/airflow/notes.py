@@ -1,4 +1,4 @@
-"""Notes on the runs and tasks of a stream: what a person reads in Airflow's pages without opening a log.
+"""Notes on the runs and tasks of a stream: a person reads them in Airflow's pages without opening a log.
 
 Airflow's grid marks what has a note. The mark on the cell of a task says that the stream does not run. The mark on the
 bar of a DAG run says that its driver was restarted after a failure.

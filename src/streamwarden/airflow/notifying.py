@@ -119,7 +119,10 @@ def _is_explained(space: Workspace, dag_id: str) -> bool:
     from streamwarden.health.check_relations import SUPERVISION
 
     down = dag_id.removeprefix("stream_"), SUPERVISION
-    return any(down == (each.stream, each.check) or each.check == dag_id for each in space.store.incidents.open())
+    return any(
+        down == (incident.stream, incident.check) or incident.check == dag_id
+        for incident in space.store.incidents.open()
+    )
 
 
 def _verdict(context: Any, now: float, *, failed: bool) -> Verdict:

@@ -98,7 +98,7 @@ class StreamOperator(SparkSubmitOperator):
         self._go_on(context, watched=None)
 
     def resume(self, context: Any, event: dict[str, Any] | None = None) -> None:
-        """Called when a trigger fired: a driver ended, the back-off is over, or a person wants something else."""
+        """Continue after a trigger fired: a driver ended, the back-off is over, or a person made a request."""
         event = event or {}
         if "resume" in event:
             self._waited = True
@@ -229,7 +229,7 @@ class StreamOperator(SparkSubmitOperator):
         return None
 
     def submit_job(self, context: Any) -> str | None:
-        """Called by the provider when no application of an earlier try is alive."""
+        """Submit the driver; the provider calls this when no application of an earlier try is alive."""
         order = self._order
         if order is None:
             raise ProcessError("no submission was prepared", next_step="report this: it is a defect")
@@ -315,8 +315,8 @@ class StreamOperator(SparkSubmitOperator):
         # Airflow truncates the trigger's log file at each deferral; without this the cause of the end would be lost.
         last = last_text(space.fleet.log_path(driver_id), LAST_WORDS).splitlines()
         self.log.info("::group::The last lines of the driver's log")
-        for each in LogRecords().of(last):
-            self.log.log(each.level, "%s", each.text)
+        for line in LogRecords().of(last):
+            self.log.log(line.level, "%s", line.text)
         self.log.info("::endgroup::")
         level = logging.INFO if record.exit.kind in (ExitKind.STOPPED, ExitKind.COMPLETED) else logging.ERROR
         self.log.log(level, "driver %s ended: %s", driver_id, describe(record.exit))

@@ -1,4 +1,4 @@
-"""The project and the data folder that the DAG files of an Airflow installation belong to."""
+"""The project that the DAG files of an Airflow installation belong to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.config.isolation import isolated
 from streamwarden.errors import ConfigError
-from streamwarden.services.workspace import PROJECT_VARIABLE, find_data, find_project
+from streamwarden.services.workspace import PROJECT_VARIABLE, find_project
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -27,7 +27,7 @@ _READABLE: Final = 40
 
 
 def dag_name(stem: str, pattern: re.Pattern[str]) -> str:
-    """What follows the prefix in the id of the DAG of a file: different files never have the same id.
+    """The part of a file's DAG id that follows the prefix; different files never have the same id.
 
     A name that fits `pattern` stays as it is. Any other name gets a hyphen, which `pattern` does not allow, and a
     digest, so that `kill driver.yaml` does not replace the DAG of `kill_driver.yaml`. Pure.
@@ -66,8 +66,3 @@ def plugin_project() -> Path:
 def _project(folder: Path) -> Path:
     named = os.environ.get(PROJECT_VARIABLE)
     return find_project(named, Path.cwd() if named else folder.resolve())
-
-
-def data_of(project: Path) -> Path:
-    """STREAMWARDEN_DATA, or `var` in the project."""
-    return find_data(project)

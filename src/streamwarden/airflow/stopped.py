@@ -17,7 +17,7 @@ STOPPED: Final = "stopped"
 
 
 class StoppedOperator(BaseOperator):
-    """Deferred while the stream is stopped on purpose. Its end ends the DAG run, and the next one launches a driver.
+    """Defers while the stream is stopped on purpose. Its end ends the DAG run, and the next one launches a driver.
 
     It follows the task that runs the stream, which is skipped when the stream is stopped.
     """

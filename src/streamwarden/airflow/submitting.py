@@ -1,8 +1,8 @@
-"""What SparkSubmitOperator's parameters and connection mean for a driver: spec, spark-submit command, environment.
+"""Translates SparkSubmitOperator's parameters and connection: spec, spark-submit command, environment.
 
 The command is built by the provider's own hook (`_build_spark_submit_command` is private: the provider is pinned).
 Settings go into the spec and from there into the driver's properties file, never into the process's arguments, where
-everybody on the host could read them.
+every user of the host could read them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def submission(operator: SparkSubmitOperator, spec: StreamSpec, context: Any) ->
 
 
 def deploy_mode(operator: SparkSubmitOperator, spec: StreamSpec) -> DeployMode:
-    """Where the driver is to run: by the operator, else by its connection, else by the stream's file.
+    """Deploy mode of the driver: from the operator, else its connection, else the stream's file.
 
     Raises ConfigError for a connection that Airflow does not know.
     """
@@ -157,9 +157,9 @@ def _read_properties(path: Path) -> dict[str, str]:
         raise ConfigError(
             f"cannot be read: {error}", where=f"properties_file {path}", next_step="correct the parameter or the file"
         ) from error
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in text.splitlines():
         match = _PROPERTY.fullmatch(line.strip())
         if match is not None:
-            found[match["key"]] = match["value"]
-    return found
+            properties[match["key"]] = match["value"]
+    return properties

@@ -1,4 +1,4 @@
-"""What a deferred stream waits for: the end of its driver, or the time or the request to start it again.
+"""Triggers of a deferred stream: they wait for the end of its driver, or for the time or the request to restart it.
 
 A trigger holds no worker slot. It observes; it never starts and never signals a driver. A person's "mark failed"
 becomes a stop request, which the driver obeys at a batch boundary and the supervisor process enforces outside Airflow's
@@ -35,7 +35,7 @@ ASKS_FOR: Final = 600.0
 """Seconds that a stop which a person asked for by a mark is tried again while the store is down."""
 
 STATE_SETTLES: Final = 20.0
-"""Seconds that a cancelled trigger goes on asking for its task's state before it leaves the driver alone."""
+"""Seconds for which a cancelled trigger keeps asking for its task's state before it leaves the driver alone."""
 
 _background: set[asyncio.Task[Any]] = set()
 """The event loop keeps only weak references to tasks; these must outlive the trigger that began them."""
@@ -45,7 +45,7 @@ _asked: set[int] = set()
 
 
 class _StreamTrigger(BaseTrigger):
-    """What both triggers share: the stream, its workspace, and the stop request of a person."""
+    """Base of both triggers: the stream, its workspace, and the stop request of a person."""
 
     def __init__(self, *, stream: str, project: str) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class _StreamTrigger(BaseTrigger):
         """Ask for a state once in each triggerer, when nothing depends on it yet.
 
         The first question makes the triggerer import the execution API, for seconds in which it does nothing else. In
-        `on_kill` that would come at the worst time: meanwhile SQLite gives the deleted trigger's id to the next one,
+        `on_kill` that would be the worst time: meanwhile SQLite gives the deleted trigger's id to the next one,
         and the triggerer takes the two for one.
         """
         if os.getpid() in _asked or self.task_instance is None:
@@ -185,7 +185,7 @@ class DriverTrigger(_StreamTrigger):
 
 
 class DriverWatch:
-    """Observes one driver twice a second at almost no cost: while its process is seen alive, the store is not queried.
+    """Observes one driver twice a second at almost no cost: while its process is alive, the store is not queried.
 
     One triggerer watches a thousand drivers; a thousand queries at each observation would take all of its time.
     """
@@ -199,12 +199,12 @@ class DriverWatch:
         """The kind of the driver's exit; None while it is alive. Raises StoreError."""
         if self._process is not None and is_alive(self._process):
             return None
-        seen = self._space.fleet.observe(self._driver_id)
+        observation = self._space.fleet.observe(self._driver_id)
         # The runner records its end a moment before its process is gone, and until then it holds the lease.
-        self._process = seen.record.process
-        if seen.alive or (self._process is not None and is_alive(self._process)):
+        self._process = observation.record.process
+        if observation.alive or (self._process is not None and is_alive(self._process)):
             return None
-        return str(seen.exit.kind) if seen.exit is not None else "unknown"
+        return str(observation.exit.kind) if observation.exit is not None else "unknown"
 
 
 class StandbyTrigger(_StreamTrigger):

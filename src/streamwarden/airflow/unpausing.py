@@ -1,4 +1,4 @@
-"""What a task asks of the Airflow that runs it: whether DAGs are paused, to unpause one, and to write a note.
+"""Requests of a task to the Airflow that runs it: whether DAGs are paused, to unpause one, and to write a note.
 
 Airflow's execution API answers a task without an account, but it changes neither pauses nor notes. These go through the
 REST API, as the connection `streamwarden_airflow`. Without that connection the API of this installation is tried, which
@@ -77,15 +77,15 @@ def remember_server(space: Workspace) -> None:
 def own_server(*, timeout: float = 10.0) -> AirflowServer:
     """The API server of this installation, with the account of the connection if there is one."""
     try:
-        known = BaseHook.get_connection(CONNECTION)
+        account = BaseHook.get_connection(CONNECTION)
     except AirflowException:
         return AirflowServer(url=own_url(), timeout=timeout)
     connection = Connection(
         name=CONNECTION,
-        host=known.host,
-        port=known.port,
-        login=known.login,
-        password=known.password,
-        schema=known.schema,
+        host=account.host,
+        port=account.port,
+        login=account.login,
+        password=account.password,
+        schema=account.schema,
     )
     return AirflowServer.of(connection, timeout=timeout)

@@ -1,1 +1,1 @@
-"""Reads a Structured Streaming checkpoint without Spark: layout, logs, sizes, and what a damage means."""
+"""Reads a Structured Streaming checkpoint without Spark: layout, logs, sizes, and the consequences of damage."""

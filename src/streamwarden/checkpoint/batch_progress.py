@@ -1,4 +1,4 @@
-"""What one batch has left on the disk so far: how far it came, whatever happened to its driver."""
+"""Progress of one batch by its files on the disk, whatever happened to its driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamwarden.checkpoint.formats.state import is_scratch, state_stores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTraces:
-    """What a batch has left, in the order in which Spark writes it.
+    """Files that a batch has written, in the order in which Spark writes them.
 
     Args:
         planned_at: when `offsets/N` was written, Unix seconds; None: it is not there.

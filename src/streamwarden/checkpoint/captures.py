@@ -18,7 +18,7 @@ def batch_name(batch: int) -> str:
 
 
 def attempt_name(batch: int, attempt: int) -> str:
-    """The folder, in `AGAIN`, of an execution of a batch that a later one replaced."""
+    """Folder of an earlier execution of a re-run batch, under `AGAIN`."""
     return f"{batch_name(batch)}.{attempt}"
 
 

@@ -70,7 +70,7 @@ class Location:
 
     @property
     def checksum_file(self) -> Location | None:
-        """Where Hadoop keeps the checksums of this file; None if they do not count, or the storage has none."""
+        """Path of Hadoop's checksums of this file; None if they do not count, or the storage has none."""
         folder, _, name = self.path.rpartition("/")
         return Location(self.fs, f"{folder}/.{name}.crc") if self.verified and self.fs.checksums else None
 

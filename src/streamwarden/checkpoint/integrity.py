@@ -1,4 +1,4 @@
-"""Whether a state file can be read. Every byte of it is compared with a checksum, in pieces of a few MB.
+"""Checks that a state file can be read. Every byte of it is compared with a checksum, in pieces of a few MB.
 
 - Every file: Hadoop's checksum file, if the storage keeps one. It finds a single flipped bit.
 - RocksDB snapshots: each member of the zip file; the files under SSTs/ that its manifest names are there, in the size
@@ -63,15 +63,15 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
     """File under SSTs/ -> bytes, as the manifest inside a RocksDB snapshot says. Raises Damaged."""
     try:
         with file.open() as stream:
-            found = dict(members(stream))
-        text = found[_MANIFEST].decode("utf-8").partition("\n")[2]  # after the version line
-        files = {str(each["dfsSstFileName"]): each["sizeBytes"] for each in json.loads(text)["sstFiles"]}
-        named = found[_CURRENT].decode("utf-8").strip()
+            contents = dict(members(stream))
+        text = contents[_MANIFEST].decode("utf-8").partition("\n")[2]  # after the version line
+        files = {str(table["dfsSstFileName"]): table["sizeBytes"] for table in json.loads(text)["sstFiles"]}
+        named = contents[_CURRENT].decode("utf-8").strip()
     except KeyError as error:
         raise Damaged(f"the zip file has no {error}") from error
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         raise Damaged(f"the manifest in the zip file cannot be read: {error}") from error
-    if named not in found:
+    if named not in contents:
         raise Damaged(f"the zip file has no {named[:40]!r}")
     if not all(isinstance(size, int) for size in files.values()):
         raise Damaged("the manifest in the zip file states no sizes")
@@ -94,9 +94,9 @@ def has_all_files(checkpoint: Location, store: StateStore, version: int) -> bool
 
 
 def _check_version(folder: Location, store: StateStore, file: StateFile) -> None:
-    """Whether a snapshot has the content of another version: nothing inside it names its own. Raises Damaged if it is
-    equal to another one, or if the two were packed in the opposite order of when they were written."""
-    others = [each for each in store.files if each.kind is FileKind.ZIP and each.name != file.name][-_COMPARED:]
+    """Check that a snapshot is not that of another version: nothing inside it names its own. Raises Damaged if it
+    equals another one, or if the two were packed in the opposite order of when they were written."""
+    others = [other for other in store.files if other.kind is FileKind.ZIP and other.name != file.name][-_COMPARED:]
     own = _times(folder / file.name) if others else None
     for other in others:
         if other.size == file.size and (folder / other.name).read() == (folder / file.name).read():
@@ -110,7 +110,7 @@ def _check_version(folder: Location, store: StateStore, file: StateFile) -> None
 
 
 def _times(file: Location) -> tuple[float, float] | None:
-    """When a snapshot was written and when it was packed; None if either is unknown."""
+    """Times at which a snapshot was written and packed; None if either is unknown."""
     with file.open() as stream:
         packed = packed_at(stream)
     written = file.stat().modified
@@ -120,7 +120,7 @@ def _times(file: Location) -> tuple[float, float] | None:
 def _check_lineage(file: Location, store: StateStore, version: int) -> None:
     """A changelog of checkpoint format 2 names the versions before its own. Raises Damaged."""
     lineage = read_lineage(file)
-    follows = any(each.version == version - 1 and each.unique_id is not None for each in store.files)
+    follows = any(state_file.version == version - 1 and state_file.unique_id is not None for state_file in store.files)
     if lineage is not None and max(lineage, default=version - 1 if not follows else 0) != version - 1:
         raise Damaged(f"it has the changes of version {max(lineage, default=0) + 1}")
 

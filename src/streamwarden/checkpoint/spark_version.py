@@ -1,4 +1,4 @@
-"""What Streamwarden knows of a version of Spark: its formats, operators, defaults and limits.
+"""Facts about a version of Spark: its formats, operators, defaults and limits.
 
 To support a new Spark, open this file and `spark/internals`. The numbers are those of Spark's sources; a format that is
 newer than named here is reported as one that this Spark cannot read.

@@ -33,15 +33,15 @@ def topic_offsets(value: Any) -> dict[tuple[str, int], int] | None:
     """(topic, partition) -> offset of a Kafka source's position; None for another kind of source."""
     if not isinstance(value, Mapping) or not value:
         return None
-    found = {}
+    offsets = {}
     for topic, partitions in value.items():
         if not isinstance(partitions, Mapping):
             return None
         for partition, offset in partitions.items():
             if not is_partition(partition) or not is_number(offset):
                 return None
-            found[str(topic), int(partition)] = offset
-    return found
+            offsets[str(topic), int(partition)] = offset
+    return offsets
 
 
 def topic_ranges(checkpoint: Location, source: int = 0) -> dict[int, tuple[TopicRange, ...]]:
@@ -56,16 +56,16 @@ def topic_ranges(checkpoint: Location, source: int = 0) -> dict[int, tuple[Topic
         for batch, record in all_offsets(checkpoint).items()
         if source < len(record.sources) and (offsets := topic_offsets(record.sources[source])) is not None
     }
-    found = {}
+    by_batch = {}
     for batch in sorted(ends):
         before = _began(checkpoint, source) if batch == 0 else ends.get(batch - 1)
         if before is not None:
-            found[batch] = tuple(
+            by_batch[batch] = tuple(
                 TopicRange(topic, partition, before.get((topic, partition), 0), end)
                 for (topic, partition), end in sorted(ends[batch].items())
                 if end > before.get((topic, partition), 0)
             )
-    return found
+    return by_batch
 
 
 def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[TopicRange, ...]:
@@ -74,11 +74,11 @@ def without(ranges: Iterable[TopicRange], lost: Iterable[TopicRange]) -> tuple[T
     for gone in lost:
         left = [
             part
-            for each in left
+            for piece in left
             for part in (
-                (replace(each, end=min(each.end, gone.start)), replace(each, start=max(each.start, gone.end)))
-                if (each.topic, each.partition) == (gone.topic, gone.partition)
-                else (each,)
+                (replace(piece, end=min(piece.end, gone.start)), replace(piece, start=max(piece.start, gone.end)))
+                if (piece.topic, piece.partition) == (gone.topic, gone.partition)
+                else (piece,)
             )
             if part.start < part.end
         ]

@@ -1,4 +1,4 @@
-"""What a cluster manager declares: its master URL, its settings, and how its drivers and executors are reached."""
+"""Declaration of a cluster manager: its master URL, its settings, and how its drivers and executors are reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
 
 
 class Interface(Enum):
-    """Where the UI of a driver on this host listens, and which address the driver gives its executors."""
+    """Address at which the UI of a driver on this host listens, and the one that the driver gives its executors."""
 
     LOOPBACK = auto()  # it has no executors
     TOWARDS_MASTER = auto()  # on the loopback interface; executors get this host's address on the way to the master

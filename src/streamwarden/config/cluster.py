@@ -40,7 +40,7 @@ def cluster_problems(spark: SparkSpec) -> list[Problem]:
     """Problems of a `spark` section whose paths are resolved."""
     manager = manager_of(spark.master)
     if manager is UNKNOWN:
-        *most, last = (known.shown for known in MANAGERS)
+        *most, last = (other.shown for other in MANAGERS)
         allowed = f"{', '.join(most)} or {last}"
         return [Problem(key=("spark", "master"), observed=show(spark.master), allowed=allowed)]
     return [

@@ -29,7 +29,7 @@ _CLASHES: Final[Mapping[tuple[str, str], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """What one stream's file names at one key.
+    """A path, table or topic that one stream's file names at one key.
 
     Args:
         title: what it is, in a message.
@@ -147,7 +147,7 @@ def _shared_services(specs: Iterable[StreamSpec]) -> Iterator[_Clash]:
 
 
 def _address(spec: StreamSpec) -> tuple[str, str] | None:
-    """Where the stream writes, if a service takes its output: the connection, and the table or topic there."""
+    """Address of the output if a service takes it: the connection, and the table or topic there."""
     connection, address = spec.sink.connection, spec.sink.address
     return None if connection is None or address is None else (connection, address)
 
@@ -172,7 +172,7 @@ def _shared_folders(specs: Iterable[StreamSpec]) -> Iterator[_Clash]:
             by_place.setdefault(place.parts, []).append((_folder_use(spec, key, path, place), place))
     for here in by_place.values():
         for use, place in here:  # look up each folder above instead of comparing every pair
-            above = (each for depth in range(len(place.parts)) for each in by_place.get(place.parts[:depth], ()))
+            above = (entry for depth in range(len(place.parts)) for entry in by_place.get(place.parts[:depth], ()))
             for pair in ((use, place, *other) for other in above):
                 yield from _clash(*pair)
         for (use, place), (other, same) in combinations(here, 2):
@@ -201,5 +201,5 @@ def _places(spec: StreamSpec, role: str) -> frozenset[Place]:
 
 
 def _role(key: KeyPath) -> str:
-    """What the location at `key` is, as `_CLASHES` names it."""
+    """Role of the location at `key`, as `_CLASHES` names it."""
     return "checkpoint" if key[0] == "queries" else str(key[0])

@@ -1,4 +1,4 @@
-"""One file never harms another: whatever goes wrong with a file becomes the error of that file."""
+"""Isolates files from each other: any exception while reading a file becomes the error of that file."""
 
 from __future__ import annotations
 

@@ -27,15 +27,15 @@ def kinds_of(spec: type[Any]) -> Mapping[str, Mapping[str, type[Any]]]:
     if spec is StreamSpec:
         return SIDES
     hints = get_type_hints(spec, include_extras=True) if is_dataclass(spec) else {}
-    return {name: found.kinds for name, hint in hints.items() if (found := _by_kind(hint)) is not None}
+    return {name: by_kind.kinds for name, hint in hints.items() if (by_kind := _by_kind(hint)) is not None}
 
 
 def declared(spec: type[T]) -> type[T]:
     """The dataclass as a file has it: each kind has its own keys."""
     members = [
-        (each.name, _member(each, _union(kinds, required=spec is not StreamSpec)), field(default=each.default))
-        for each in fields(cast("Any", spec))
-        if (kinds := kinds_of(spec).get(each.name)) is not None
+        (item.name, _member(item, _union(kinds, required=spec is not StreamSpec)), field(default=item.default))
+        for item in fields(cast("Any", spec))
+        if (kinds := kinds_of(spec).get(item.name)) is not None
     ]
     return make_dataclass(spec.__name__, members, bases=(spec,), frozen=True, kw_only=True) if members else spec
 
@@ -44,21 +44,21 @@ def plain(spec: type[T], loaded: T) -> T:
     """The `spec` with the values of one of `declared`."""
     if type(loaded) is spec:
         return loaded
-    return spec(**{each.name: getattr(loaded, each.name) for each in fields(cast("Any", spec))})
+    return spec(**{item.name: getattr(loaded, item.name) for item in fields(cast("Any", spec))})
 
 
 def _by_kind(hint: Any) -> ByKind | None:
     """The annotation of a field, of an optional field, or of the items of one."""
     if get_origin(hint) is Annotated:
         return next((extra for extra in hint.__metadata__ if isinstance(extra, ByKind)), None)
-    return next((found for part in get_args(hint) if (found := _by_kind(part)) is not None), None)
+    return next((by_kind for part in get_args(hint) if (by_kind := _by_kind(part)) is not None), None)
 
 
-def _member(each: Field[Any], union: Any) -> Any:
+def _member(key_field: Field[Any], union: Any) -> Any:
     """The type of a field that holds one of a union, may hold one, or holds several."""
-    if each.default == ():
+    if key_field.default == ():
         return tuple[union, ...]
-    return union | None if each.default is None else union
+    return union | None if key_field.default is None else union
 
 
 def _union(kinds: Mapping[str, type[Any]], *, required: bool) -> Any:
@@ -79,8 +79,8 @@ def kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
 def keys_of_others(kinds: Mapping[str, type[Any]], value: object) -> frozenset[str]:
     """Keys that other kinds have and the kind of `value` has not."""
     own = kinds.get(kind_of(kinds, value))
-    known = {each.name for kind in kinds.values() for each in fields(kind)}
-    return frozenset(known - {each.name for each in fields(own)}) if own is not None else frozenset()
+    names = {item.name for kind in kinds.values() for item in fields(kind)}
+    return frozenset(names - {item.name for item in fields(own)}) if own is not None else frozenset()
 
 
 def leave_to_script(value: dict[str, Any], project: Path) -> None:

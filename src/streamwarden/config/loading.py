@@ -54,9 +54,9 @@ class Catalog:
         """The stream, or the ConfigError of its broken file, or one that lists the streams there are."""
         if name in self.streams:
             return self.streams[name]
-        for known in (name, *(f"{name}{extension}" for extension in _OTHER_EXTENSIONS)):
-            if known in self.broken:
-                raise self.broken[known]
+        for stem in (name, *(f"{name}{extension}" for extension in _OTHER_EXTENSIONS)):
+            if stem in self.broken:
+                raise self.broken[stem]
         raise unknown("stream", name, [*self.streams, *self.broken], "`streamwarden validate` lists all files")
 
 
@@ -165,15 +165,15 @@ def load_drill(path: Path, *, project: Path) -> DrillSpec:
 
 
 def _unknown_checks(spec: DrillSpec) -> list[Problem]:
-    known = sorted(DEFAULTS.values)
+    checks = sorted(DEFAULTS.values)
     return [
         Problem(
             key=("steady_state", "checks", index),
             observed=f"there is no check {name!r}",
-            allowed=f"one of {', '.join(known)}",
+            allowed=f"one of {', '.join(checks)}",
         )
         for index, name in enumerate(spec.steady_state.checks)
-        if name not in known
+        if name not in checks
     ]
 
 

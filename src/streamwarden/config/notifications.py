@@ -64,14 +64,14 @@ class Notifications:
 def importable(path: str) -> bool:
     """Whether `path` names a class that can be imported and used like a notifier of Airflow."""
     try:
-        found = imported(path)
+        notifier = imported(path)
     except Exception:  # importing a module runs it, and it raises what it likes
         return False
-    return isinstance(found, type) and callable(getattr(found, "notify", None))
+    return isinstance(notifier, type) and callable(getattr(notifier, "notify", None))
 
 
 def imported(path: str) -> object:
-    """What the dotted `path` names. Raises ImportError, AttributeError, ValueError."""
+    """The object that the dotted `path` names. Raises ImportError, AttributeError, ValueError."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 

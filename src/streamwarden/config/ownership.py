@@ -1,4 +1,4 @@
-"""Which of several streams owns a place that only one of them may use.
+"""Determines which of several streams owns a place that only one of them may use.
 
 A stream whose drivers have used the place owns it: a copy of its file must not take it out of supervision. Files alone
 do not say which of two streams is the original one, so that knowledge comes from the store, through `TenureOf`.
@@ -14,7 +14,7 @@ from streamwarden.stream.spec import StreamSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenure:
-    """What the store knows of a stream's drivers.
+    """A stream's drivers, as the store knows them.
 
     Args:
         since: when its first driver was launched, in Unix seconds.
@@ -54,5 +54,9 @@ def owner(claimants: Iterable[Claimant]) -> Claimant | None:
 
     A stream that runs there precedes one that ran there. Among equals the one that was launched first precedes. Pure.
     """
-    known = [(not each.tenure.runs, each.tenure.since, each.stream, each) for each in claimants if each.tenure]
-    return min(known, key=lambda each: each[:3])[3] if known else None
+    ranked = [
+        (not claimant.tenure.runs, claimant.tenure.since, claimant.stream, claimant)
+        for claimant in claimants
+        if claimant.tenure
+    ]
+    return min(ranked, key=lambda rank: rank[:3])[3] if ranked else None

@@ -16,14 +16,14 @@ GLOB: Final = re.compile(r"[*?\[\]{}]")
 
 def locations(spec: StreamSpec) -> dict[KeyPath, str]:
     """Every folder that the stream's file names, by its key."""
-    found: dict[KeyPath, str | None] = {
+    paths: dict[KeyPath, str | None] = {
         ("checkpoint",): spec.checkpoint,
         ("sink", "path"): spec.sink.path,
         ("source", "path"): spec.source.path,
         ("quarantine",): spec.quarantine,
         **{("queries", name): path for name, path in spec.queries.items()},
     }
-    return {key: path for key, path in found.items() if path is not None}
+    return {key: path for key, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Place:
         return cls(PurePosixPath(canonical(_fixed(path))).parts)
 
     def meets(self, other: Place) -> bool:
-        """Whether one is the other, or is inside it."""
+        """Whether one equals the other, or is inside it."""
         shared = min(len(self.parts), len(other.parts))
         return self.parts[:shared] == other.parts[:shared]
 
     def relation(self, other: Place) -> str:
-        """How this place relates to another one that it meets, in words."""
+        """Relation of this place to another one that it overlaps, in words."""
         if self.parts == other.parts:
             return "is also"
         return "is inside" if len(self.parts) > len(other.parts) else "contains"

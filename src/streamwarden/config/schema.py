@@ -1,4 +1,4 @@
-"""From a mapping to a plain frozen dataclass: pydantic checks the types, this module words its errors."""
+"""Builds a plain frozen dataclass from a mapping: pydantic checks the types, this module words its errors."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def parse(kind: type[T], document: Document, *, reserved: Collection[str] = (), 
     try:
         result = load(kind, value)
     except ValidationError as error:
-        found: dict[KeyPath, Problem] = {}
+        by_key: dict[KeyPath, Problem] = {}
         for detail in error.errors(include_url=False):  # a union reports one for each of its members: the first counts
             problem = words.problem(detail)
-            found.setdefault(problem.key, problem)
-        raise refusal(document, [*problems, *found.values()]) from None
+            by_key.setdefault(problem.key, problem)
+        raise refusal(document, [*problems, *by_key.values()]) from None
     if problems:
         raise refusal(document, problems)
     return result
@@ -63,8 +63,8 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     # A plain dataclass takes no config of its own; the tuple around it passes the config on to all dataclasses within.
-    known = declared(cast("type[Any]", kind))
-    return TypeAdapter(tuple[known], config=_STRICT)  # type: ignore[valid-type]
+    variants = declared(cast("type[Any]", kind))
+    return TypeAdapter(tuple[variants], config=_STRICT)  # type: ignore[valid-type]
 
 
 _WANTED: Final = {
@@ -128,7 +128,7 @@ class _Words:
         if kinds and len(key) == depth + 1 and key[depth] in keys_of_others(kinds, self._value(key[:depth])):
             allowed = f"nothing: `kind: {kind_of(kinds, self._value(key[:depth]))}` has no {key[depth]}"
             return Problem(key=key, observed=show(value), allowed=allowed)
-        names = [each.name for each in fields(owner) if not (owner is self.kind and each.name in self.reserved)]
+        names = [item.name for item in fields(owner) if not (owner is self.kind and item.name in self.reserved)]
         near = difflib.get_close_matches(str(key[-1]), names, n=1)
         return Problem(
             key=key,
@@ -177,7 +177,7 @@ class _Words:
     def _with_keys(self, key: KeyPath, wanted: str) -> str:
         """`wanted`; of a mapping of known keys, with them."""
         owner = self._owner(key) if wanted == "a mapping" else None
-        return f"{wanted} of {', '.join(each.name for each in fields(owner))}" if is_dataclass(owner) else wanted
+        return f"{wanted} of {', '.join(item.name for item in fields(owner))}" if is_dataclass(owner) else wanted
 
     def _value(self, key: KeyPath) -> Any:
         value: Any = self.value

@@ -82,7 +82,9 @@ def read_document(path: Path, *, file: str) -> Document:
     value = _construct(node, (), lines, problems)
     remember(*secrets_of(value))  # no error about this file repeats one of them
     if problems:
-        raise ConfigFileError(file, [replace(each, line=each.line or lines.get(each.key)) for each in problems])
+        raise ConfigFileError(
+            file, [replace(problem, line=problem.line or lines.get(problem.key)) for problem in problems]
+        )
     return Document(file, value, lines)
 
 
@@ -215,10 +217,10 @@ def _checked_scalar(kind: str, text: str, at: KeyPath, problems: list[Problem]) 
 
 
 def _unusable(text: str, at: KeyPath) -> list[Problem]:
-    found = _UNUSABLE.search(text)
-    if found is None:
+    match = _UNUSABLE.search(text)
+    if match is None:
         return []
-    observed = f"the character U+{ord(found.group()):04X} in {show(text)}"
+    observed = f"the character U+{ord(match.group()):04X} in {show(text)}"
     allowed = "text without NUL and without lone surrogates, which no path and no database can hold"
     return [Problem(key=at, observed=observed, allowed=allowed, next_step="delete the character")]
 
@@ -235,7 +237,7 @@ def _mapping(node: yaml.MappingNode, at: KeyPath, lines: dict[KeyPath, int], pro
             continue
         key = key_node.value
         if unusable := _unusable(key, at):
-            problems += [replace(each, line=line) for each in unusable]
+            problems += [replace(problem, line=line) for problem in unusable]
             continue
         if key in result:
             problems.append(

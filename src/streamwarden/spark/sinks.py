@@ -1,4 +1,4 @@
-"""From what a job built to a started query: sink, checkpoint, trigger and name as the stream's file says."""
+"""Starts the query that a job built, with the sink, checkpoint, trigger and name of the stream's file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def batch_writer(spec: StreamSpec, token: int, ending: Callable[[], bool] = lamb
 def start_query(
     built: Any, spec: StreamSpec, writer: BatchWriter | None = None, trigger: Mapping[str, Any] | None = None
 ) -> StreamingQuery:
-    """Start what `build` returned. Raises JobError if that is neither a streaming DataFrame nor a DataStreamWriter, and
-    what the writer's `open` raises."""
+    """Start the query that `build` returned. Raises JobError if that is neither a streaming DataFrame nor a
+    DataStreamWriter, and what the writer's `open` raises."""
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 

@@ -1,9 +1,9 @@
-"""Reading a stream's source, and counting and keeping aside the rows that cannot be used.
+"""Reads a stream's source, and counts and quarantines the rows that cannot be used.
 
 A job calls `read_rows` and gets the good rows of what its stream's file declares: a folder of files, or a topic. The
 malformed ones (they do not fit the schema, lack a column that the job requires, hold a text that is too long, or hold
 a time later than that of their writing) are counted inside the query (`observedMetrics` of its progress,
-under `input`); `quarantine` keeps them aside.
+under `input`); `quarantine` keeps them.
 """
 
 from __future__ import annotations

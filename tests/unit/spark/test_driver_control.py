@@ -101,8 +101,8 @@ def while_the_jvm_went_down() -> StreamwardenError:
 
 
 def test_only_a_query_that_is_none_of_the_streams_is_refused_for_good() -> None:
-    astray = refusal(JobError("it writes elsewhere", next_step="make the two the same"))
-    assert (astray.kind, astray.curable, astray.next_step) == (ExitKind.FAILED, False, "make the two the same")
+    stray = refusal(JobError("it writes elsewhere", next_step="make the two the same"))
+    assert (stray.kind, stray.curable, stray.next_step) == (ExitKind.FAILED, False, "make the two the same")
     others = LeaseHeld("d2 has it"), StoreError("down"), as_ours(ZeroDivisionError("odd"))
     assert all(refusal(each).curable for each in others)
     gone = refusal(while_the_jvm_went_down())

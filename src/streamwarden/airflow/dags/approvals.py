@@ -26,7 +26,7 @@ _AT_LEAST: Final = 1.0
 class DrillApprovalOperator(ApprovalOperator):
     """Asks a person, and writes the answer and the name of the person to the drill's journal.
 
-    It is skipped if there is nothing to ask, or if nobody answers in time. A rejection skips the drill, too. The engine
+    It is skipped if there is nothing to ask, or if no one answers in time. A rejection skips the drill, too. The engine
     decides what the steps after it do: they read the journal, not the state of this task.
     """
 
@@ -35,7 +35,11 @@ class DrillApprovalOperator(ApprovalOperator):
     def __init__(self, *, drill: DrillSpec, project: str, **kwargs: Any) -> None:
         waits = timedelta(seconds=drill.waits)
         # Airflow would take `execution_timeout`, which the DAG sets for each task, for the time to answer.
-        users = [HITLUser(id=each, name=each) for each in drill.production.approvers] if drill.production else []
+        users = (
+            [HITLUser(id=approver, name=approver) for approver in drill.production.approvers]
+            if drill.production
+            else []
+        )
         super().__init__(
             assigned_users=users or None,
             subject=subject(drill),
@@ -69,7 +73,7 @@ class DrillApprovalOperator(ApprovalOperator):
 
 
 def answer_of(event: Mapping[str, Any]) -> Answer | None:
-    """What Airflow says that a person answered; None: nobody did."""
+    """A person's answer, as Airflow reports it; None if there is none."""
     user = event.get("responded_by_user")
     if "error" in event or not user:
         return None

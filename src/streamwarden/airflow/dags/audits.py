@@ -95,10 +95,10 @@ def run_audit(stream: str, project: str, context: Any) -> None:
     space = workspace(project)
     spec = space.stream(stream)
     with published(spec.connections):
-        found = audit(spec, last=spec.audit.batches, share=spec.audit.share)
-    write_note(context["task"], context, found.sentence, whole_run=True)
-    print(f"{found.sentence}; evidence: {record(found, space.data, space.store, time.time())}")
-    if found.outcome is Outcome.UNBALANCED:
-        raise AirflowFailException(found.sentence)
-    if found.outcome is Outcome.UNDECIDED:
-        raise AirflowSkipException(found.sentence)
+        result = audit(spec, last=spec.audit.batches, share=spec.audit.share)
+    write_note(context["task"], context, result.sentence, whole_run=True)
+    print(f"{result.sentence}; evidence: {record(result, space.data, space.store, time.time())}")
+    if result.outcome is Outcome.UNBALANCED:
+        raise AirflowFailException(result.sentence)
+    if result.outcome is Outcome.UNDECIDED:
+        raise AirflowSkipException(result.sentence)

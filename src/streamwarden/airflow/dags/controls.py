@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_failures
-from streamwarden.airflow.projects import START, TAG, data_of, project_of
+from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
 from streamwarden.airflow.workspaces import workspace
@@ -21,7 +21,7 @@ from streamwarden.config.loading import load_catalog
 from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired, superseded
-from streamwarden.services.workspace import Workspace
+from streamwarden.services.workspace import Workspace, find_data
 
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
@@ -90,7 +90,7 @@ class ControlOperator(BaseOperator):
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))
 
     def _superseded(self, space: Workspace, stream: str, context: Any) -> str | None:
-        """What happened since this run began that makes another try needless."""
+        """Event since the start of this run that makes another try unnecessary."""
         return superseded(
             context["dag_run"].start_date.timestamp(),
             desired=Desired.STOPPED if self.verb == "stop" else Desired.RUNNING,
@@ -116,7 +116,7 @@ class ControlOperator(BaseOperator):
 def control_dags(dag_file: str) -> dict[str, DAG]:
     """`stop_stream`, `restart_stream`, `start_stream`."""
     project = project_of(dag_file)
-    catalog = load_catalog(project, data_of(project))
+    catalog = load_catalog(project, find_data(project))
     names = sorted({*catalog.streams, *catalog.broken})
     return {f"{verb}_stream": _dag(verb, project, names) for verb in VERBS}
 

@@ -28,7 +28,7 @@ requests a stop of the stream at a batch boundary.
 
 
 def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings: Sequence[Finding] = ()) -> str:
-    """What the stream does, how it runs, the lint findings in its files, its specification and its thresholds."""
+    """Documentation of a stream: purpose, how it runs, lint findings, specification and thresholds."""
     policy = spec.restart
     budget = f"{policy.budget.count} in {format_duration(policy.budget.per)}"
     return "\n\n".join(
@@ -52,7 +52,7 @@ def stream_doc(spec: StreamSpec, thresholds: Thresholds | ConfigError, findings:
 
 
 def broken_doc(name: str, error: ConfigError) -> str:
-    """Which file is broken, at which key, and what is allowed."""
+    """Documentation of a broken file: the file, the key, and the allowed values."""
     return "\n\n".join(
         [
             f"### The configuration of {name} is broken",
@@ -67,7 +67,7 @@ _BROKEN: Final = {DrillTarget.FORK: "a fork of", DrillTarget.PRODUCTION: "the li
 
 
 def drill_doc(spec: DrillSpec) -> str:
-    """What the drill breaks, what must hold, and how it is judged."""
+    """Documentation of a drill: its fault, its hypothesis, and how it is judged."""
     return "\n\n".join(
         [
             f"### {spec.name}",
@@ -84,7 +84,10 @@ def drill_doc(spec: DrillSpec) -> str:
 def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
         return "No findings in the stream's file and its job. `streamwarden lint` also checks what the stream has done."
-    rows = [(f"{each.rule} {each.severity}", f"{each.observed} ({each.origin}). {each.remedy}") for each in findings]
+    rows = [
+        (f"{finding.rule} {finding.severity}", f"{finding.observed} ({finding.origin}). {finding.remedy}")
+        for finding in findings
+    ]
     return _table(("rule", "finding and remedy"), rows)
 
 

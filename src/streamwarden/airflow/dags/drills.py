@@ -104,7 +104,7 @@ def _connections(space: Workspace, drill: str, run_id: str) -> tuple[str, ...]:
 
 
 def _config_error(space: Workspace, drill: str) -> ConfigError | None:
-    """What is wrong with the drill's file; None: nothing."""
+    """The error in the drill's file; None if it is valid."""
     try:
         space.drill(drill)
     except ConfigError as error:
@@ -160,7 +160,7 @@ def _add_steps(drill: str, project: Path, spec: DrillSpec | None = None) -> None
     """One task each, in their order, to the DAG of this context.
 
     Args:
-        spec: None if the file is broken. Then nobody can be asked: a drill on a live stream does not go on.
+        spec: None if the file is broken. Then no approval can be requested: a drill on a live stream stops there.
     """
     previous: BaseOperator | None = None
     for step in FORK_STEPS if spec is None else spec.steps:

@@ -81,7 +81,9 @@ def health_dag(project: Path) -> DAG:
             report = send_now(workspace(folder), dict(get_current_context()), time.time())
             print(f"{len(report.sent)} sent, {report.taken} by others, {len(report.refused)} refused")
             if report.refused:
-                raise AirflowFailException("; ".join(f"{each.channel}: {each.reason}" for each in report.refused))
+                raise AirflowFailException(
+                    "; ".join(f"{refusal.channel}: {refusal.reason}" for refusal in report.refused)
+                )
 
         results = evaluate()
         StreamHealthOperator.partial(

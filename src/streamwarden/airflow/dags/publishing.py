@@ -43,7 +43,7 @@ def publishing_dags(dag_file: str) -> dict[str, DAG]:
     if get_parsing_context().dag_id == DAG_ID:
         return {DAG_ID: publishing_dag(project)}
     streams = workspace(str(project)).catalog().streams
-    return {DAG_ID: publishing_dag(project)} if any(each.publish.wanted for each in streams.values()) else {}
+    return {DAG_ID: publishing_dag(project)} if any(stream.publish.wanted for stream in streams.values()) else {}
 
 
 def publishing_dag(project: Path) -> DAG:
@@ -83,17 +83,17 @@ def publish_due(project: str, context: Mapping[str, Any], now: float) -> None:
     space, ti = workspace(project), context["ti"]
     specs = space.catalog().streams.values()
     events = due_events(space.store, specs, run=ti.run_id, endings=lambda runs: _endings(ti, runs), now=now)
-    for each in events:
-        context["outlet_events"][ALIAS].add(asset(each.publication.stream), extra=dict(each.extra))
-        print(f"{each.publication.stream}: batch {each.publication.batch_id}, {each.extra['rows']} new rows")
+    for event in events:
+        context["outlet_events"][ALIAS].add(asset(event.publication.stream), extra=dict(event.extra))
+        print(f"{event.publication.stream}: batch {event.publication.batch_id}, {event.extra['rows']} new rows")
     print(f"{len(events)} events")
 
 
 def _endings(ti: Any, runs: Sequence[str]) -> dict[str, Ending]:
-    """How earlier runs of this task ended. A run that was deleted had ended, and counts as published: an event must
-    not be sent twice."""
-    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=list(runs))
-    return {run: _ending(found[run].get(ti.task_id)) if run in found else Ending.PUBLISHED for run in runs}
+    """Final states of earlier runs of this task. A deleted run had ended, and counts as published: an event must not
+    be sent twice."""
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=list(runs))
+    return {run: _ending(states[run].get(ti.task_id)) if run in states else Ending.PUBLISHED for run in runs}
 
 
 def _ending(state: str | None) -> Ending:

@@ -1,7 +1,7 @@
-"""Who may see and do what. Airflow mounts a plugin's app outside its own authentication, so each route asks here.
+"""Authorization. Airflow mounts a plugin's app outside its own authentication, so each route asks here.
 
-Whoever may read the runs of a DAG may read the stream or the drill that it is of. A page offers only what the user may
-run; the request itself goes to Airflow's own API, which checks it again.
+A user who may read the runs of a DAG may read its stream or drill. A page offers only what the user may run; the
+request itself goes to Airflow's own API, which checks it again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def allowed_of(
         details = DagDetails(id=dag_id, team_name=teams.get(dag_id))
         return manager.is_authorized_dag(method=method, access_entity=entity, details=details, user=user)
 
-    return frozenset(each for each in dag_ids if may(each))
+    return frozenset(dag for dag in dag_ids if may(dag))
 
 
 def dag_of_stream(name: str) -> str:

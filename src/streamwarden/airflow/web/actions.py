@@ -47,7 +47,7 @@ Hours = Annotated[float, Field(gt=0, le=LONGEST)]
 
 
 class Said(Model):
-    """What a person says about it."""
+    """A person's comment or reason."""
 
     reason: Text = ""
 
@@ -67,7 +67,7 @@ class MuteTime(Model):
         return self
 
     def over_at(self, now: float) -> float:
-        """When the mute ends. Raises HTTPException if that is too far away."""
+        """End of the mute. Raises HTTPException if it is too far away."""
         end = now + HOUR * (self.hours or 0.0) if self.until is None else _utc(self.until)
         if end - now > HOUR * LONGEST:
             raise HTTPException(422, f"the mute would last longer than {LONGEST // 24} days; give an earlier end")
@@ -84,7 +84,7 @@ class MuteRequest(MuteTime):
 
 
 class MaintenanceTime(Model):
-    """When a maintenance window is, and why."""
+    """Times of a maintenance window, and its reason."""
 
     starts: datetime
     """UTC unless it says otherwise"""
@@ -101,7 +101,7 @@ class MaintenanceRequest(MaintenanceTime):
 
 @derived(IncidentAction)
 class Action(Model):
-    """What a person did about an incident."""
+    """A person's action on an incident."""
 
 
 @derived(Mute, without={"ended_at"})
@@ -136,7 +136,7 @@ def withdrawing(incident: ChangedIncidentDep, said: Said, user: GetUserDep, spac
 
 @router.post("/incidents/{incident_id}/comment", response_model=Action)
 def commenting(incident: ChangedIncidentDep, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
-    """Say something about an incident; it changes nothing that is sent."""
+    """Comment on an incident; it changes nothing that is sent."""
     done = _act(add_comment, space, incident.incident_id, who=who(user), now=time.time(), text=said.reason)
     return answer(Action.model_validate(done))
 
@@ -181,7 +181,7 @@ def maintenance_of_stream(
 def maintenance(wanted: MaintenanceRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Plan a maintenance window. Needs the right to change each stream, for a tag or the fleet that to change the DAG
     `health`."""
-    for dag_id in [dag_of_stream(each) for each in wanted.streams] or [HEALTH]:
+    for dag_id in [dag_of_stream(stream) for stream in wanted.streams] or [HEALTH]:
         require(dag_id, user, "PUT")
     return _plan(space, user, wanted, streams=wanted.streams, tag=wanted.tag)
 
@@ -209,10 +209,12 @@ def _plan(
 @router.post("/mutes/{mute_id}/end", response_model=Muted)
 def ending(mute_id: MuteId, said: Said, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """End a mute or a maintenance window before its time."""
-    found = next((each for each in current_mutes(space.store, time.time()) if each.mute_id == mute_id), None)
-    if found is None:
+    mute_in_force = next(
+        (current for current in current_mutes(space.store, time.time()) if current.mute_id == mute_id), None
+    )
+    if mute_in_force is None:
         raise HTTPException(404, "there is no such mute in force, or you may not end it")
-    for dag_id in dags_of(found):
+    for dag_id in dags_of(mute_in_force):
         require(dag_id, user, "PUT")
     ended = _act(unmute, space, mute_id, who=who(user), reason=said.reason, now=time.time())
     return answer(Muted.model_validate(ended))
@@ -224,7 +226,7 @@ def _utc(at: datetime) -> float:
 
 
 def _act(act: Any, space: Workspace, *given: Any, **named: Any) -> Any:
-    """Do it, and answer what a person got wrong with 422. Raises StoreError."""
+    """Call it, and answer a person's mistake with 422. Raises StoreError."""
     try:
         return act(space.store, *given, **named)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""`/api/v1`: what the pages show, for programs. The models and their units are in `/api/v1/openapi.json`."""
+"""`/api/v1`: the content of the pages, for programs. The models and their units are in `/api/v1/openapi.json`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from streamwarden.units import DAY, HOUR
 
 
 class Refusal(BaseModel):
-    """Why a request was not answered."""
+    """Reason why a request was refused."""
 
     detail: str
 
@@ -50,7 +50,7 @@ _REFUSALS: Final = {
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": Refusal, "description": why} for status, why in _REFUSALS.items()
 }
-"""What each operation may answer instead, for the OpenAPI document."""
+"""Error responses of every operation, for the OpenAPI document."""
 router = APIRouter(prefix="/api/v1")
 
 SHORT = Query(max_length=200)
@@ -108,7 +108,7 @@ class JournalLine(Model):
 
 @derived(DrillRun)
 class Journal(Model):
-    """Everything that a run of a drill saw, enough to reach the same verdict."""
+    """Everything that a run of a drill recorded, enough to reach the same verdict."""
 
     format: int
     """of `facts`"""
@@ -138,7 +138,7 @@ class IncidentModel(Model):
 
 
 class ResilienceMatrix(Model):
-    """Which faults each stream survived in its drills."""
+    """Faults that each stream survived in its drills."""
 
     at: float
     """when the rows were read"""
@@ -157,7 +157,7 @@ def clean(content: Model) -> Response:
 
 def answers(found: Iterable[Model]) -> JSONResponse:
     """Several models as a JSON list."""
-    return JSONResponse(redacted([each.model_dump(mode="json") for each in found]), headers=HEADERS)
+    return JSONResponse(redacted([model.model_dump(mode="json") for model in found]), headers=HEADERS)
 
 
 @router.get("/streams", response_model=StreamList)
@@ -186,13 +186,13 @@ def charts(
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    found = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
-    return clean(Charts(since=begin, until=end, charts=found))
+    data = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
+    return clean(Charts(since=begin, until=end, charts=data))
 
 
 @router.get("/streams/{stream}/events", response_model=list[Event])
 def events(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
-    """What happened to a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
+    """Events of a stream: launches, crashes, restarts, stops, deployments, drills; the oldest first."""
     begin = time.time() - 7 * DAY if since is None else since
     return answers(map(Event.model_validate, history(space.store, stream, begin)))
 
@@ -209,13 +209,13 @@ def drills(
     dag_run: DagRunId = None,
 ) -> JSONResponse:
     """The runs of drills that the user may read, newest first."""
-    mine = {name for name, _ in readable_drills.drilled(space, user) if drill in (None, name)}
+    names = {name for name, _ in readable_drills.drilled(space, user) if drill in (None, name)}
     if dag_run is not None:
-        found = readable_drills.of_dag_run(space, mine, dag_run)
+        runs = readable_drills.of_dag_run(space, names, dag_run)
     else:
-        chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset, limit=limit)
-        found, _ = space.store.journals.listed(chosen)
-    return answers(Drill(**attributes(run), verdict=verdict_word(run)) for run in found)
+        chosen = RunFilter(drills=names, stream=stream, verdict=verdict, offset=offset, limit=limit)
+        runs, _ = space.store.journals.listed(chosen)
+    return answers(Drill(**attributes(run), verdict=verdict_word(run)) for run in runs)
 
 
 @router.get("/drills/{run_id}", response_model=Journal)
@@ -235,8 +235,8 @@ def incidents(
     """The open incidents that the user may read; with `past` the newest, resolved ones too."""
     now = time.time()
     handled = handling(space.store, now, since=0.0 if past else None)
-    found = readable_fleet.incidents(space, user, stream=stream, past=past, limit=limit)
-    return answers([incident_model(each, handled, now) for each in found])
+    listed = readable_fleet.incidents(space, user, stream=stream, past=past, limit=limit)
+    return answers([incident_model(incident, handled, now) for incident in listed])
 
 
 def incident_model(incident: Incident, handled: Handling, now: float) -> IncidentModel:
@@ -259,7 +259,7 @@ def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
 @router.get("/openapi.json")
 def openapi(request: Request, user: GetUserDep) -> JSONResponse:
     """This document."""
-    routes = [each for each in request.app.routes if getattr(each, "path", "").startswith(router.prefix)]
+    routes = [route for route in request.app.routes if getattr(route, "path", "").startswith(router.prefix)]
     here = [{"url": request.scope["root_path"]}]
     made = get_openapi(title="Streamwarden", version="1", description=__doc__, routes=routes, servers=here)
     return JSONResponse(made, headers=HEADERS)

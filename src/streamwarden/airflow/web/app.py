@@ -27,8 +27,8 @@ def build_app() -> FastAPI:
     is `/api/v1/openapi.json`, for users who are logged in."""
     app = FastAPI(title="Streamwarden", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(api.router, responses=api.REFUSALS)
-    for each in (stream_api, incident_api, actions):
-        app.include_router(each.router, responses=api.REFUSALS)
+    for module in (stream_api, incident_api, actions):
+        app.include_router(module.router, responses=api.REFUSALS)
     app.include_router(metrics.router)
     app.include_router(pages.router)
 
@@ -43,8 +43,8 @@ def build_app() -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     def unreadable(request: Request, error: Exception) -> Response:
-        found = error.errors() if isinstance(error, RequestValidationError) else []
-        said = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+        problems = error.errors() if isinstance(error, RequestValidationError) else []
+        said = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
         return _answer(request, 422, said)
 
     return app

@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1")
 
 @derived(LogEntry)
 class LogLine(Model):
-    """What a person did about an incident, or muted of it."""
+    """A person's action on an incident, or a mute that concerns it."""
 
 
 class IncidentDetail(IncidentModel):
@@ -49,7 +49,7 @@ def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
         IncidentDetail(
             **shown.model_dump(),
             chart=chart_for(incident.check),
-            consequences=tuple(each.incident_id for each in caused),
+            consequences=tuple(consequence.incident_id for consequence in caused),
             log=tuple(map(LogLine.model_validate, log_of(space.store, incident, now))),
         )
     )
@@ -66,5 +66,5 @@ def mutes(
     """The mutes and maintenance windows that are in force or planned and that the user may read; with `past` those that
     are over too. Those that begin last come first."""
     store = space.store
-    found = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
-    return answers(map(Muted.model_validate, found[::-1][:limit]))
+    readable = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
+    return answers(map(Muted.model_validate, readable[::-1][:limit]))

@@ -36,7 +36,7 @@ def own_hosts(request: Request) -> Iterator[str]:
     another site, unless that site allowed it before.
     """
     yield request.headers.get("host", "")
-    yield from (each.strip() for each in request.headers.get("x-forwarded-host", "").split(","))
+    yield from (host.strip() for host in request.headers.get("x-forwarded-host", "").split(","))
     yield urlsplit(conf.get("api", "base_url", fallback="") or "").netloc
 
 
@@ -46,8 +46,8 @@ def is_own(origin: str, hosts: Iterable[str]) -> bool:
     The scheme is not compared: a proxy that ends TLS may not say which one the browser used.
     """
     default = _DEFAULT_PORTS.get(urlsplit(origin).scheme)
-    mine = {_without(default, each) for each in hosts}
-    return default is not None and _without(default, urlsplit(origin).netloc) in mine - {""}
+    own = {_without(default, host) for host in hosts}
+    return default is not None and _without(default, urlsplit(origin).netloc) in own - {""}
 
 
 def _without(port: int | None, host: str) -> str:

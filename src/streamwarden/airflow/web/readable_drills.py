@@ -1,4 +1,4 @@
-"""What one user sees of the drills: the pages and the API both ask here."""
+"""Drills that one user may read: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ def readable_drills(names: Sequence[str] | set[str], user: Any) -> frozenset[str
 def drilled(space: Workspace, user: Any) -> list[tuple[str, str]]:
     """The name and the stream of each drill that ever ran and that `user` may read. Raises StoreError."""
     pairs = space.store.journals.drilled()
-    mine = readable_drills({drill for drill, _ in pairs}, user)
-    return [pair for pair in pairs if pair[0] in mine]
+    readable = readable_drills({drill for drill, _ in pairs}, user)
+    return [pair for pair in pairs if pair[0] in readable]
 
 
 def of_dag_run(space: Workspace, drills: Iterable[str], dag_run_id: str) -> Sequence[DrillRun]:
     """The run of one of `drills` that a run of its DAG is; none before it has begun. Raises StoreError."""
-    found = (space.store.journals.get(drill_run_id(each, dag_run_id)) for each in drills)
-    return [run for run in found if run is not None]
+    runs = (space.store.journals.get(drill_run_id(drill, dag_run_id)) for drill in drills)
+    return [run for run in runs if run is not None]
 
 
 def running(space: Workspace, user: Any, now: float) -> list[RunningDrill]:
-    """The runs that go on and that `user` may read, newest first. Raises StoreError."""
+    """The running ones that `user` may read, newest first. Raises StoreError."""
     runs = space.store.journals.running()
-    mine = readable_drills({run.drill for run in runs}, user)
-    return [_running(run, now) for run in runs if run.drill in mine]
+    readable = readable_drills({run.drill for run in runs}, user)
+    return [_running(run, now) for run in runs if run.drill in readable]
 
 
 def _running(run: DrillRun, now: float) -> RunningDrill:
@@ -95,11 +95,11 @@ def _running(run: DrillRun, now: float) -> RunningDrill:
 def configured(space: Workspace, user: Any, now: float) -> list[ConfiguredDrill]:
     """The drills of the project that `user` may read, by name. Raises StreamwardenError."""
     specs = catalogs().drills(space)
-    mine = readable_drills(set(specs), user)
-    runnable = allowed_of({f"{DRILL}{name}" for name in mine}, user, "POST")
+    readable = readable_drills(set(specs), user)
+    runnable = allowed_of({f"{DRILL}{name}" for name in readable}, user, "POST")
     paused = paused_dags(DRILL)
     newest = space.store.journals.newest_of_drills()
-    due = _due({name: specs[name] for name in mine}, newest, space, now)
+    due = _due({name: specs[name] for name in readable}, newest, space, now)
     return [
         ConfiguredDrill(
             spec=specs[name],
@@ -108,7 +108,7 @@ def configured(space: Workspace, user: Any, now: float) -> list[ConfiguredDrill]
             paused=paused.get(f"{DRILL}{name}"),
             may_run=f"{DRILL}{name}" in runnable,
         )
-        for name in sorted(mine)
+        for name in sorted(readable)
     ]
 
 
@@ -116,7 +116,7 @@ def _due(
     specs: Mapping[str, DrillSpec], newest: Mapping[str, DrillRun], space: Workspace, now: float
 ) -> dict[str, float]:
     missed = overdue_now(space.store, specs, newest, now)
-    return {name: due for each in missed.values() for name, due in each.items()}
+    return {name: due for dues in missed.values() for name, due in dues.items()}
 
 
 class Matrix:
@@ -134,7 +134,7 @@ class Matrix:
         self._rows: Sequence[Resilience] = ()
 
     def rows(self) -> tuple[float, Sequence[Resilience]]:
-        """When the rows were read, and the rows. Raises StreamwardenError."""
+        """Time at which the rows were read, and the rows. Raises StreamwardenError."""
         with self._lock:
             now = self._clock()
             if now - self._read_at > AGAIN:
@@ -150,12 +150,12 @@ def matrix() -> Matrix:
 
 
 def resilience_for(user: Any, stream: str | None = None) -> tuple[float, list[Resilience]]:
-    """When the rows were read, and those that `user` may read: of drills that are hidden nothing is shown.
+    """Time at which the rows were read, and the rows that `user` may read, without those of hidden drills.
 
     Raises StreamwardenError.
     """
     at, rows = matrix().rows()
     names = {name for row in rows for name in (*row.drills, *(trial.drill for trial in row.trials))}
-    mine = readable_drills(names, user)
-    narrowed = [row.of(mine) for row in rows if stream in (None, row.stream)]
+    readable = readable_drills(names, user)
+    narrowed = [row.of(readable) for row in rows if stream in (None, row.stream)]
     return at, [row for row in narrowed if row is not None]

@@ -1,4 +1,4 @@
-"""What one user sees of the fleet: the pages and the API both ask here."""
+"""Part of the fleet that one user may read: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class SeenFleet:
 def fleet(user: Any, chosen: Selection) -> SeenFleet:
     """The rows that `user` may read and that fit. Raises StreamwardenError."""
     snapshot = board().snapshot()
-    mine = _readable(snapshot, user)
-    fitting = select(mine, chosen)
+    readable = _readable(snapshot, user)
+    fitting = select(readable, chosen)
     return SeenFleet(
         at=snapshot.at,
         last=_last_round(snapshot, user),
-        totals=totals(mine),
+        totals=totals(readable),
         found=len(fitting),
         rows=fitting[chosen.offset : chosen.offset + chosen.limit],
-        tags=tags_of(mine),
+        tags=tags_of(readable),
     )
 
 
@@ -84,9 +84,9 @@ def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: in
     repository = space.store.incidents
     if past:
         return list(repository.recent_of(_readable_names(repository.streams(), user, stream), limit))
-    found = repository.open()
-    names = _readable_names({each.stream for each in found}, user, stream)
-    return [each for each in found if each.stream in names]
+    chosen = repository.open()
+    names = _readable_names({incident.stream for incident in chosen}, user, stream)
+    return [incident for incident in chosen if incident.stream in names]
 
 
 def _readable_names(names: Collection[str], user: Any, stream: str) -> frozenset[str]:
@@ -102,12 +102,12 @@ def mutes(user: Any, found: Iterable[Mute], stream: str, method: Method = "GET")
     Args:
         stream: only those that concern this stream or one of its queries; empty: all.
     """
-    fitting = [each for each in found if _concerns(each, stream)]
-    ids = allowed_of({dag for each in fitting for dag in dags_of(each)}, user, method)
-    return [each for each in fitting if dags_of(each) <= ids]
+    fitting = [mute for mute in found if _concerns(mute, stream)]
+    ids = allowed_of({dag for mute in fitting for dag in dags_of(mute)}, user, method)
+    return [mute for mute in fitting if dags_of(mute) <= ids]
 
 
 def _concerns(mute: Mute, stream: str) -> bool:
     if not stream or not mute.streams:
         return True
-    return any(owner(each) == stream for each in mute.streams)
+    return any(owner(name) == stream for name in mute.streams)

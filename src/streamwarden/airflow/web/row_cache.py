@@ -2,7 +2,7 @@
 
 A request is answered with the newest rows. If they are older than `FRESH`, a thread reads new ones. If the last
 reading computed for `QUICK` seconds at most, the request waits up to `PATIENCE` for them before it gets the old ones.
-Only a request that finds none, or very old ones because nobody looked, waits as long as the reading takes.
+Only a request that finds none, or very old ones because no page was open, waits as long as the reading takes.
 
 An open page asks every two seconds, so it shows what happened within 2.3 s. Without the wait a request starts the
 reading whose rows only the next request shows, two seconds later: so it is with a large fleet, because 95 of 100
@@ -121,21 +121,21 @@ class Board:
     def _finish(self, reading: Future[Snapshot]) -> None:
         """Read. If that fails, the rows stay and grow old, and the requests that must have new ones fail with it."""
         try:
-            found = self._read()
+            snapshot = self._read()
         except BaseException as error:
             _log.warning("the streams cannot be read: %s", error, exc_info=not isinstance(error, StreamwardenError))
             with self._lock:
                 self._reading = None
             reading.set_exception(error)
         else:
-            self._keep(found)
-            reading.set_result(found)
+            self._keep(snapshot)
+            reading.set_result(snapshot)
 
-    def _keep(self, found: Snapshot) -> None:
+    def _keep(self, snapshot: Snapshot) -> None:
         with self._lock:
             before = self._newest
-            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, found.cost))
-            self._newest, self._reading = found, None
+            self._fresh = FRESH if before is None else max(FRESH, REST * min(before.cost, snapshot.cost))
+            self._newest, self._reading = snapshot, None
 
 
 @cache
@@ -144,9 +144,9 @@ def board() -> Board:
     space, slow = opened(), Slow()
 
     def read() -> Snapshot:
-        found = read_board(space, catalogs(), slow, time.time())
+        snapshot = read_board(space, catalogs(), slow, time.time())
         settle()
-        return found
+        return snapshot
 
     return Board(read)
 
@@ -163,7 +163,7 @@ def settle() -> None:
 
 
 class Slow:
-    """What only an evaluation of all streams changes: it is read again after each, and once a minute in any case."""
+    """Data that only an evaluation of all streams changes: read again after each one, and at least once a minute."""
 
     def __init__(self) -> None:
         self._read_at = 0.0
@@ -190,8 +190,8 @@ def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str,
     that was started this morning has a line, too. Raises StoreError."""
 
     def sampled(wanted: Iterable[str], since: float) -> dict[str, Trend]:
-        found = store.measurements.sampled([(name, STATE_BYTES) for name in wanted], since, now, TREND_POINTS)
-        return {name: points for (name, _), points in found.items()}
+        series = store.measurements.sampled([(name, STATE_BYTES) for name in wanted], since, now, TREND_POINTS)
+        return {name: points for (name, _), points in series.items()}
 
     trends = sampled(names, now - DAY)
     recent = sampled((name for name, points in trends.items() if len(points) < FEW_POINTS), now - HOUR)
@@ -203,7 +203,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
     began = time.thread_time()
     catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
     names = sorted({*catalog.streams, *catalog.broken})
-    slow.read(space.store, [*names, *(each.identity for each in _queries(space, names))], last, now)
+    slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
     facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
@@ -218,7 +218,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
 
 
 def _queries(space: Workspace, names: Sequence[str]) -> Iterable[QueryRecord]:
-    return (each for found in space.store.queries.of_many(names).values() for each in found)
+    return (query for queries in space.store.queries.of_many(names).values() for query in queries)
 
 
 def paused_dags(prefix: str) -> Mapping[str, bool]:

@@ -28,7 +28,7 @@ WEEK: Final = 7 * DAY
 
 @derived(ExitRecord)
 class DriverExit(Model):
-    """Why a driver ended."""
+    """Reason why a driver ended."""
 
     sentence: str
 
@@ -63,7 +63,7 @@ class CheckpointAnswer(Model):
 
 @derived(Finding)
 class LintFinding(Model):
-    """What one rule of the linter reports."""
+    """A finding of one rule of the linter."""
 
 
 @derived(Number)
@@ -98,8 +98,8 @@ class Declaration(Model):
 def drivers(stream: StreamDep, space: SpaceDep, since: Since = None) -> JSONResponse:
     """The drivers that were launched or ended since a time (seven days ago by default), newest first; the newest one
     however old it is."""
-    found, ui = stream_details.drivers(space, stream, time.time() - WEEK if since is None else since)
-    return answers([_driver(each, ui if number == 0 else None) for number, each in enumerate(found)])
+    records, ui = stream_details.drivers(space, stream, time.time() - WEEK if since is None else since)
+    return answers([_driver(driver, ui if number == 0 else None) for number, driver in enumerate(records)])
 
 
 @router.get("/streams/{stream}/drivers/{driver_id}/log", response_model=DriverLog)
@@ -118,8 +118,8 @@ def _driver(record: DriverRecord, ui: str | None) -> Driver:
 def checkpoint(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The anatomy of the checkpoint of a stream, or of one of its queries. It is read from the storage now."""
     report, problem = stream_details.checkpoint(space, stream, query)
-    found = None if report is None else Checkpoint.model_validate(report)
-    return answer(CheckpointAnswer(checkpoint=found, problem=problem))
+    checkpoint_report = None if report is None else Checkpoint.model_validate(report)
+    return answer(CheckpointAnswer(checkpoint=checkpoint_report, problem=problem))
 
 
 @router.get("/streams/{stream}/advice", response_model=Advice)

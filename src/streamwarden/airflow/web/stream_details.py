@@ -1,4 +1,4 @@
-"""What is read of one stream only when a person or a program asks for it: the pages and the API both ask here."""
+"""Details of one stream that are read only on request: the pages and the API both ask here."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SeenLog:
 
 
 def advice(space: Workspace, stream: str, query: str | None) -> SeenAdvice:
-    """What the linter and the history of a stream or a query say now.
+    """Current advice of the linter and of the history of a stream or a query.
 
     Raises HTTPException with 404 if there is no such stream or query, StoreError.
     """
@@ -89,9 +89,9 @@ def drivers(space: Workspace, stream: str, since: float) -> tuple[list[DriverRec
     """
     store = space.store.drivers
     newest = store.latest(stream)
-    found = list(store.history(stream, since)[::-1]) or ([newest] if newest is not None else [])
-    lives = bool(found) and found[0].exit is None
-    return found, ui_address(store.events(found[0].driver_id)) if lives else None
+    records = list(store.history(stream, since)[::-1]) or ([newest] if newest is not None else [])
+    lives = bool(records) and records[0].exit is None
+    return records, ui_address(store.events(records[0].driver_id)) if lives else None
 
 
 def end_of(space: Workspace, stream: str, driver_id: str) -> SeenLog:

@@ -1,1 +1,1 @@
-"""What is wrong with a checkpoint, and what to do about it."""
+"""Diagnoses a checkpoint: its damage, and the steps to repair it."""

@@ -1,4 +1,4 @@
-"""Whether a folder is a checkpoint; if it is not, what it is instead, and which checkpoints are below it."""
+"""Recognizes a checkpoint; of any other folder, tells what it is and which checkpoints are below it."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def checkpoints_below(folder: Location, names: Iterable[str], *, depth: int = 2)
     """Checkpoints in the folders `names` of `folder`, as paths below it, ascending: a folder may hold those of several
     queries (`checkpoints/NAME`), or a folder for each (`streams/NAME/checkpoint`). Lists at most `_LISTED` folders a
     level."""
-    found = []
+    paths = []
     for name in sorted(names)[:_LISTED]:
         inner = () if name.startswith((".", "_")) else list_or_empty(folder / name)
         if len(_MARKS.intersection(inner)) > 1:
-            found.append(name)
+            paths.append(name)
         elif depth > 1:
-            found += [join(name, each) for each in checkpoints_below(folder / name, inner, depth=depth - 1)]
-    return found
+            paths += [join(name, below) for below in checkpoints_below(folder / name, inner, depth=depth - 1)]
+    return paths

@@ -1,4 +1,4 @@
-"""How Spark loads one store, step by step as Spark 4.3 does it, and where that fails.
+"""Simulates how Spark 4.3 loads one store, step by step, and finds where that fails.
 
 1. Take the newest snapshot at or below the wanted version; without one, the empty state.
 2. If that snapshot cannot be read, a RocksDB store without changelogs fails. Every other store takes the next older
@@ -39,7 +39,7 @@ MOST_REPLAYED: Final = 50
 def diagnose_load(
     checkpoint: Location, store: StateStore, version: int, *, ids: Collection[str], codec: str
 ) -> Iterator[Damage]:
-    """What is wrong with the files that loading `version` of a store reads.
+    """Damage in the files that Spark reads to load `version` of a store.
 
     Args:
         ids: unique ids of the newest commit (checkpoint format 2); empty in format 1.
@@ -64,8 +64,8 @@ def diagnose_load(
         yield fails_first_batch(where, broken, UNREADABLE)
         return
     way, worse = _repair(checkpoint, store, ways[1:], codec)
-    for each, what in worse.items():
-        yield _skipped(join(store.folder, each), what)
+    for file, what in worse.items():
+        yield _skipped(join(store.folder, file), what)
     if way is None:
         what = f"{broken}; no snapshot within {MOST_REPLAYED} versions can replace it"
         yield fails_first_batch(where, what, UNREADABLE)
@@ -108,10 +108,10 @@ def _replay(checkpoint: Location, store: StateStore, way: Load, codec: str) -> I
             what = f"the file is missing; version {way.version} needs it"
             error_class = error_class or missing
         else:
-            name, found = file.name, _unreadable(checkpoint, store, file, codec)
-            if found is None:
+            name, problem = file.name, _unreadable(checkpoint, store, file, codec)
+            if problem is None:
                 continue
-            what = found
+            what = problem
             error_class = error_class or UNREADABLE
         yield error_class, fails_first_batch(join(store.folder, name), what, error_class)
 
@@ -121,26 +121,26 @@ def _of_lineage(
 ) -> tuple[StateStore, str | None]:
     """The store with only the attempts that count, and the name of the lineage's snapshot if it is missing."""
     store = replace(
-        store, files=tuple(each for each in store.files if each.version != version or each.unique_id in ids)
+        store, files=tuple(file for file in store.files if file.version != version or file.unique_id in ids)
     )
     if version in store.snapshots or codec != "lz4":
         return store, None
-    changelog = next((each for each in store.files if each.version == version), None)
+    changelog = next((file for file in store.files if file.version == version), None)
     try:
         lineage = read_lineage(checkpoint / store.folder / changelog.name) if changelog else None
     except Damaged:
         lineage = None  # the replay of the changes reports it
     if not lineage:
         return store, None
-    files = tuple(each for each in store.files if lineage.get(each.version, each.unique_id) == each.unique_id)
+    files = tuple(file for file in store.files if lineage.get(file.version, file.unique_id) == file.unique_id)
     store, base = replace(store, files=files), min(lineage)
-    if base > 1 and not any(base <= each <= version for each in store.snapshots):
+    if base > 1 and not any(base <= snapshot <= version for snapshot in store.snapshots):
         return store, f"{base}_{lineage[base]}.{FileKind.ZIP.value}"
     return store, None
 
 
 def _unreadable(checkpoint: Location, store: StateStore, file: StateFile | None, codec: str) -> str | None:
-    """Why a file cannot be read; None if it can, or if there is none to read."""
+    """Reason why a file cannot be read; None if it can, or if there is none to read."""
     if file is None:
         return None
     try:

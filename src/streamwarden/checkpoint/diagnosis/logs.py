@@ -1,4 +1,4 @@
-"""What is missing or damaged in `metadata` and in the logs of batches, and what Spark will do about it.
+"""Finds missing and damaged files of `metadata` and the logs of batches, with their consequence in Spark.
 
 To start, Spark needs `metadata`, the newest `offsets/P` and the one before it, the newest `commits/C`, and the log of
 each file source from its last compact file on. Everything older is only kept for a rewind.
@@ -98,8 +98,8 @@ class Logs:
 
 
 def read_logs(checkpoint: Location, commits: Sequence[int], offsets: Sequence[int], written: int | None = None) -> Logs:
-    """Read both logs, of each the newest `MOST_BATCHES`. A file that was purged since it was listed is left out; every
-    damage is kept as a text."""
+    """Read the newest `MOST_BATCHES` of both logs. A file that was purged since it was listed is left out; every damage
+    is kept as a text."""
     return Logs(
         _read_all(checkpoint / OFFSETS, offsets[-MOST_BATCHES:], parse_offsets),
         _read_all(checkpoint / COMMITS, commits[-MOST_BATCHES:], parse_commit),
@@ -177,7 +177,7 @@ def _diagnose_unplanned(logs: Logs, planned: int, committed: int, executed: int 
             next_step += f". If batch {committed} never ran here, {_remove(committed)}"
         yield refuses_start(f"{OFFSETS}/{committed}", what, next_step, error_class)
         return
-    for batch in sorted(each for each in logs.commits if each > planned):
+    for batch in sorted(commit for commit in logs.commits if commit > planned):
         what = (
             f"batch {batch} was never planned: {OFFSETS}/ ends at {planned}, and the batch left no state and no output"
         )
@@ -234,12 +234,12 @@ def _diagnose_commits(logs: Logs, planned: int, committed: int | None) -> Iterat
 
 
 def _read_all(folder: Location, batches: Sequence[int], parse: Callable[[int, LogFile], _T]) -> dict[int, _T | str]:
-    found: dict[int, _T | str] = {}
+    records: dict[int, _T | str] = {}
     for batch in batches:
         try:
-            found[batch] = parse(batch, read_log_file(folder / str(batch)))
+            records[batch] = parse(batch, read_log_file(folder / str(batch)))
         except FileNotFoundError:
             continue
         except Damaged as error:
-            found[batch] = str(error)
-    return found
+            records[batch] = str(error)
+    return records

@@ -1,4 +1,4 @@
-"""Whether the files that a log names exist, with the size that the log states."""
+"""Checks that the files that a log names exist, with the size that the log states."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def lost_files(fs: FileSystem, named: Mapping[str, int | None]) -> dict[str, str
         folder, _, name = path.rpartition("/")
         folders.setdefault(folder, set()).add(name)
     sizes = {folder: _sizes(fs, folder, names) for folder, names in folders.items()}
-    found = {}
+    problems = {}
     for path, expected in sorted(named.items()):
         folder, _, name = path.rpartition("/")
         size = sizes[folder].get(name)
         if size is None:
-            found[path] = "it is not there"
+            problems[path] = "it is not there"
         elif expected is not None and size != expected:
-            found[path] = f"it has {size} bytes instead of {expected}"
-    return found
+            problems[path] = f"it has {size} bytes instead of {expected}"
+    return problems
 
 
 def _sizes(fs: FileSystem, folder: str, names: Collection[str]) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""Which folders `state/` must have (operators, partitions and stores), and which files the state store reads there.
+"""Folders that `state/` must have (operators, partitions and stores), and the files that the state store reads there.
 
 `spark.sql.shuffle.partitions` in `offsets/N` fixes how many partitions an operator has; Spark does not read the number
 in the operator's metadata. A global aggregation and a global limit always have one partition.
@@ -32,7 +32,7 @@ _KINDS: Final[Mapping[str, frozenset[FileKind]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorLayout:
-    """How many partitions an operator has, and which stores each of them has."""
+    """Number of partitions of an operator, and the stores that each of them has."""
 
     partitions: int
     stores: tuple[str, ...]
@@ -45,17 +45,19 @@ def expected_layout(
     record: OffsetRecord,
 ) -> dict[int, OperatorLayout]:
     """Operator -> what Spark will load of it. Without a schema, a single partition may be complete."""
-    found = {}
+    layouts = {}
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
-        known = operators.get(operator)
+        metadata = operators.get(operator)
         known_schemas = schemas.get(operator, ())
-        single = single_partition(known_schemas) or (not known_schemas and not any(each.partition for each in own))
-        named = record.shuffle_partitions or (known and known.partitions) or 1 + max(each.partition for each in own)
+        single = single_partition(known_schemas) or (not known_schemas and not any(store.partition for store in own))
+        named = (
+            record.shuffle_partitions or (metadata and metadata.partitions) or 1 + max(store.partition for store in own)
+        )
         there = tuple(sorted({store.name for store in own if store.files} or {store.name for store in own}))
-        names = known.stores if known and set(known.stores) >= set(there) else there
-        found[operator] = OperatorLayout(1 if single else named, names)
-    return found
+        names = metadata.stores if metadata and set(metadata.stores) >= set(there) else there
+        layouts[operator] = OperatorLayout(1 if single else named, names)
+    return layouts
 
 
 def diagnose_layout(
@@ -115,7 +117,7 @@ def _diagnose_partition(
         yield fails_first_batch(folder, "the partition has no state", missing)
         return
     for name in layout.stores:
-        store = next((each for each in there if each.name == name), None)
+        store = next((candidate for candidate in there if candidate.name == name), None)
         if store is None:
             yield fails_first_batch(join(folder, name), "the store is missing", missing)
         elif not of_provider(store, record).files:

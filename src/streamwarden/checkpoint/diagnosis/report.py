@@ -101,7 +101,7 @@ class OperatorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What a checkpoint says of its query.
+    """State of a query as its checkpoint shows it.
 
     Args:
         position: query id, newest planned and newest committed batch with their times; `gap` between them.
@@ -140,25 +140,25 @@ class CheckpointReport:
         return worst(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold: numbers, text, lists and objects."""
-        found = asdict(self)
+        """Values for JSON: numbers, text, lists and objects."""
+        values = asdict(self)
         replays = [
             {
-                "last_snapshot": each.replay.snapshot,
-                "newest_version": each.replay.newest,
-                "versions_since": each.replay.versions,
-                "changelog_bytes_since": each.replay.changelog_bytes,
+                "last_snapshot": store.replay.snapshot,
+                "newest_version": store.replay.newest,
+                "versions_since": store.replay.versions,
+                "changelog_bytes_since": store.replay.changelog_bytes,
             }
-            for each in self.stores
+            for store in self.stores
         ]
         return {
-            **found.pop("position"),
+            **values.pop("position"),
             "gap": self.position.gap,
-            "retained_batches": found.pop("retained"),
+            "retained_batches": values.pop("retained"),
             "state_bytes": self.state_bytes,
             "worst": self.worst,
-            **found,
-            "stores": [store | {"replay": replay} for store, replay in zip(found["stores"], replays, strict=True)],
+            **values,
+            "stores": [store | {"replay": replay} for store, replay in zip(values["stores"], replays, strict=True)],
         }
 
 
@@ -232,7 +232,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         stores=_stores(stores),
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
-        findings=tuple(sorted(findings, key=lambda each: (-order.index(each.consequence), each.path))),
+        findings=tuple(sorted(findings, key=lambda finding: (-order.index(finding.consequence), finding.path))),
     )
 
 
@@ -245,8 +245,8 @@ def _settled(logs: Logs, stores: Sequence[StateStore]) -> int:
 
 def _executed(logs: Logs, stores: Sequence[StateStore]) -> int | None:
     """The newest batch that left something in the state or in the manifest; None if there is neither."""
-    found = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
-    return max(found, default=None)
+    batches = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
+    return max(batches, default=None)
 
 
 def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str | None:
@@ -255,7 +255,7 @@ def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str 
 
 
 def _times(checkpoint: Location, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
-    """When each batch was planned and committed, Unix seconds."""
+    """Times at which each batch was planned and committed, Unix seconds."""
     planned_at, committed_at = planned_times(checkpoint), committed_times(checkpoint)
     for batch, record in logs.offsets.items():
         if isinstance(record, OffsetRecord) and record.timestamp_ms:
@@ -317,14 +317,14 @@ def _files_read(checkpoint: Location, logs: Logs) -> dict[int, dict[int, int]]:
 
 def _watermark(logs: Logs) -> int | None:
     """The commit log says what the next batch will have; a query that never committed has that of its first batch."""
-    marks = [each.next_watermark_ms for each in logs.commits.values() if isinstance(each, CommitRecord)]
-    marks += [each.watermark_ms for each in logs.offsets.values() if isinstance(each, OffsetRecord)]
+    marks = [record.next_watermark_ms for record in logs.commits.values() if isinstance(record, CommitRecord)]
+    marks += [record.watermark_ms for record in logs.offsets.values() if isinstance(record, OffsetRecord)]
     return max(marks, default=0) or None
 
 
 def _operators(
     stores: Sequence[StateStore],
-    known: Mapping[int, OperatorMetadata],
+    metadata: Mapping[int, OperatorMetadata],
     schemas: Mapping[int, tuple[StateSchema, ...]],
 ) -> tuple[OperatorReport, ...]:
     reports = []
@@ -337,8 +337,8 @@ def _operators(
         reports.append(
             OperatorReport(
                 operator=operator,
-                name=known[operator].name if operator in known else infer_name(names, own_schemas),
-                inferred=operator not in known,
+                name=metadata[operator].name if operator in metadata else infer_name(names, own_schemas),
+                inferred=operator not in metadata,
                 partitions=len(by_partition),
                 stores=names,
                 bytes=sum(by_partition.values()),

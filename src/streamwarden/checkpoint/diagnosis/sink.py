@@ -1,4 +1,4 @@
-"""What is missing or damaged in the manifest of the file sink, `_spark_metadata`, and what Spark will do about it.
+"""Finds missing and damaged files of the file sink's manifest, `_spark_metadata`, with their consequence in Spark.
 
 Spark writes no entry for a batch that its manifest lists, nor for any batch before it, whatever these entries contain.
 So an entry that is damaged, or that another run wrote, loses the rows of its batch, and Spark reports no error.
@@ -116,7 +116,7 @@ def _open_entry(output: Location, manifest: SinkManifest) -> _OpenEntry:
 
 
 def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool:
-    """Whether nothing of the batches before `first` is lost if the entries from it on are moved out."""
+    """Whether moving out the entries from `first` on loses nothing of the batches before it."""
     if all(batch < first for batch in manifest.compact):
         return True  # each of the other entries lists only its own batch
     before = read_sink_manifest(output, first - 1, strict=True)
@@ -124,7 +124,7 @@ def _whole_without(output: Location, manifest: SinkManifest, first: int) -> bool
 
 
 def _move_out(manifest: SinkManifest, batch: int) -> str:
-    """How to make a batch that is not committed run again: Spark then writes the entry too."""
+    """Advice to make a batch that is not committed run again: Spark then writes the entry too."""
     name = compactible_name(batch, batch in manifest.compact)
     return (
         f"before the start, move {SINK_LOG}/{name} and its checksum file .{name}.crc out of the output: "
@@ -166,11 +166,11 @@ def _noticed(manifest: SinkManifest) -> str:
 
 def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no_state: str | None) -> Iterator[Damage]:
     """Entries of another run: Spark plans these batches, and the sink skips them."""
-    last = max(-1 if each is None else each for each in (logs.planned, logs.committed))
+    last = max(-1 if batch is None else batch for batch in (logs.planned, logs.committed))
     ahead = unplanned_entries(last, manifest.newest)
     if not ahead:
         return
-    known = "no batch is planned yet" if logs.planned is None else f"the newest planned batch is {logs.planned}"
+    position = "no batch is planned yet" if logs.planned is None else f"the newest planned batch is {logs.planned}"
     skipped = f"batch {ahead[0]}" if len(ahead) == 1 else f"batches {ahead[0]} to {ahead[-1]}"
     spark = f"Spark plans {skipped} with new input, and the sink skips what its manifest lists: these rows are lost."
     if no_state:
@@ -181,13 +181,13 @@ def _diagnose_unplanned(output: Location, manifest: SinkManifest, logs: Logs, no
     )
     if _whole_without(output, manifest, ahead[0]):
         next_step += ", or move them and their checksum files out of the manifest"
-    where, what = f"{SINK_LOG}/{ahead[-1]}", f"the manifest is ahead of the checkpoint: {known}"
+    where, what = f"{SINK_LOG}/{ahead[-1]}", f"the manifest is ahead of the checkpoint: {position}"
     yield loses_rows(where, what, spark, next_step, no_state)
 
 
 def _diagnose_stale(manifest: SinkManifest, logs: Logs, opened: _OpenEntry | None) -> Iterator[Damage]:
     """Entries that were there before their batch was planned."""
-    planned = {batch: each.timestamp_ms for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    planned = {batch: record.timestamp_ms for batch, record in logs.offsets.items() if isinstance(record, OffsetRecord)}
     for batch, age in stale_entries(manifest.entries, planned).items():
         skip, cure = "skipped", _NEW_OUTPUT
         if opened is not None and batch == opened.batch:
@@ -204,7 +204,7 @@ def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry
     entry repeats it.
     """
     inside = output.path.rstrip("/") + "/"
-    skipped = [each for each in manifest.entries if opened is not None and each.batch == opened.batch]
+    skipped = [entry for entry in manifest.entries if opened is not None and entry.batch == opened.batch]
     of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
     named = _named_files(output, manifest.entries)
     lost = lost_files(output.fs, named)
@@ -222,4 +222,4 @@ def _named_files(output: Location, entries: Iterable[ManifestEntry]) -> dict[str
     left out, because it may be on another file system."""
     inside = output.path.rstrip("/") + "/"
     files = added_files(entries)
-    return {each.path: each.size for each in files if each.path.startswith(("/", inside)) and not each.is_dir}
+    return {file.path: file.size for file in files if file.path.startswith(("/", inside)) and not file.is_dir}

@@ -1,4 +1,4 @@
-"""What is missing or damaged in the logs of file sources, `sources/N`, and what Spark will do about it.
+"""Finds missing and damaged files of the logs of file sources, `sources/N`, with their consequence in Spark.
 
 Spark reads the log from its last compact file on. It needs the files of the newest planned batch to execute that batch,
 or to find where the next batch begins. Only a batch that read no new file is planned without them.
@@ -98,27 +98,27 @@ def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int
     newest = ids[-1][0] if ids else -1
     files, missing = chain(ids, max(end, newest))
     yield from _diagnose_missing(folder, missing, newest, nothing_new=start == end)
-    found: dict[tuple[int, bool], Sequence[SourceFile]] = {}
+    logged: dict[tuple[int, bool], Sequence[SourceFile]] = {}
     for batch, compact in files:
         name = join(folder, compactible_name(batch, compact))
         try:
-            found[batch, compact] = read_source_log(checkpoint / name, batch, LARGE)
+            logged[batch, compact] = read_source_log(checkpoint / name, batch, LARGE)
         except Unread as error:
             yield unread(name, str(error))
         except Damaged as error:
             yield refuses_start(name, str(error), RESTORE)
-    yield from _diagnose_entries(folder, found, waiting)
-    yield from _diagnose_repeated(checkpoint, folder, ids, found)
-    yield from _diagnose_renamed(checkpoint, folder, found)
-    yield from _diagnose_input(checkpoint, found, waiting)
+    yield from _diagnose_entries(folder, logged, waiting)
+    yield from _diagnose_repeated(checkpoint, folder, ids, logged)
+    yield from _diagnose_renamed(checkpoint, folder, logged)
+    yield from _diagnose_input(checkpoint, logged, waiting)
     for name in orphan_checksums(names, newest, compacts=True):
         yield orphan(join(folder, name))
 
 
-def _diagnose_entries(folder: str, found: _Log, waiting: range) -> Iterator[Damage]:
+def _diagnose_entries(folder: str, logged: _Log, waiting: range) -> Iterator[Damage]:
     """Spark lists at least one file under each offset. A file that no entry names is new for it."""
-    paths = Counter(entry.path for entries in found.values() for entry in entries)
-    for (batch, compact), entries in found.items():
+    paths = Counter(entry.path for entries in logged.values() for entry in entries)
+    for (batch, compact), entries in logged.items():
         name = join(folder, compactible_name(batch, compact))
         listed = {entry.offset for entry in entries}
         if not entries:
@@ -134,13 +134,13 @@ def _diagnose_entries(folder: str, found: _Log, waiting: range) -> Iterator[Dama
 
 
 def _diagnose_repeated(
-    checkpoint: Location, folder: str, ids: Sequence[tuple[int, bool]], found: _Log
+    checkpoint: Location, folder: str, ids: Sequence[tuple[int, bool]], logged: _Log
 ) -> Iterator[Damage]:
     """A compact file repeats what the files before it name; Spark purges those some time later."""
-    base = next((batch for batch, compact in found if compact), None)
+    base = next((batch for batch, compact in logged if compact), None)
     if base is None:
         return
-    listed = {entry.path for entry in found[base, True]}
+    listed = {entry.path for entry in logged[base, True]}
     for batch in [batch for batch, compact in ids if not compact and batch < base][-_COMPARED:]:
         try:
             entries = read_source_log(checkpoint / folder / str(batch), batch, LARGE)
@@ -152,15 +152,15 @@ def _diagnose_repeated(
             return
 
 
-def _diagnose_renamed(checkpoint: Location, folder: str, found: _Log) -> Iterator[Damage]:
+def _diagnose_renamed(checkpoint: Location, folder: str, logged: _Log) -> Iterator[Damage]:
     """An entry whose path was damaged: the file that it names is not there, and another one that no entry names was
     modified in the very millisecond that the entry states. A file that was removed after it was read has no such twin.
     """
-    entries = [(key, each) for key, listed in found.items() for each in listed][-_COMPARED:]
-    paths = {to_path(each.path) for listed in found.values() for each in listed}
+    entries = [(key, file) for key, listed in logged.items() for file in listed][-_COMPARED:]
+    paths = {to_path(file.path) for listed in logged.values() for file in listed}
     if any("://" in path for path in (checkpoint.path, *paths)):
         return
-    lost = lost_files(checkpoint.fs, dict.fromkeys(to_path(each.path) for _, each in entries))
+    lost = lost_files(checkpoint.fs, dict.fromkeys(to_path(file.path) for _, file in entries))
     folders = Counter(path.rpartition("/")[0] for path in paths)
     if not lost or not folders:
         return
@@ -182,11 +182,11 @@ def _unlisted(home: Location, paths: Collection[str]) -> Iterator[tuple[str, flo
         return
 
 
-def _diagnose_input(checkpoint: Location, found: _Log, waiting: range) -> Iterator[Damage]:
+def _diagnose_input(checkpoint: Location, logged: _Log, waiting: range) -> Iterator[Damage]:
     """The files that a batch has yet to read. Files on another file system than the checkpoint's are not checked."""
-    named = [to_path(each.path) for entries in found.values() for each in entries if each.offset in waiting]
+    named = [to_path(entry.path) for entries in logged.values() for entry in entries if entry.offset in waiting]
     root = checkpoint.path.partition("://")[0] if "://" in checkpoint.path else ""
-    reachable = [each for each in named if (each.partition("://")[0] if "://" in each else "") == root]
+    reachable = [path for path in named if (path.partition("://")[0] if "://" in path else "") == root]
     for file in lost_files(checkpoint.fs, dict.fromkeys(reachable)):
         spark = "Spark runs the batch again without this file and does not notice: its rows are missing."
         yield loses_rows(file, "the planned batch has yet to read it, and it is not there", spark, _PUT_BACK)

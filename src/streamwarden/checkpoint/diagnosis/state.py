@@ -1,4 +1,4 @@
-"""What is missing or damaged under `state/`, and what Spark will do about it.
+"""Finds missing and damaged files under `state/`, with their consequence in Spark.
 
 Only files that the next start reads are opened; `loading` determines them.
 """
@@ -60,7 +60,7 @@ def operators_of(
     checkpoint: Location, stores: Sequence[StateStore], logs: Logs
 ) -> tuple[dict[int, OperatorMetadata], list[Damage]]:
     """The metadata of each operator that has some, and its damages."""
-    found: dict[int, OperatorMetadata] = {}
+    metadata: dict[int, OperatorMetadata] = {}
     damages = []
     latest = logs.latest_offsets()
     numbers = sorted({store.operator for store in stores})
@@ -75,13 +75,13 @@ def operators_of(
                 damages.append(_unread(folder, "the operator's metadata is missing"))
             continue
         try:
-            found[operator] = read_operator_metadata(checkpoint, operator, where)
+            metadata[operator] = read_operator_metadata(checkpoint, operator, where)
         except Foreign as error:
             damages += [refuses_start(where, str(error), RESTORE, _OTHER_OPERATOR)] if complete else []
         except Damaged as error:
             second = "/_metadata/v2/" in where
             damages.append(refuses_start(where, str(error)) if second else _unread(where, str(error)))
-    return found, damages
+    return metadata, damages
 
 
 def diagnose_state(
@@ -91,7 +91,7 @@ def diagnose_state(
     schemas: Mapping[int, Sequence[StateSchema]],
     logs: Logs,
 ) -> Iterator[Damage]:
-    """Every damage under `state/` that matters for the next start."""
+    """Every damage under `state/` that affects the next start."""
     version, latest = logs.state_version, logs.latest_offsets()
     if version == 0 or latest is None:
         return
@@ -118,7 +118,7 @@ def diagnose_state(
 def _no_state(logs: Logs) -> Damage:
     """Only a query with state runs batches without new data; one without may have a watermark too."""
     what = "there is no state, while the query has a watermark"
-    records = {batch: each.sources for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    records = {batch: record.sources for batch, record in logs.offsets.items() if isinstance(record, OffsetRecord)}
     if any(records.get(batch - 1) == sources for batch, sources in records.items()):
         return fails_first_batch(STATE, f"{what} and ran batches without new data", _MISSING_STATE)
     spark = f"A query without stateful operators needs none; a stateful one refuses to start ({_MISSING_STATE})."
@@ -150,7 +150,7 @@ def diagnose_schemas(
 
     Spark writes a missing schema again, except that of transformWithState.
     """
-    found: dict[int, tuple[StateSchema, ...]] = {}
+    schemas_of: dict[int, tuple[StateSchema, ...]] = {}
     damages = []
     for operator in sorted({store.operator for store in stores}):
         own = [store for store in stores if store.operator == operator]
@@ -159,15 +159,15 @@ def diagnose_schemas(
             try:
                 schema = parse_schema(name, where, read_bytes(checkpoint / where))
                 kinds = operators[operator].variables if operator in operators else {}
-                families = tuple(replace(each, kind=kinds.get(each.name)) for each in schema.families)
+                families = tuple(replace(family, kind=kinds.get(family.name)) for family in schema.families)
                 schemas.append(replace(schema, families=families))
             except Damaged as error:
                 damages.append(_broken_schema(where, str(error), operators.get(operator)))
-        found[operator] = tuple(schemas)
+        schemas_of[operator] = tuple(schemas)
         if operator in operators:
             damages += _lost_schema(checkpoint, operators[operator])
             damages += _other_name(checkpoint, operators[operator], own, schemas)
-    return found, damages
+    return schemas_of, damages
 
 
 def _other_name(
@@ -210,10 +210,10 @@ def _committed_ids(logs: Logs, version: int, operator: int) -> frozenset[str]:
 
 
 def _committed_operators(logs: Logs) -> int:
-    """How many operators the newest commit names; 0 in checkpoint format 1, where it names none."""
+    """Number of operators that the newest commit names; 0 in checkpoint format 1, where it names none."""
     record = logs.commits.get(-1 if logs.committed is None else logs.committed)
     named = record.state_ids if isinstance(record, CommitRecord) else {}
-    return 1 + max((int(each) for each in named), default=-1)
+    return 1 + max((int(operator) for operator in named), default=-1)
 
 
 def _strings(value: object) -> frozenset[str]:
@@ -221,7 +221,7 @@ def _strings(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset((value,))
     if isinstance(value, list):
-        return frozenset().union(*(_strings(each) for each in value))
+        return frozenset().union(*(_strings(item) for item in value))
     return frozenset()
 
 

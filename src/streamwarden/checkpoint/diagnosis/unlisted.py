@@ -44,20 +44,20 @@ class _Written:
 
 def diagnose_unlisted(output: Location, manifest: SinkManifest, logs: Logs) -> Iterator[Damage]:
     """Files of settled batches that their entries should name. Only files right below the output are searched."""
-    planned = {batch: each.timestamp_ms for batch, each in logs.offsets.items() if isinstance(each, OffsetRecord)}
+    planned = {batch: record.timestamp_ms for batch, record in logs.offsets.items() if isinstance(record, OffsetRecord)}
     listed = [
         _Written(file.path, part, file.modified_ms)
         for entry in manifest.entries
         for file in entry.files
         if (part := _part(file.path)) is not None
     ]
-    found = _unlisted(output, {each.path.rpartition("/")[2] for each in listed})
-    if not found or not planned or not _keeps_times(output, listed):
+    unlisted = _unlisted(output, {file.path.rpartition("/")[2] for file in listed})
+    if not unlisted or not planned or not _keeps_times(output, listed):
         return
     batches = sorted(batch for batch in planned if planned[batch])
     starts = [planned[batch] for batch in batches]
-    of_listed, of_found = _by_batch(listed, batches, starts), _by_batch(found, batches, starts)
-    for batch, files in of_found.items():
+    of_listed, of_unlisted = _by_batch(listed, batches, starts), _by_batch(unlisted, batches, starts)
+    for batch, files in of_unlisted.items():
         if _is_broken(manifest, batch):
             continue
         settled = _before_entry(output, manifest.entries, batch, files)
@@ -68,10 +68,10 @@ def diagnose_unlisted(output: Location, manifest: SinkManifest, logs: Logs) -> I
 
 def _lost(files: Sequence[_Written], listed: Sequence[_Written]) -> list[_Written]:
     """Of the unlisted files of one batch those that an earlier attempt at the batch does not explain."""
-    parts = {each.part for each in listed}
-    ran_twice = any(each.part in parts for each in files)
-    first = min((each.at_ms for each in listed), default=0.0)
-    return [each for each in files if each.part not in parts and not (ran_twice and each.at_ms < first)]
+    parts = {file.part for file in listed}
+    ran_twice = any(file.part in parts for file in files)
+    first = min((file.at_ms for file in listed), default=0.0)
+    return [file for file in files if file.part not in parts and not (ran_twice and file.at_ms < first)]
 
 
 def _is_broken(manifest: SinkManifest, batch: int) -> bool:
@@ -89,17 +89,17 @@ def _before_entry(
     if not entries or entries[-1].batch != batch:
         return files
     written = _modified(output / SINK_LOG / entries[-1].name)
-    return [each for each in files if written is not None and each.at_ms <= written * 1000]
+    return [file for file in files if written is not None and file.at_ms <= written * 1000]
 
 
 def _by_batch(files: Sequence[_Written], batches: Sequence[int], starts: Sequence[int]) -> Mapping[int, list[_Written]]:
     """Batch -> files that were written after it was planned and before the next one was."""
-    found: dict[int, list[_Written]] = defaultdict(list)
-    for each in files:
-        at = bisect_right(starts, each.at_ms)
+    by_batch: dict[int, list[_Written]] = defaultdict(list)
+    for file in files:
+        at = bisect_right(starts, file.at_ms)
         if at:
-            found[batches[at - 1]].append(each)
-    return found
+            by_batch[batches[at - 1]].append(file)
+    return by_batch
 
 
 def _unlisted(output: Location, listed: set[str]) -> list[_Written]:
@@ -107,21 +107,21 @@ def _unlisted(output: Location, listed: set[str]) -> list[_Written]:
     unlisted = sorted(set(names) - listed)
     if len(names) > _MOST or len(unlisted) > _MOST_UNLISTED:
         return []
-    found = []
+    files = []
     for name in unlisted:
         modified, part = _modified(output / name), _part(name)
         if modified is not None and part is not None:
-            found.append(_Written((output / name).path, part, modified * 1000))
-    return found
+            files.append(_Written((output / name).path, part, modified * 1000))
+    return files
 
 
 def _keeps_times(output: Location, listed: Sequence[_Written]) -> bool:
     """Whether the files are as old as the manifest says: not in a copy made without their times."""
-    for each in reversed(listed[-_SAMPLE:]):
-        if each.path.rpartition("/")[0] == output.path.rstrip("/"):
-            modified = _modified(Location(output.fs, each.path))
+    for file in reversed(listed[-_SAMPLE:]):
+        if file.path.rpartition("/")[0] == output.path.rstrip("/"):
+            modified = _modified(Location(output.fs, file.path))
             if modified is not None:
-                return abs(modified * 1000 - each.at_ms) <= _SAME_TIME
+                return abs(modified * 1000 - file.at_ms) <= _SAME_TIME
     return False
 
 

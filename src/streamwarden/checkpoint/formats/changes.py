@@ -108,13 +108,13 @@ def ends(plain: Iterator[bytes]) -> bool:
 
 def _sampled(stream: BinaryIO, most: int) -> RowSizes:
     content = bytearray()
-    found = RowSizes()
+    sizes = RowSizes()
     for block in blocks(stream):
         content += block
-        found = _parse(bytes(content), most)
-        if found.rows >= most or len(content) > (1 << 20):
+        sizes = _parse(bytes(content), most)
+        if sizes.rows >= most or len(content) > (1 << 20):
             break
-    return found
+    return sizes
 
 
 def _parse(content: bytes, most: int) -> RowSizes:

@@ -20,7 +20,7 @@ class ChecksumMismatch(Exception):  # becomes a `Damaged` wherever it is caught
 
 
 def verify(stream: BinaryIO, sums: bytes) -> int | None:
-    """How many bytes of the file Hadoop reads; None: all of them, unchecked. Raises ChecksumMismatch.
+    """Number of bytes of the file that Hadoop reads; None: all of them, unchecked. Raises ChecksumMismatch.
 
     Args:
         sums: content of the checksum file.

@@ -44,15 +44,15 @@ def orphan_checksums(names: Iterable[str], after: int, *, compacts: bool = False
     """
     present = set(names)
     compact = next_compaction([batch for batch, whole in compactible_ids(present) if whole], after)
-    found = []
+    orphans = []
     for name in present:
         match = _CHECKSUM.fullmatch(name)
         if match is None or match.group(1) in present or int(match.group(2)) <= after:
             continue
         batch = int(match.group(2))
         if match.group(1) == compactible_name(batch, compacts and batch == compact):
-            found.append((batch, name))
-    return [name for _, name in sorted(found)]
+            orphans.append((batch, name))
+    return [name for _, name in sorted(orphans)]
 
 
 def _divisor(batches: int) -> int:
@@ -62,6 +62,6 @@ def _divisor(batches: int) -> int:
     """
     if batches // 2 <= DEFAULT_INTERVAL or batches > _MOST_BATCHES:
         return batches
-    small = [each for each in range(1, isqrt(batches) + 1) if batches % each == 0]
-    divisors = {*small, *(batches // each for each in small)} - {batches}
-    return min((each for each in divisors if each >= DEFAULT_INTERVAL), default=batches)
+    small = [number for number in range(1, isqrt(batches) + 1) if batches % number == 0]
+    divisors = {*small, *(batches // number for number in small)} - {batches}
+    return min((divisor for divisor in divisors if divisor >= DEFAULT_INTERVAL), default=batches)

@@ -1,4 +1,4 @@
-"""Whether data files of an output are what their names say: their checksum files, and the marks of a Parquet file.
+"""Checks data files of an output: their checksum files, and the magic bytes of a Parquet file.
 
 The rows are not read. The newest files come first, and reading ends after a certain number of files and bytes.
 """
@@ -43,7 +43,7 @@ def damaged_files(fs: FileSystem, named: dict[str, int | None]) -> Iterator[tupl
 
 
 def has_no_row(file: Location) -> bool:
-    """Whether it is a Parquet file of its head and its footer alone, as Spark writes for a partition without rows."""
+    """Whether it is a Parquet file with only header and footer, as Spark writes for a partition without rows."""
     if not file.path.endswith(".parquet"):
         return False
     size, footer = _footer(file)
@@ -66,7 +66,7 @@ def _check_parquet(file: Location) -> None:
 
 
 def _footer(file: Location) -> tuple[int, int]:
-    """Bytes of the file, and of its footer; -1 for a footer that has no mark or no head before it."""
+    """Bytes of the file, and of its footer; -1 for a footer without magic bytes or without a header before it."""
     with file.open() as stream:
         head = stream.read(len(_MARK))
         size = stream.seek(0, os.SEEK_END)

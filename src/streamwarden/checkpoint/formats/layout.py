@@ -72,8 +72,8 @@ def batch_ids(names: Iterable[str]) -> list[int]:
 def compactible_ids(names: Iterable[str]) -> list[tuple[int, bool]]:
     """(batch, whether it is a compact file) of a compactible log, ascending."""
     matches = (match for name in names if (match := _COMPACTIBLE.fullmatch(name)))
-    found = ((int(match.group(1)), match.group(2) is not None) for match in matches)
-    return sorted(each for each in found if each[0] <= _LARGEST)
+    numbered = ((int(match.group(1)), match.group(2) is not None) for match in matches)
+    return sorted(entry for entry in numbered if entry[0] <= _LARGEST)
 
 
 def compactible_name(batch: int, compact: bool) -> str:
@@ -87,10 +87,10 @@ def chain(ids: Iterable[tuple[int, bool]], upto: int) -> tuple[list[tuple[int, b
 
     The files are the newest compact file at or below `upto` and each file after it; without one, all from batch 0.
     """
-    known = set(ids)
-    base = max((batch for batch, compact in known if compact and batch <= upto), default=None)
+    existing = set(ids)
+    base = max((batch for batch, compact in existing if compact and batch <= upto), default=None)
     first = 0 if base is None else base + 1
-    single = sorted(batch for batch, compact in known if not compact and first <= batch <= upto)
+    single = sorted(batch for batch, compact in existing if not compact and first <= batch <= upto)
     missing = list(islice(concatenate.from_iterable(gaps(single, first, upto)), MOST_GAPS))
     return ([(base, True)] if base is not None else []) + [(batch, False) for batch in single], missing
 
@@ -110,13 +110,13 @@ def gaps(known: Iterable[int], first: int, last: int) -> Iterator[range]:
 
 def runs(numbers: Iterable[int]) -> list[range]:
     """Ascending numbers as ranges of consecutive ones."""
-    found: list[range] = []
+    ranges: list[range] = []
     for number in numbers:
-        if found and found[-1].stop == number:
-            found[-1] = range(found[-1].start, number + 1)
+        if ranges and ranges[-1].stop == number:
+            ranges[-1] = range(ranges[-1].start, number + 1)
         else:
-            found.append(range(number, number + 1))
-    return found
+            ranges.append(range(number, number + 1))
+    return ranges
 
 
 def read_log_file(file: Location, most: int | None = SMALL) -> LogFile:
@@ -141,8 +141,8 @@ def read_bytes(file: Location, most: int | None = SMALL) -> bytes:
 
 
 def checked(file: Location) -> int | None:
-    """How many bytes of the file Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two do not
-    match."""
+    """Number of bytes of the file that Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two
+    do not match."""
     try:
         sums = b"" if file.checksum_file is None else file.checksum_file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFile):
@@ -199,7 +199,7 @@ def parse_object(line: str) -> Mapping[str, Any]:
 
 
 def is_number(value: Any) -> TypeGuard[int]:
-    """Whether it is an integer of JSON; `true` is none. Spark takes numbers that are too large for a long."""
+    """Whether it is a JSON integer; `true` is not. Spark accepts numbers that are too large for a long."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -212,8 +212,8 @@ def _depth(value: Any) -> int:
     """Levels of lists and objects."""
     depth, level = 0, [value]
     while level:
-        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [each for values in inner for each in values]
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for values in inner for item in values]
         depth += 1
     return depth
 

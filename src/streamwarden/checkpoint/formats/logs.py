@@ -48,7 +48,7 @@ class LogPosition:
 
     @property
     def gap(self) -> int:
-        """Planned batches that are not committed: 0 between batches, 1 while one is running."""
+        """Number of planned batches that are not committed: 0 between batches, 1 while one is running."""
         planned = -1 if self.planned is None else self.planned
         committed = -1 if self.committed is None else self.committed
         return planned - committed
@@ -147,13 +147,13 @@ def commit(checkpoint: Location, batch: int) -> CommitRecord:
 
 def all_offsets(checkpoint: Location) -> dict[int, OffsetRecord]:
     """Every readable `offsets/N` still in the log, ascending. One that is purged meanwhile or damaged is left out."""
-    found = {}
+    records = {}
     for batch in batch_ids(list_or_empty(checkpoint / OFFSETS)):
         try:
-            found[batch] = parse_offsets(batch, read_log_file(checkpoint / OFFSETS / str(batch)))
+            records[batch] = parse_offsets(batch, read_log_file(checkpoint / OFFSETS / str(batch)))
         except (FileNotFoundError, Damaged):
             continue
-    return found
+    return records
 
 
 def first_known_batch(checkpoint: Location) -> int | None:
@@ -168,10 +168,10 @@ def first_known_batch(checkpoint: Location) -> int | None:
 def require_range(checkpoint: Location, batch: int) -> None:
     """Raises InputGone if the offset log no longer records what `batch` read, CheckpointError if it is damaged."""
     kept = all_offsets(checkpoint)
-    wanted = [each for each in (batch - 1, batch) if each >= 0]
-    if all(each in kept for each in wanted):
+    wanted = [number for number in (batch - 1, batch) if number >= 0]
+    if all(number in kept for number in wanted):
         return
-    expected = " and ".join(f"{OFFSETS}/{each}" for each in wanted)
+    expected = " and ".join(f"{OFFSETS}/{number}" for number in wanted)
     if kept and wanted[0] < min(kept):
         raise InputGone(
             f"the record of what batch {batch} read has been purged: the offset log begins at {min(kept)}",
@@ -213,7 +213,7 @@ def parse_query_id(content: bytes) -> str:
 def require_uuid(query_id: str) -> None:
     """Raises Damaged for an id that Java's `UUID.fromString` refuses: five hexadecimal numbers, shortened or not."""
     parts = query_id.split("-")
-    numbers = all(_UUID_PART.fullmatch(each) and int(each, 16) < 1 << 63 for each in parts)
+    numbers = all(_UUID_PART.fullmatch(part) and int(part, 16) < 1 << 63 for part in parts)
     if len(parts) != 5 or len(query_id) > _UUID_LENGTH or not numbers:
         raise Damaged(f"the id {query_id[:40]!r} is not a UUID")
 
@@ -257,7 +257,7 @@ def parse_commit(batch: int, log: LogFile) -> CommitRecord:
 
 
 def written_at(checkpoint: Location, log: str, batch: int | None) -> float | None:
-    """When the file of `batch` was written; None if it does not exist (any more)."""
+    """Time at which the file of `batch` was written; None if it does not exist (any more)."""
     if batch is None:
         return None
     try:
@@ -314,13 +314,13 @@ def _offset(line: str) -> Any:
 def _is_ids(value: Any) -> bool:
     """Operator -> partition -> store -> id."""
     return isinstance(value, dict) and all(
-        is_partition(operator) and isinstance(partitions, list) and all(_is_strings(each) for each in partitions)
+        is_partition(operator) and isinstance(partitions, list) and all(_is_strings(ids) for ids in partitions)
         for operator, partitions in value.items()
     )
 
 
 def _is_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _count(body: Mapping[str, Any], key: str) -> int:

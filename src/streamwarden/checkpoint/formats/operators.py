@@ -56,7 +56,7 @@ def read_operator_metadata(checkpoint: Location, operator: int, where: str) -> O
     log = read_log_file(checkpoint / where)
     body = parse_object("".join(log.lines))
     info, stores = body.get("operatorInfo"), body.get("stateStoreInfo")
-    if not isinstance(info, dict) or not isinstance(stores, list) or not all(_is_store(each) for each in stores):
+    if not isinstance(info, dict) or not isinstance(stores, list) or not all(_is_store(store) for store in stores):
         raise Damaged("it names no operator or no stores")
     if info.get("operatorId") != operator or not isinstance(info.get("operatorName"), str):
         raise Foreign(f"it is of operator {str(info.get('operatorId'))[:20]}, {str(info.get('operatorName'))[:40]!r}")
@@ -64,11 +64,11 @@ def read_operator_metadata(checkpoint: Location, operator: int, where: str) -> O
         operator=operator,
         version=log.version,
         name=str(info.get("operatorName")),
-        partitions=max((each["numPartitions"] for each in stores), default=None),
-        stores=tuple(str(each.get("storeName")) for each in stores),
+        partitions=max((store["numPartitions"] for store in stores), default=None),
+        stores=tuple(str(store.get("storeName")) for store in stores),
         variables=_variables(body.get("operatorPropertiesJson")),
         schema_files=tuple(
-            str(each).rpartition("/")[2] for store in stores for each in _paths(store.get("stateSchemaFilePaths"))
+            str(path).rpartition("/")[2] for store in stores for path in _paths(store.get("stateSchemaFilePaths"))
         ),
     )
 
@@ -85,7 +85,8 @@ def _variables(properties: object) -> dict[str, str]:
     """From the properties of transformWithState: JSON as text. Other operators have none."""
     variables = parse_object(properties).get("stateVariables") if isinstance(properties, str) else None
     return {
-        str(each.get("stateName")): str(each.get("stateVariableType")) + (", expires" if each.get("ttlEnabled") else "")
-        for each in (variables if isinstance(variables, list) else ())
-        if isinstance(each, dict)
+        str(variable.get("stateName")): str(variable.get("stateVariableType"))
+        + (", expires" if variable.get("ttlEnabled") else "")
+        for variable in (variables if isinstance(variables, list) else ())
+        if isinstance(variable, dict)
     }

@@ -59,18 +59,18 @@ def schema_paths(
     checkpoint: Location, stores: Sequence[StateStore], metadata: OperatorMetadata | None
 ) -> dict[str, str]:
     """Store -> its schema file below the checkpoint, of the stores of one operator. A store may have none."""
-    found = {}
+    paths = {}
     for store in stores:
         if store.partition == 0 and SCHEMA in store.other:
-            found[store.name] = join(store.folder, SCHEMA)
+            paths[store.name] = join(store.folder, SCHEMA)
     for operator in {store.operator for store in stores}:
         folder = join(STATE, str(operator), FAMILIES)
         for name in list_or_empty(checkpoint / folder):
             there = list_or_empty(checkpoint / folder / name)
             newest = _newest(there, metadata.schema_files if metadata else ())
             if newest is not None:
-                found[name] = join(folder, name, newest)
-    return found
+                paths[name] = join(folder, name, newest)
+    return paths
 
 
 def parse_schema(store: str, path: str, content: bytes) -> StateSchema:
@@ -96,7 +96,7 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
     Only schemas of format 3 have a history. A batch that was cut and planned again may have two files, which are equal.
     Raises Damaged for a file that cannot be understood.
     """
-    found = {}
+    by_batch = {}
     folder = join(STATE, str(operator), FAMILIES)
     for store in list_or_empty(checkpoint / folder):
         for name in list_or_empty(checkpoint / folder / store):
@@ -106,14 +106,14 @@ def state_fields(checkpoint: Location, operator: int = 0) -> dict[int, frozenset
             where = join(folder, store, name)
             schema = parse_schema(store, where, read_bytes(checkpoint / where))
             fields = [f"{family.name}.{field}" for family in schema.families for field in family.value]
-            found[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
-    return found
+            by_batch[int(match.group(1))] = frozenset(field.partition(" ")[0] for field in fields)
+    return by_batch
 
 
 def _newest(names: Sequence[str], named: Sequence[str]) -> str | None:
     """The file that the operator's metadata names last, or else the one of the newest batch."""
-    if any(each in names for each in named):
-        return [each for each in named if each in names][-1]
+    if any(name in names for name in named):
+        return [name for name in named if name in names][-1]
     batches = {int(match.group(1)): name for name in names if (match := _NAME.fullmatch(name))}
     return batches[max(batches)] if batches else None
 
@@ -141,7 +141,7 @@ def _struct(described: Mapping[str, Any]) -> list[tuple[str, str]]:
     fields = described.get("fields")
     if set(described) != {"type", "fields"} or described["type"] != "struct" or not isinstance(fields, list):
         raise Damaged(f"it contains no schema: {str(described)[:60]!r}")
-    return [_field(each) for each in fields]
+    return [_field(field) for field in fields]
 
 
 def _field(described: Any) -> tuple[str, str]:
@@ -186,7 +186,7 @@ class _SchemaReader:
         return "".join(self.string() for _ in range(self.count()))
 
     def count(self) -> int:
-        """How many strings or families follow: each takes two bytes or more."""
+        """Number of strings or families that follow: each takes two bytes or more."""
         count = self.number(">i")
         if count < 0 or 2 * count > len(self._content) - self._at:
             raise Damaged("it is cut off")

@@ -69,8 +69,8 @@ class ManifestEntry:
 
     @property
     def written_ms(self) -> int:
-        """When the newest of its files was written, Unix milliseconds; 0 if it has no file or does not say."""
-        return max((each.modified_ms for each in self.files), default=0)
+        """Time at which its newest file was written, Unix milliseconds; 0 if it has no file or gives no time."""
+        return max((file.modified_ms for file in self.files), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +165,9 @@ def plain_entries(output: Location) -> Iterator[ManifestEntry]:
 def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
     """The files that the entries add and do not delete again, in order."""
     files: list[SinkFile] = []
-    for file in (each for entry in entries for each in entry.files):
+    for file in (listed for entry in entries for listed in entry.files):
         if file.action == "delete":
-            files = [each for each in files if each.path != file.path]
+            files = [kept for kept in files if kept.path != file.path]
         else:
             files.append(file)
     return tuple(files)
@@ -218,7 +218,7 @@ _KEYS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "blockSize": is_number,
     "action": _is_text,
 }
-"""What each line of the manifest has. Spark's reader refuses the folder for a line that lacks one."""
+"""Required keys of each line of the manifest. Spark's reader refuses the folder for a line that lacks one."""
 
 
 def newest_entry(output: Location) -> int | None:

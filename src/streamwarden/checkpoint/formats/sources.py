@@ -1,4 +1,4 @@
-"""What each batch read: the log of a file source, and a description of every source's offset."""
+"""Input of each batch: the log of a file source, and a description of every source's offset."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def source_entries(checkpoint: Location, source: int = 0, most: int | None = Non
     files, missing = chain(ids, ids[-1][0])
     if missing:
         raise _broken(folder / str(missing[0]), "the file is missing")
-    found: dict[int, list[SourceFile]] = {}
+    by_offset: dict[int, list[SourceFile]] = {}
     for batch, compact in files:
         where = folder / compactible_name(batch, compact)
         try:
             for entry in read_source_log(where, batch, most):
-                found.setdefault(entry.offset, []).append(entry)
+                by_offset.setdefault(entry.offset, []).append(entry)
         except Damaged as error:
             raise _broken(where, str(error)) from error
         except OSError as error:
             raise unreadable(where, error) from error
-    return {offset: tuple(found[offset]) for offset in sorted(found)}
+    return {offset: tuple(by_offset[offset]) for offset in sorted(by_offset)}
 
 
 def read_source_log(file: Location, offset: int, most: int | None = None) -> tuple[SourceFile, ...]:
@@ -105,14 +105,14 @@ def file_source_log(checkpoint: Location, source: int = 0, most: int | None = No
     if all(end < 0 for end in ends.values()):
         return {}
     entries = source_entries(checkpoint, source, most)
-    known = list(entries)
-    found: dict[int, tuple[str, ...]] = {}
+    offsets = list(entries)
+    by_batch: dict[int, tuple[str, ...]] = {}
     for batch, end in ends.items():
         start = -1 if batch == 0 else ends.get(batch - 1)
         if start is not None:
-            read = known[bisect_right(known, start) : bisect_right(known, end)]
-            found[batch] = tuple(file.path for at in read for file in entries[at])
-    return found
+            read = offsets[bisect_right(offsets, start) : bisect_right(offsets, end)]
+            by_batch[batch] = tuple(file.path for at in read for file in entries[at])
+    return by_batch
 
 
 def log_offset(value: Any) -> int | None:
@@ -142,7 +142,7 @@ def describe_offset(value: Any, files: int | None = None) -> str:
     offset = log_offset(value)
     if offset is not None:
         return f"file log offset {offset}" + ("" if files is None else f", {files} file{'' if files == 1 else 's'}")
-    if isinstance(value, Mapping) and value and all(_is_topic(each) for each in value.values()):
+    if isinstance(value, Mapping) and value and all(_is_topic(parts) for parts in value.values()):
         return "; ".join(f"topic {topic}: {_partitions(parts)}" for topic, parts in sorted(value.items()))
     if isinstance(value, int):
         return f"offset {value}"

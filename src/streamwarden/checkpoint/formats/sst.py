@@ -137,7 +137,7 @@ def _index(table: _Table, place: _Place) -> bytes:
 
 
 def _check_block(table: _Table, place: _Place) -> int:
-    """How a block is compressed. Raises Damaged if it does not match its checksum."""
+    """Compression of a block. Raises Damaged if it does not match its checksum."""
     offset, left = place
     table.stream.seek(offset)
     hashed = xxh3_64()

@@ -29,7 +29,7 @@ _NOT_STORES: Final = frozenset({SSTS, "logs", "archive"})
 
 
 class FileKind(StrEnum):
-    """What a versioned state file holds; the value is how its name ends."""
+    """Kind of a versioned state file; the value is the suffix of its name."""
 
     ZIP = "zip"  # RocksDB snapshot: a manifest that names files under SSTs/
     SNAPSHOT = "snapshot"  # HDFS-backed snapshot
@@ -54,7 +54,7 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What loading one version reads.
+    """Files that Spark reads to load one version.
 
     Args:
         snapshot: the snapshot it starts from; None: it starts from the empty version 0.
@@ -106,14 +106,14 @@ class StateStore:
         return tuple(sorted({file.version for file in self.files if not file.kind.is_snapshot}))
 
     def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
-        """What Spark reads to load `version`; `without` names files to ignore."""
+        """The files that Spark reads to load `version`; `without` names files to ignore."""
         return self.loads(version, without=without)[0]
 
     def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> list[Load]:
         """Every way to load `version`, in the order in which Spark tries: from each snapshot, then from nothing."""
         usable = [file for file in self.files if file.version <= version and file.name not in without]
         snapshots = sorted((f for f in usable if f.kind.is_snapshot), key=lambda file: file.version, reverse=True)
-        return [self._load_from(each, usable, version) for each in (*snapshots, None)]
+        return [self._load_from(snapshot, usable, version) for snapshot in (*snapshots, None)]
 
     def _load_from(self, snapshot: StateFile | None, usable: Sequence[StateFile], version: int) -> Load:
         base = 0 if snapshot is None else snapshot.version
@@ -121,14 +121,14 @@ class StateStore:
         return Load(
             version=version,
             snapshot=snapshot,
-            changes=tuple(changes[each] for each in sorted(changes)),
+            changes=tuple(changes[number] for number in sorted(changes)),
             missing=tuple(islice(concatenate.from_iterable(gaps(sorted(changes), base + 1, version)), MOST_GAPS)),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayDebt:
-    """What one store would replay if the query were restarted now.
+    """Changes that one store would replay if the query were restarted now.
 
     Args:
         snapshot: version of the newest uploaded snapshot; None if none was uploaded.
@@ -163,11 +163,11 @@ def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
     A checkpoint without state has none. Raises CheckpointError if the storage cannot be read.
     """
     try:
-        found: list[StateStore] = []
+        stores: list[StateStore] = []
         for operator in _numbered(checkpoint / STATE):
             for partition in _numbered(checkpoint / STATE / str(operator)):
-                found += _stores(checkpoint, operator, partition)
-        return tuple(found)
+                stores += _stores(checkpoint, operator, partition)
+        return tuple(stores)
     except OSError as error:
         raise unreadable(checkpoint, error) from error
 
@@ -235,14 +235,14 @@ def is_scratch(name: str) -> bool:
 
 def _below(folder: Location, name: str, depth: int = 1) -> dict[str, int]:
     """Files in a folder and in those below it. Spark's are at most two deep; a link may lead back to where it is."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for entry in _entries(folder / name):
         inner = join(name, entry.name)
         if entry.is_dir:
-            found |= _below(folder, inner, depth + 1) if depth < _DEEPEST else {}
+            sizes |= _below(folder, inner, depth + 1) if depth < _DEEPEST else {}
         elif not is_scratch(entry.name):
-            found[inner] = entry.size
-    return found
+            sizes[inner] = entry.size
+    return sizes
 
 
 def _is_store(name: str) -> bool:

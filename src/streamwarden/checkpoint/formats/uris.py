@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 _UNQUOTED: Final = "/!$&'()*+,;=:@~-._"
-"""What Java leaves as it is in the path of a URI, besides letters and digits."""
+"""Characters that Java does not escape in the path of a URI, besides letters and digits."""
 
 
 def to_uri(path: str) -> str:

@@ -49,8 +49,8 @@ def members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
 
 
 def packed_at(stream: BinaryIO) -> float | None:
-    """When the first member was packed: Unix seconds by the JVM's local time, to 2 seconds; None if the file does not
-    begin with a member."""
+    """Time at which the first member was packed: Unix seconds by the JVM's local time, to 2 seconds; None if the file
+    does not begin with a member."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size or head[: len(_SIGNATURE)] != _SIGNATURE:
         return None
@@ -100,7 +100,7 @@ class _Reader:
         return taken
 
     def inflated(self, name: str) -> tuple[bytes, int]:
-        inflater, found, size, packed = zlib.decompressobj(-zlib.MAX_WBITS), [], 0, 0
+        inflater, pieces, size, packed = zlib.decompressobj(-zlib.MAX_WBITS), [], 0, 0
         while not inflater.eof:
             piece = inflater.unconsumed_tail
             if not piece:
@@ -109,11 +109,11 @@ class _Reader:
             if not piece:
                 raise Damaged("the zip file is cut off")
             try:
-                found.append(inflater.decompress(piece, _PIECE))
+                pieces.append(inflater.decompress(piece, _PIECE))
             except zlib.error as error:
                 raise Damaged(f"the zip's member {name} cannot be decompressed: {error}") from error
-            size += len(found[-1])
+            size += len(pieces[-1])
             if size > MOST_UNPACKED:
                 raise Damaged(f"the zip's member {name} has more than {MOST_UNPACKED:,} bytes")
         self._left = inflater.unused_data + self._left
-        return b"".join(found), packed - len(inflater.unused_data)
+        return b"".join(pieces), packed - len(inflater.unused_data)

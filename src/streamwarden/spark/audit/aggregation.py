@@ -58,17 +58,17 @@ class Aggregation:
     session: int | None
 
     def end(self, column: Callable[[int], Column]) -> Column | None:
-        """When a group is closed, Unix microseconds; None if no watermark closes it.
+        """Time at which a group is closed, Unix microseconds; None if no watermark closes it.
 
         Args:
             column: the value of the grouping expression at a position.
         """
         from pyspark.sql import functions as f
 
-        for index, (each, marked) in enumerate(zip(self.grouping, self.marked, strict=True)):
+        for index, (expression, marked) in enumerate(zip(self.grouping, self.marked, strict=True)):
             if marked:
-                found = column(index)
-                return f.unix_micros(found.getField("end") if kind(each.dataType()) == "StructType" else found)
+                value = column(index)
+                return f.unix_micros(value.getField("end") if kind(expression.dataType()) == "StructType" else value)
         return None
 
     @property
@@ -76,9 +76,9 @@ class Aggregation:
         """Whether the key columns of the output tell the groups apart."""
         if self.session is not None:
             return False
-        plain = [children(each)[0] if kind(each) == "Alias" else each for each in self.keys.values()]
-        bounds = [children(each)[0] for each in plain if kind(each) == "GetStructField"]  # of a window
-        return all(position(each, [*plain, *bounds]) is not None for each in self.grouping)
+        plain = [children(key)[0] if kind(key) == "Alias" else key for key in self.keys.values()]
+        bounds = [children(part)[0] for part in plain if kind(part) == "GetStructField"]  # of a window
+        return all(position(expression, [*plain, *bounds]) is not None for expression in self.grouping)
 
 
 def read(audited: Audited) -> Aggregation:
@@ -88,17 +88,21 @@ def read(audited: Audited) -> Aggregation:
     named = elements(top(catalyst.merged(audited.streaming), "Aggregate").groupingExpressions())
     results = elements(node.aggregateExpressions())
     grouping = elements(node.groupingExpressions())
-    session = next((index for index, each in enumerate(grouping) if _is_session(each)), None)
+    session = next((index for index, expression in enumerate(grouping) if _is_session(expression)), None)
     bounds = [] if session is None else [grouping[session]]
-    computed = {each.name(): each for each in results if not any(map(is_aggregate, within(each)))}
-    fixed = {name: each for name, each in computed.items() if is_repeatable(each)}
-    keys = {name: each for name, each in fixed.items() if all(position(part, bounds) is None for part in within(each))}
-    amounts = {each.name(): each for each in results if each.name() not in computed and is_additive(each)}
-    others = [each.name() for each in results if each.name() not in {*computed, *amounts}]
+    computed = {result.name(): result for result in results if not any(map(is_aggregate, within(result)))}
+    fixed = {name: result for name, result in computed.items() if is_repeatable(result)}
+    keys = {
+        name: result for name, result in fixed.items() if all(position(part, bounds) is None for part in within(result))
+    }
+    amounts = {result.name(): result for result in results if result.name() not in computed and is_additive(result)}
+    others = [result.name() for result in results if result.name() not in {*computed, *amounts}]
     return Aggregation(
         catalyst=catalyst,
         grouping=grouping,
-        marked=[kind(each) == "AttributeReference" and each.metadata().contains(DELAY) for each in named],
+        marked=[
+            kind(expression) == "AttributeReference" and expression.metadata().contains(DELAY) for expression in named
+        ],
         aggregates=distinct_aggregates(results),
         keys=keys,
         amounts=amounts,
@@ -117,55 +121,57 @@ def _is_session(expression: Any) -> bool:
 
 def sides(audited: Audited) -> Sides:
     """The sides of the books of a query whose last step is an aggregation. Raises CannotBalance."""
-    known = read(audited)
-    taken = _input(known, audited.rows_below("Aggregate"))
-    frames = _replaced(audited, known, taken) if audited.replaces else _appended(audited, known, taken)
-    plain = "windowed aggregation" if any(known.marked) else "aggregation"
+    aggregation = read(audited)
+    taken = _input(aggregation, audited.rows_below("Aggregate"))
+    frames = _replaced(audited, aggregation, taken) if audited.replaces else _appended(audited, aggregation, taken)
+    plain = "windowed aggregation" if any(aggregation.marked) else "aggregation"
     return Sides(
-        operator=plain if known.session is None else "session windows",
+        operator=plain if aggregation.session is None else "session windows",
         frames=frames,
-        keys=list(known.keys),
-        amounts=list(known.amounts),
-        counts=next((name for name, each in known.amounts.items() if counts_rows(each)), None),
-        exclusive=known.identified,
-        left_out=known.left_out,
+        keys=list(aggregation.keys),
+        amounts=list(aggregation.amounts),
+        counts=next((name for name, amount in aggregation.amounts.items() if counts_rows(amount)), None),
+        exclusive=aggregation.identified,
+        left_out=aggregation.left_out,
     )
 
 
-def _appended(audited: Audited, known: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
+def _appended(audited: Audited, aggregation: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """A group is written when the watermark has closed it. Until then it is in the state."""
     from pyspark.sql import functions as f
 
     frames = {
         **taken,
         "output": audited.output().select("*", _or_null(None).alias("__end_us"), f.lit(1).alias("__groups")),
-        "closing": _state(known, audited.state(audited.upto)),
+        "closing": _state(aggregation, audited.state(audited.upto)),
     }
-    return frames if audited.after < 0 else frames | {"opening": _state(known, audited.state(audited.after))}
+    return frames if audited.after < 0 else frames | {"opening": _state(aggregation, audited.state(audited.after))}
 
 
-def _replaced(audited: Audited, known: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
+def _replaced(audited: Audited, aggregation: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """In output mode update each batch writes the groups of its rows, with all that it has counted of them: so the
-    newest row of such a group is what the state held of it before, and the input. If the stream has gone on, and a
-    later batch has taken the row's place, the state after the batches shows it.
+    newest row of such a group is what the state held of it before, and the input. If a later batch has replaced the
+    row since, the state after the batches shows it.
     """
     from pyspark.sql import functions as f
 
     key = getattr(audited.spec.sink, "key", ())
-    if not replace(known, keys={name: each for name, each in known.keys.items() if name in key}).identified:
+    if not replace(
+        aggregation, keys={name: expression for name, expression in aggregation.keys.items() if name in key}
+    ).identified:
         raise CannotBalance(f"the key of the sink ({', '.join(key)}) does not tell the groups apart")
-    names, amounts = list(known.keys), list(known.amounts)
-    mine = f.when(f.col(WRITTEN_BY) <= audited.upto, f.col(WRITTEN_BY))
-    newest = audited.written.groupBy(*names).agg(f.max_by(f.struct(*amounts), mine).alias("row"))
+    names, amounts = list(aggregation.keys), list(aggregation.amounts)
+    written_by = f.when(f.col(WRITTEN_BY) <= audited.upto, f.col(WRITTEN_BY))
+    newest = audited.written.groupBy(*names).agg(f.max_by(f.struct(*amounts), written_by).alias("row"))
     columns: list[Column | str] = [*names, "row.*", _or_null(None).alias("__end_us"), f.lit(1).alias("__groups")]
     later = _among(newest.where("row IS NULL"), taken["input"], names)
     frames = {
         **{side: frame.withColumn("__end_us", _or_null(None)) for side, frame in taken.items()},
         "output": newest.where("row IS NOT NULL").select(*columns),
-        "closing": _among(_state(known, audited.state(audited.upto)), later, names),
+        "closing": _among(_state(aggregation, audited.state(audited.upto)), later, names),
     }
     if audited.after >= 0:
-        frames["opening"] = _among(_state(known, audited.state(audited.after)), taken["input"], names)
+        frames["opening"] = _among(_state(aggregation, audited.state(audited.after)), taken["input"], names)
     return frames
 
 
@@ -178,67 +184,74 @@ def _among(frame: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFram
     return frame.join(wanted, same or None, "left_semi")
 
 
-def _input(known: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
+def _input(aggregation: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
     """The rows that were in time, and those that were late, by group."""
     from pyspark.sql import functions as f
 
-    column = known.catalyst.column
-    end = known.end(lambda index: column(known.grouping[index]))
+    column = aggregation.catalyst.column
+    end = aggregation.end(lambda index: column(aggregation.grouping[index]))
     late = f.lit(False) if end is None else f.coalesce(end <= f.col(f"{AUDIT}.late_us"), f.lit(False))
     grouped = (
         rows.select("*", late.alias("__late"))
         .groupBy(
             "__late",
-            *(column(each).alias(f"__g{index}") for index, each in enumerate(known.grouping) if index != known.session),
-            *(column(each).alias(name) for name, each in known.keys.items()),
-            _or_null(end if known.session is None else None).alias("__end_us"),
+            *(
+                column(expression).alias(f"__g{index}")
+                for index, expression in enumerate(aggregation.grouping)
+                if index != aggregation.session
+            ),
+            *(column(expression).alias(name) for name, expression in aggregation.keys.items()),
+            _or_null(end if aggregation.session is None else None).alias("__end_us"),
         )
         .agg(
             f.lit(1).alias("__groups"),
             f.min(f"{AUDIT}.batch").alias("__first"),
             f.max(f"{AUDIT}.batch").alias("__last"),
-            *(column(each).alias(name) for name, each in known.amounts.items()),
+            *(column(amount).alias(name) for name, amount in aggregation.amounts.items()),
         )
     )
     return {"input": grouped.where("NOT __late"), "dropped": grouped.where("__late")}
 
 
-def _state(known: Aggregation, raw: DataFrame) -> DataFrame:
+def _state(aggregation: Aggregation, raw: DataFrame) -> DataFrame:
     """The groups that the state holds, as the output would show them. Raises CannotBalance."""
     from pyspark.sql import functions as f
 
     buffers = [
-        [each.name() for each in elements(agg.aggregateFunction().aggBufferAttributes())] for agg in known.aggregates
+        [attribute.name() for attribute in elements(agg.aggregateFunction().aggBufferAttributes())]
+        for agg in aggregation.aggregates
     ]
     starts = [0, *accumulate(map(len, buffers))]
-    needed = [name for each in buffers for name in each]
+    needed = [name for buffer in buffers for name in buffer]
     keys, values = (_fields(raw, part) for part in ("key", "value"))
     groups = "k"
-    if known.session is not None:  # the value holds the whole row, and the key only a part of the window
-        groups, keys, values = "v", values[: len(known.grouping)], values[len(known.grouping) :]
-        starts = [len(known.grouping) + start for start in starts]
-    if values != needed or len(keys) != len(known.grouping):
+    if aggregation.session is not None:  # the value holds the whole row, and the key only a part of the window
+        groups, keys, values = "v", values[: len(aggregation.grouping)], values[len(aggregation.grouping) :]
+        starts = [len(aggregation.grouping) + start for start in starts]
+    if values != needed or len(keys) != len(aggregation.grouping):
         raise CannotBalance(
             f"the state holds ({', '.join(values)}) for each group of {len(keys)} columns, and the job needs "
-            f"({', '.join(needed)}) for {len(known.grouping)}"
+            f"({', '.join(needed)}) for {len(aggregation.grouping)}"
         )
     flat = raw.select(_numbered(raw, "key").alias("k"), _numbered(raw, "value").alias("v")).select("k.*", "v.*")
-    held = {each.name(): each for each in elements(analyzed(flat).output())}
+    held = {attribute.name(): attribute for attribute in elements(analyzed(flat).output())}
 
     def replace(expression: Any) -> Any | None:
-        at = position(expression, known.grouping)
+        at = position(expression, aggregation.grouping)
         if at is not None:
             return held[f"{groups}{at}"]
-        at = position(expression, known.aggregates) if is_aggregate(expression) else None
+        at = position(expression, aggregation.aggregates) if is_aggregate(expression) else None
         return None if at is None else held[f"v{starts[at]}"]
 
-    results = {**known.keys, **known.amounts}
+    results = {**aggregation.keys, **aggregation.amounts}
     return flat.select(
         *(
-            known.catalyst.column(substituted(each, known.catalyst, replace)).alias(name)
-            for name, each in results.items()
+            aggregation.catalyst.column(substituted(result, aggregation.catalyst, replace)).alias(name)
+            for name, result in results.items()
         ),
-        _or_null(None if known.session is not None else known.end(lambda index: f.col(f"k{index}"))).alias("__end_us"),
+        _or_null(None if aggregation.session is not None else aggregation.end(lambda index: f.col(f"k{index}"))).alias(
+            "__end_us"
+        ),
         f.lit(1).alias("__groups"),
     )
 
@@ -254,7 +267,7 @@ def _numbered(raw: DataFrame, part: str) -> Column:
     from pyspark.sql.types import StructField, StructType
 
     kept: Any = raw.schema[part].dataType
-    fields = [StructField(f"{part[0]}{index}", each.dataType) for index, each in enumerate(kept.fields)]
+    fields = [StructField(f"{part[0]}{index}", field.dataType) for index, field in enumerate(kept.fields)]
     return f.col(part).cast(StructType(fields))
 
 

@@ -1,4 +1,4 @@
-"""Compares the two sides of a query's books, entry by entry: what came in, and what became of it."""
+"""Compares the two sides of a query's books, entry by entry: input, and output with state."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _differences(entries: DataFrame, sides: Sides, names: Sequence[str], amounts
     def of(name: str, column: str) -> Column:
         return f.coalesce(f.col(f"{name}_{column}"), f.lit(0)) if name in names else f.lit(0)
 
-    found = []
+    differences = []
     for column in amounts:
         before, after = (reduce(lambda a, b: a + b, [of(name, column) for name in side]) for side in (BEFORE, AFTER))
         fraction = isinstance(entries.schema[f"{names[0]}_{column}"].dataType, DoubleType | FloatType)
@@ -134,8 +134,8 @@ def _differences(entries: DataFrame, sides: Sides, names: Sequence[str], amounts
         if fraction:  # NaN and the infinities are only equal to themselves
             bound = f.greatest(f.abs(before), f.abs(after)) * FRACTION
             differ &= ~((f.abs(before - after) <= bound) & (bound < float("inf")))
-        found.append(differ)
+        differences.append(differ)
     if sides.exclusive:
         there = f.greatest(*(of(side, GROUPS) for side in BEFORE))
-        found.append(there != reduce(lambda a, b: a + b, [of(side, GROUPS) for side in AFTER]))
-    return found
+        differences.append(there != reduce(lambda a, b: a + b, [of(side, GROUPS) for side in AFTER]))
+    return differences

@@ -1,4 +1,4 @@
-"""What the sides of a query's books are made of: its plans, its output, and its state after a batch."""
+"""Input of the sides of a query's books: its plans, its output, and its state after a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Audited:
-    """What the sides of the books are made of."""
+    """Input of the sides of the books."""
 
     catalyst: Catalyst
     spec: StreamSpec
@@ -72,14 +72,14 @@ class Audited:
     def written(self) -> DataFrame:
         """The rows that the audited batches and later ones wrote on a service, with the column WRITTEN_BY."""
         sink = self.spec.sink
-        found = None
+        rows = None
         if isinstance(sink, Sink) and self.spec.trigger.real_time is None:
             began = self.request["output"]["began"]
             audited = Range(after=self.after, upto=self.upto)
-            found = sink.rows_of(self.catalyst.spark, self.spec, audited, began, self.frame.schema)
-        if found is None:
+            rows = sink.rows_of(self.catalyst.spark, self.spec, audited, began, self.frame.schema)
+        if rows is None:
             raise CannotBalance(f"the audit cannot tell which batch wrote a row of the sink {sink.kind}")
-        return found
+        return rows
 
     def _files(self) -> DataFrame:
         given = self.request["output"]

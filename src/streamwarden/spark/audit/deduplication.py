@@ -48,26 +48,26 @@ def sides(audited: Audited) -> Sides:
     """The sides of the books of a query whose last step is a deduplication. Raises CannotBalance."""
     from pyspark.sql import functions as f
 
-    known = _read(audited)
+    deduplication = _read(audited)
     column = audited.catalyst.column
-    rows = audited.rows_below("DeduplicateWithinWatermark" if known.within else "Deduplicate")
-    time = f.lit(None).cast("bigint") if known.time is None else f.unix_micros(column(known.time))
+    rows = audited.rows_below("DeduplicateWithinWatermark" if deduplication.within else "Deduplicate")
+    time = f.lit(None).cast("bigint") if deduplication.time is None else f.unix_micros(column(deduplication.time))
     tag = f.col(AUDIT)
     flat = rows.select(
-        *(column(each).alias(name) for name, each in known.keys.items()),
-        *(column(each).alias(name) for name, each in known.numbers.items()),
+        *(column(expression).alias(name) for name, expression in deduplication.keys.items()),
+        *(column(expression).alias(name) for name, expression in deduplication.numbers.items()),
         time.alias("__time"),
         tag["batch"].alias("__batch"),
         tag["late_us"].alias("__late_us"),
     )
     late = f.coalesce(f.col("__time") <= f.col("__late_us"), f.lit(False))
-    opening = _state(audited, known, audited.after) if audited.after >= 0 else None
-    wanted = _expected(known, flat.where(~late), opening, audited.final_us)
-    names = list(known.numbers)
+    opening = _state(audited, deduplication, audited.after) if audited.after >= 0 else None
+    wanted = _expected(deduplication, flat.where(~late), opening, audited.final_us)
+    names = list(deduplication.numbers)
     nothing = [f.lit(0).alias(name) for name in names]
     frames = {
         "input": wanted.select(
-            *known.keys,
+            *deduplication.keys,
             *names,
             f.col("__written").alias(ROWS),
             f.col("__held").alias(HELD),
@@ -75,19 +75,19 @@ def sides(audited: Audited) -> Sides:
             f.array_min(_batches()).alias("__first"),
             f.array_max(_batches()).alias("__last"),
         ),
-        "dropped": flat.where(late).select(*known.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
-        "output": audited.output().select(*known.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
-        "closing": _state(audited, known, audited.upto).select(
-            *known.keys, *nothing, f.lit(0).alias(ROWS), f.lit(1).alias(HELD)
+        "dropped": flat.where(late).select(*deduplication.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
+        "output": audited.output().select(*deduplication.keys, *names, f.lit(1).alias(ROWS), f.lit(0).alias(HELD)),
+        "closing": _state(audited, deduplication, audited.upto).select(
+            *deduplication.keys, *nothing, f.lit(0).alias(ROWS), f.lit(1).alias(HELD)
         ),
     }
     return Sides(
-        operator="deduplication within the watermark" if known.within else "deduplication",
+        operator="deduplication within the watermark" if deduplication.within else "deduplication",
         frames={
             name: frame.select("*", f.lit(None).cast("bigint").alias("__end_us"), f.lit(1).alias("__groups"))
             for name, frame in frames.items()
         },
-        keys=list(known.keys),
+        keys=list(deduplication.keys),
         amounts=[ROWS, *names, HELD],
         counts=ROWS,
         exclusive=False,
@@ -102,7 +102,7 @@ def _read(audited: Audited) -> Deduplication:
         shown, plan = elements(plan.projectList()), children(plan)[0]
     if kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
         raise CannotBalance(f"the step {kind(plan)} above the deduplication may drop or change its rows")
-    ids = {name: each for each in shown if (name := _attribute(each)) is not None}
+    ids = {name: expression for expression in shown if (name := _attribute(expression)) is not None}
     keys = {}
     for key in elements(plan.keys()):
         named = ids.get(key.exprId().id())
@@ -110,14 +110,16 @@ def _read(audited: Audited) -> Deduplication:
             raise CannotBalance(f"the output does not have the column {key.name()}, by which rows are deduplicated")
         keys[named.name()] = key
     numbers = {
-        each.name(): each
-        for each in shown
-        if each.name() not in keys and each.dataType().typeName() in _NUMBERS and _attribute(each) is not None
+        expression.name(): expression
+        for expression in shown
+        if expression.name() not in keys
+        and expression.dataType().typeName() in _NUMBERS
+        and _attribute(expression) is not None
     }
     below = children(plan)[0]
     return Deduplication(
         keys=keys,
-        numbers={name: _plain(each) for name, each in numbers.items()},
+        numbers={name: _plain(expression) for name, expression in numbers.items()},
         **_time_of(audited, below, keys),
         within=kind(plan) == "DeduplicateWithinWatermark",
     )
@@ -141,35 +143,43 @@ def _time_of(audited: Audited, below: Any, keys: Mapping[str, Any]) -> dict[str,
     plan = audited.streaming
     while kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
         plan = children(plan)[0]
-    named = {each.name(): each for each in elements(children(plan)[0].output()) if each.metadata().contains(DELAY)}
-    ids = {each.exprId().id() for each in keys.values()}
-    for each in elements(below.output()):
-        if each.name() in named:
-            delay = int(named[each.name()].metadata().getLong(DELAY)) * 1000
-            return {"time": each, "delay_us": delay, "by_time": each.exprId().id() in ids}
+    named = {
+        attribute.name(): attribute
+        for attribute in elements(children(plan)[0].output())
+        if attribute.metadata().contains(DELAY)
+    }
+    ids = {attribute.exprId().id() for attribute in keys.values()}
+    for attribute in elements(below.output()):
+        if attribute.name() in named:
+            delay = int(named[attribute.name()].metadata().getLong(DELAY)) * 1000
+            return {"time": attribute, "delay_us": delay, "by_time": attribute.exprId().id() in ids}
     return {"time": None, "delay_us": 0, "by_time": False}
 
 
-def _state(audited: Audited, known: Deduplication, batch: int) -> DataFrame:
+def _state(audited: Audited, deduplication: Deduplication, batch: int) -> DataFrame:
     """The keys that are remembered after `batch`, and `__expires`, when each may be forgotten (null: never)."""
     from pyspark.sql import functions as f
 
     raw = audited.state(batch)
     held: Any = raw.schema["key"].dataType
-    if len(held.names) != len(known.keys):
-        raise CannotBalance(f"the state's keys are ({', '.join(held.names)}), and the job's ({', '.join(known.keys)})")
-    columns = [f.col("key").getField(field).alias(name) for field, name in zip(held.names, known.keys, strict=True)]
+    if len(held.names) != len(deduplication.keys):
+        raise CannotBalance(
+            f"the state's keys are ({', '.join(held.names)}), and the job's ({', '.join(deduplication.keys)})"
+        )
+    columns = [
+        f.col("key").getField(field).alias(name) for field, name in zip(held.names, deduplication.keys, strict=True)
+    ]
     values: Any = raw.schema["value"].dataType
     expires = f.lit(None).cast("bigint")
-    if known.within:
+    if deduplication.within:
         expires = f.col("value").getField(values.names[0])
-    elif known.by_time and known.time is not None:
-        ids = [each.exprId().id() for each in known.keys.values()]
-        expires = f.unix_micros(f.col("key").getField(held.names[ids.index(known.time.exprId().id())]))
+    elif deduplication.by_time and deduplication.time is not None:
+        ids = [attribute.exprId().id() for attribute in deduplication.keys.values()]
+        expires = f.unix_micros(f.col("key").getField(held.names[ids.index(deduplication.time.exprId().id())]))
     return raw.select(*columns, expires.alias("__expires"))
 
 
-def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, final_us: int) -> DataFrame:
+def _expected(deduplication: Deduplication, rows: DataFrame, opening: DataFrame | None, final_us: int) -> DataFrame:
     """For each key: the rows that have to be written (`__written`) with the sums of their numbers, and whether the
     state has to hold it after the last batch (`__held`).
 
@@ -177,17 +187,17 @@ def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, 
     """
     from pyspark.sql import functions as f
 
-    keys, numbers = list(known.keys), list(known.numbers)
-    seen = rows.groupBy(*keys).agg(
+    keys, numbers = list(deduplication.keys), list(deduplication.numbers)
+    grouped = rows.groupBy(*keys).agg(
         f.sort_array(f.collect_set(f.struct("__batch", "__late_us", "__time", *numbers))).alias("rows")
     )
     if opening is None:
-        seen = seen.select("*", f.lit(None).cast("bigint").alias("__expires"), f.lit(False).alias("__known"))
+        grouped = grouped.select("*", f.lit(None).cast("bigint").alias("__expires"), f.lit(False).alias("__known"))
     else:
         before = opening.select(*keys, "__expires", f.lit(True).alias("__known"))
-        same = reduce(lambda one, other: one & other, [seen[key].eqNullSafe(before[key]) for key in keys])
-        shown = [f.coalesce(seen[key], before[key]).alias(key) for key in keys]
-        seen = seen.join(before, same, "full").select(
+        same = reduce(lambda one, other: one & other, [grouped[key].eqNullSafe(before[key]) for key in keys])
+        shown = [f.coalesce(grouped[key], before[key]).alias(key) for key in keys]
+        grouped = grouped.join(before, same, "full").select(
             *shown, "rows", "__expires", f.coalesce("__known", f.lit(False)).alias("__known")
         )
     start = f.struct(
@@ -200,7 +210,13 @@ def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, 
     def step(so_far: Column, row: Column) -> Column:
         forgotten = f.coalesce(so_far["expires"] <= row["__late_us"], f.lit(False))
         new = ~so_far["known"] | forgotten
-        expires = row["__time"] + known.delay_us if known.within else row["__time"] if known.by_time else f.lit(None)
+        expires = (
+            row["__time"] + deduplication.delay_us
+            if deduplication.within
+            else row["__time"]
+            if deduplication.by_time
+            else f.lit(None)
+        )
         return f.struct(
             f.when(new, expires.cast("bigint")).otherwise(so_far["expires"]).alias("expires"),
             f.lit(True).alias("known"),
@@ -213,10 +229,10 @@ def _expected(known: Deduplication, rows: DataFrame, opening: DataFrame | None, 
             ),
         )
 
-    found = seen.select("*", f.aggregate(f.coalesce("rows", f.array()), start, step).alias("end"))
+    folded = grouped.select("*", f.aggregate(f.coalesce("rows", f.array()), start, step).alias("end"))
     unsure = f.coalesce(f.size("rows") > f.size(f.array_distinct(_batches())), f.lit(False))
     held = ~f.coalesce(f.col("end.expires") <= final_us, f.lit(False))
-    return found.select(
+    return folded.select(
         *keys,
         *(f.col(f"end.{name}").alias(name) for name in numbers),
         f.col("end.written").alias("__written"),

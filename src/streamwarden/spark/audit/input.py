@@ -21,8 +21,8 @@ _LATE: Final = f"{AUDIT}_late"
 
 
 _IN_BATCHES: Final = ("kafka.", "includeheaders", "minpartitions")
-"""What the options of a topic's streaming reader begin with (lower case) that its batch reader takes, too. One that is
-left out says where to begin, how much to read, or that lost records do not matter."""
+"""Prefixes (lower case) of the options of a topic's streaming reader that its batch reader takes, too. Other options
+say where to begin, how much to read, or that lost records do not matter."""
 
 _RECORD: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
@@ -32,7 +32,7 @@ _HEADERS: Final = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 @dataclass(frozen=True)
 class AuditedInput:
-    """What the audited batches read.
+    """The input that the audited batches read.
 
     Args:
         late_ms: batch -> the watermark of the batch before, Unix milliseconds.
@@ -49,7 +49,7 @@ class AuditedInput:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> AuditedInput:
-        """What `request.json` says of it."""
+        """The input as `request.json` describes it."""
         return cls(
             late_ms={int(batch): late for batch, late in request["late_ms"].items()},
             files=request["files"],
@@ -95,7 +95,7 @@ class AuditedInput:
             .option("endingOffsets", json.dumps({topic: {part: at[1] for part, at in bounds.items()}}))
             .load()
         )
-        ranges = f.broadcast(spark.createDataFrame([tuple(each) for each in read], _RANGE))
+        ranges = f.broadcast(spark.createDataFrame([tuple(entry) for entry in read], _RANGE))
         inside = (f.col("partition") == ranges["__partition"]) & f.col("offset").between(
             ranges["__start"], ranges["__end"] - 1
         )
@@ -108,12 +108,14 @@ class AuditedInput:
         if self.rate is None or any(name.startswith("rampup") for name in options):
             raise CannotBalance("the job has several rate sources, or one that begins slowly (rampUpTime)")
         began, read = self.rate
-        each = int(options.get("rowspersecond", "1"))
-        seconds = [(start * each, end * each - 1, batch) for start, end, batch in read if start < end]
+        rows_per_second = int(options.get("rowspersecond", "1"))
+        seconds = [
+            (start * rows_per_second, end * rows_per_second - 1, batch) for start, end, batch in read if start < end
+        ]
         values = spark.createDataFrame(seconds, "__first BIGINT, __last BIGINT, __batch BIGINT").select(
             f.explode(f.sequence("__first", "__last")).alias("value"), "__batch"
         )
-        at = f.timestamp_millis(f.lit(began) + f.round(f.col("value") * 1000 / each).cast("bigint"))
+        at = f.timestamp_millis(f.lit(began) + f.round(f.col("value") * 1000 / rows_per_second).cast("bigint"))
         return values.select(at.alias("timestamp"), "value", _batch_name("__batch").alias(AUDIT))
 
     def with_batches(self, rows: DataFrame) -> DataFrame:

@@ -46,17 +46,17 @@ def sides(audited: Audited) -> Sides:
     """The sides of the books of a query whose last stateful step is a join. Raises CannotBalance."""
     from pyspark.sql import functions as f
 
-    known = _read(audited)
-    new = {side: _new(audited, known, side) for side in _SIDES}
+    join = _read(audited)
+    new = {side: _new(audited, join, side) for side in _SIDES}
     in_time = {side: rows.where("NOT __late").drop("__late") for side, rows in new.items()}
     live = {side: _with_state(audited, in_time[side], side) for side in _SIDES}
-    wanted = _joined(audited, known, live)
-    fractions = [each.name for each in audited.frame.schema.fields if each.dataType.typeName() in _FRACTIONS]
+    wanted = _joined(audited, join, live)
+    fractions = [field.name for field in audited.frame.schema.fields if field.dataType.typeName() in _FRACTIONS]
     keys = [name for name in audited.frame.columns if name not in fractions]
     frames = {
         "input": wanted,
         "output": audited.output(),
-        "closing": _waiting(audited, known, in_time),
+        "closing": _waiting(audited, join, in_time),
         "dropped": _dropped(audited, new),
     }
     return Sides(
@@ -95,18 +95,20 @@ def _read(audited: Audited) -> Joined:
         streaming = children(streaming)[0]
     late = {}
     for side, child in zip(_SIDES, children(streaming), strict=True):
-        marked = [each.name() for each in elements(child.output()) if each.metadata().contains(DELAY)]
+        marked = [attribute.name() for attribute in elements(child.output()) if attribute.metadata().contains(DELAY)]
         late[side] = marked[0] if marked else None
-    return Joined(node=node, shown={each.name(): each for each in shown}, late=late, outer=_OUTER[type_of])
+    return Joined(
+        node=node, shown={attribute.name(): attribute for attribute in shown}, late=late, outer=_OUTER[type_of]
+    )
 
 
-def _new(audited: Audited, known: Joined, side: str) -> DataFrame:
+def _new(audited: Audited, join: Joined, side: str) -> DataFrame:
     """The rows that came in the audited batches, and whether each was late."""
     from pyspark.sql import functions as f
 
-    child = children(known.node)[_SIDES.index(side)]
+    child = children(join.node)[_SIDES.index(side)]
     rows = audited.given.with_batches(audited.catalyst.frame(audited.catalyst.tagged(child)))
-    named = known.late[side]
+    named = join.late[side]
     late: Column = f.lit(False)
     if named is not None:
         late = f.coalesce(f.unix_micros(named) <= f.col(f"{AUDIT}.late_us"), f.lit(False))
@@ -130,47 +132,47 @@ def _state(audited: Audited, like: DataFrame, side: str, batch: int) -> DataFram
     if "matched" not in held.names:
         raise CannotBalance("the state of the join has a format that the audit does not know")
     columns = [
-        (f.col("value").getField(each.name) if each.name in held.names else f.lit(None).cast(each.dataType)).alias(
-            each.name
+        (f.col("value").getField(field.name) if field.name in held.names else f.lit(None).cast(field.dataType)).alias(
+            field.name
         )
-        for each in like.schema.fields
+        for field in like.schema.fields
     ]
     matched = f.col("value.matched").alias(f"__{side}_matched")
     return raw.select(*columns, f.lit(True).alias(f"__{side}_old"), matched)
 
 
-def _joined(audited: Audited, known: Joined, rows: dict[str, DataFrame]) -> DataFrame:
+def _joined(audited: Audited, join: Joined, rows: dict[str, DataFrame]) -> DataFrame:
     """The rows that have to be written: by the batches, or by a later one."""
     from pyspark.sql import functions as f
 
     plans = [analyzed(rows[side]) for side in _SIDES]
-    joined = audited.catalyst.frame(known.node.withNewChildren(audited.catalyst.seq(plans)))
+    joined = audited.catalyst.frame(join.node.withNewChildren(audited.catalyst.seq(plans)))
     left, right = (f.col(f"__{side}_old") for side in _SIDES)
     written = [left & right]
-    if "left" in known.outer:
+    if "left" in join.outer:
         written.append(f.col("__left_matched") & right.isNull())
-    if "right" in known.outer:
+    if "right" in join.outer:
         written.append(f.col("__right_matched") & left.isNull())
     fresh = joined.where(~f.coalesce(reduce(lambda one, other: one | other, written), f.lit(False)))
     batch = f.greatest(*(f.col(f"__{side}_batch") for side in _SIDES))  # of two rows the later one makes the pair
     return fresh.select(
-        *(audited.catalyst.column(each).alias(name) for name, each in known.shown.items()),
+        *(audited.catalyst.column(attribute).alias(name) for name, attribute in join.shown.items()),
         batch.alias("__first"),
         batch.alias("__last"),
     )
 
 
-def _waiting(audited: Audited, known: Joined, like: dict[str, DataFrame]) -> DataFrame:
+def _waiting(audited: Audited, join: Joined, like: dict[str, DataFrame]) -> DataFrame:
     """The rows of an outer side that the state holds after the batches and that have no partner yet."""
     from pyspark.sql import functions as f
 
-    found = audited.nothing()
-    for side in known.outer:
-        rows = {each: _marked_none(like[each], each) for each in _SIDES}
+    waiting = audited.nothing()
+    for side in join.outer:
+        rows = {name: _marked_none(like[name], name) for name in _SIDES}
         alone = _state(audited, like[side], side, audited.upto).where(~f.col(f"__{side}_matched"))
         rows[side] = rows[side].union(alone)
-        found = found.unionByName(_joined(audited, known, rows), allowMissingColumns=True)
-    return found
+        waiting = waiting.unionByName(_joined(audited, join, rows), allowMissingColumns=True)
+    return waiting
 
 
 def _marked_none(like: DataFrame, side: str) -> DataFrame:
@@ -184,6 +186,6 @@ def _dropped(audited: Audited, new: dict[str, DataFrame]) -> DataFrame:
     """As many rows as were late, without values: they were never joined."""
     from pyspark.sql import functions as f
 
-    nothing = [f.lit(None).cast(each.dataType).alias(each.name) for each in audited.frame.schema.fields]
+    nothing = [f.lit(None).cast(field.dataType).alias(field.name) for field in audited.frame.schema.fields]
     left, right = (rows.where("__late").select(*nothing) for rows in new.values())
     return left.unionAll(right)

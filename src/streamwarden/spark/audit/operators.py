@@ -38,13 +38,13 @@ def sides(
         frame=batch,
         given=given,
     )
-    found = _stateful(audited.streaming)
-    if not found:
+    operators = _stateful(audited.streaming)
+    if not operators:
         raise CannotBalance("the query keeps no state")
-    if len(found) > 1:
-        names = " over ".join(kind(each) for each in found)
+    if len(operators) > 1:
+        names = " over ".join(kind(node) for node in operators)
         raise CannotBalance(f"the query has several operators that keep state ({names}), and an audit follows one")
-    operator = kind(found[0])
+    operator = kind(operators[0])
     if operator not in _BALANCED:
         raise CannotBalance(f"the audit does not know how to balance the operator {operator}")
     _require_repeatable(audited.batch, operator)
@@ -56,13 +56,13 @@ def _require_repeatable(plan: Any, operator: str) -> None:
     which of its own columns differ."""
     while operator == "Aggregate" and kind(plan) != operator:
         plan = children(plan)[0]
-    for each in children(plan) if operator == "Aggregate" else [plan]:
-        require_repeatable(each)
+    for node in children(plan) if operator == "Aggregate" else [plan]:
+        require_repeatable(node)
 
 
 def _stateful(plan: Any) -> list[Any]:
     here = [plan] if kind(plan) in STATEFUL and _keeps_state(plan) else []
-    return [*here, *(each for child in children(plan) for each in _stateful(child))]
+    return [*here, *(node for child in children(plan) for node in _stateful(child))]
 
 
 def _keeps_state(node: Any) -> bool:

@@ -41,7 +41,7 @@ _SAME_AGAIN: Final = frozenset({"InputFileBlockLength", "InputFileBlockStart", "
 
 
 class CannotBalance(Exception):
-    """Why the audit cannot balance this query, in words for a person."""
+    """The audit cannot balance this query; the text gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class Catalyst:
             return self.tagged(below[0])
         if not below:
             return node
-        above = [self.tagged(each) for each in below]
-        tag = next((found for each in above if (found := self.tag(each)) is not None), None)
+        above = [self.tagged(child) for child in below]
+        tag = next((attribute for child in above if (attribute := self.tag(child)) is not None), None)
         if name == "Project" and tag is not None:
             return self._logical.Project(self.seq([*elements(node.projectList()), tag]), above[0])
         if name == "Expand" and tag is not None:  # a sliding window: a row becomes one for each of its windows
-            projections = [self.seq([*elements(each), tag]) for each in elements(node.projections())]
+            projections = [self.seq([*elements(projection), tag]) for projection in elements(node.projections())]
             return self._logical.Expand(self.seq(projections), self.seq([*elements(node.output()), tag]), above[0])
         made = node.withNewChildren(self.seq(above))
         if tag is not None and self.tag(made) is None:
@@ -90,7 +90,7 @@ class Catalyst:
 
     def tag(self, plan: Any) -> Any | None:
         """The attribute AUDIT of a plan's output; None if it has none."""
-        return next((each for each in elements(plan.output()) if each.name() == AUDIT), None)
+        return next((attribute for attribute in elements(plan.output()) if attribute.name() == AUDIT), None)
 
     @property
     def _logical(self) -> Any:
@@ -114,8 +114,8 @@ def children(node: Any) -> list[Any]:
 def within(expression: Any) -> Iterator[Any]:
     """The expression and all its parts."""
     yield expression
-    for each in children(expression):
-        yield from within(each)
+    for child in children(expression):
+        yield from within(child)
 
 
 def is_repeatable(expression: Any) -> bool:
@@ -124,16 +124,16 @@ def is_repeatable(expression: Any) -> bool:
 
 
 def _differs(part: Any) -> bool:
-    """Whether it is this part whose value differs, and none of its own parts."""
-    own = not part.deterministic() and all(each.deterministic() for each in children(part))
+    """Whether the value of this part differs by itself, not because of one of its own parts."""
+    own = not part.deterministic() and all(child.deterministic() for child in children(part))
     return kind(part) in _CLOCKS or (own and kind(part) not in _SAME_AGAIN)
 
 
 def require_repeatable(plan: Any) -> None:
     """Raises CannotBalance if the rows of the plan differ each time that it runs."""
-    for each in elements(plan.expressions()):
-        if not is_repeatable(each):
-            raise CannotBalance(f"the job computes {each.sql()}, which has another value each time")
+    for expression in elements(plan.expressions()):
+        if not is_repeatable(expression):
+            raise CannotBalance(f"the job computes {expression.sql()}, which has another value each time")
     for child in children(plan):
         require_repeatable(child)
 
@@ -159,7 +159,7 @@ def is_additive(expression: Any) -> bool:
         case "Coalesce":
             return len(parts) == 2 and is_additive(parts[0]) and _is_zero(parts[1])
         case "Add" | "Subtract":
-            return all(is_additive(each) for each in parts)
+            return all(is_additive(part) for part in parts)
         case _:
             return False
 
@@ -174,31 +174,31 @@ def counts_rows(expression: Any) -> bool:
     plain = children(expression)[0] if kind(expression) == "Alias" else expression
     if not is_aggregate(plain) or function_of(plain) != "Count" or plain.isDistinct() or plain.filter().isDefined():
         return False
-    return all(kind(each) == "Literal" for each in children(plain.aggregateFunction()))
+    return all(kind(argument) == "Literal" for argument in children(plain.aggregateFunction()))
 
 
 def distinct_aggregates(expressions: Sequence[Any]) -> list[Any]:
     """The aggregates in the order in which Spark keeps their buffers: each once, by first occurrence."""
-    found: list[Any] = []
+    aggregates: list[Any] = []
     for expression in expressions:
-        for each in within(expression):
-            if is_aggregate(each) and position(each, found) is None:
-                found.append(each)
-    return found
+        for part in within(expression):
+            if is_aggregate(part) and position(part, aggregates) is None:
+                aggregates.append(part)
+    return aggregates
 
 
 def position(expression: Any, known: Sequence[Any]) -> int | None:
-    """Where an expression with the same meaning is in `known`; None if it is not."""
+    """Index in `known` of an expression with the same meaning; None if there is none."""
     canonical = expression.canonicalized()
-    return next((index for index, each in enumerate(known) if canonical.equals(each.canonicalized())), None)
+    return next((index for index, candidate in enumerate(known) if canonical.equals(candidate.canonicalized())), None)
 
 
 def substituted(expression: Any, catalyst: Catalyst, replace: Callable[[Any], Any | None]) -> Any:
     """The expression with each part that `replace` knows replaced by what it returns."""
-    found = replace(expression)
-    if found is not None:
-        return found
+    replacement = replace(expression)
+    if replacement is not None:
+        return replacement
     parts = children(expression)
     if not parts:
         return expression
-    return expression.withNewChildren(catalyst.seq([substituted(each, catalyst, replace) for each in parts]))
+    return expression.withNewChildren(catalyst.seq([substituted(part, catalyst, replace) for part in parts]))

@@ -57,7 +57,7 @@ def sides(audited: Audited) -> Sides:
         },
         keys=keys,
         amounts=list(counted),
-        counts=next((name for name, each in counted.items() if each.input == Counted().input), None),
+        counts=next((name for name, variable in counted.items() if variable.input == Counted().input), None),
         exclusive=False,
     )
 
@@ -73,13 +73,13 @@ def _operator(plan: Any) -> Any:
 def _keys(operator: Any) -> list[str]:
     """The columns by which the job groups."""
     if kind(operator) == _OF_JVM:
-        return [each.name() for each in elements(operator.groupingAttributes())]
-    shown = [each.name() for each in elements(children(operator)[0].output())]
+        return [attribute.name() for attribute in elements(operator.groupingAttributes())]
+    shown = [attribute.name() for attribute in elements(children(operator)[0].output())]
     return shown[: operator.groupingAttributesLen()]
 
 
 def _outputs(counted: Mapping[str, Counted]) -> dict[str, str]:
-    return {name: each.output or f"`{name}`" for name, each in counted.items()}
+    return {name: amount.output or f"`{name}`" for name, amount in counted.items()}
 
 
 def _input(
@@ -88,14 +88,18 @@ def _input(
     """The rows that were in time, and those that were late."""
     from pyspark.sql import functions as f
 
-    marked = [each.name() for each in elements(children(streaming)[0].output()) if each.metadata().contains(DELAY)]
+    marked = [
+        attribute.name()
+        for attribute in elements(children(streaming)[0].output())
+        if attribute.metadata().contains(DELAY)
+    ]
     rows = audited.rows_below(operator, repeated=0 if operator == _OF_JVM else len(keys))
     late = f.lit(False)
     if marked:
         late = f.coalesce(f.unix_micros(f.col(f"`{marked[0]}`")) <= f.col(f"{AUDIT}.late_us"), f.lit(False))
     tagged = rows.withColumn("__late", late)
     batches = {"__first": f.min(f"{AUDIT}.batch"), "__last": f.max(f"{AUDIT}.batch")}
-    amounts = {name: each.input for name, each in counted.items()}
+    amounts = {name: amount.input for name, amount in counted.items()}
     return {
         "input": _summed(tagged.where("NOT __late"), keys, amounts, batches),
         "dropped": _summed(tagged.where("__late"), keys, amounts, batches),
@@ -103,14 +107,14 @@ def _input(
 
 
 def _state(audited: Audited, counted: Mapping[str, Counted], keys: Sequence[str], batch: int) -> DataFrame:
-    """What the variables hold after `batch`: one frame for all of them, since their amounts add up."""
+    """Content of the variables after `batch`: one frame for all of them, since their amounts add up."""
     from pyspark.sql import functions as f
 
     none = dict.fromkeys(counted, "0")
     frames = [_summed(audited.nothing(), keys, none)]
-    for variable in dict.fromkeys(each.variable for each in counted.values() if each.variable is not None):
+    for variable in dict.fromkeys(amount.variable for amount in counted.values() if amount.variable is not None):
         held = _entries(audited, variable, keys, batch)
-        own = {name: each.state for name, each in counted.items() if each.variable == variable}
+        own = {name: amount.state for name, amount in counted.items() if amount.variable == variable}
         frames.append(_summed(held, [f"__key{index}" for index in range(len(keys))], none | own))
     renamed = [
         frame.select(*(f.col(f"`{old}`").alias(key) for old, key in zip(frame.columns, keys, strict=False)), *counted)

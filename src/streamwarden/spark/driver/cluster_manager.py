@@ -1,6 +1,6 @@
 """Probes the manager of a cluster after a failure, because Spark does not report that it was unavailable.
 
-A driver that finds no standalone master stops its context after a minute, and what the job gets to see is "Cannot call
+A driver that finds no standalone master stops its context after a minute, and the job gets only the error "Cannot call
 methods on a stopped SparkContext".
 """
 
@@ -32,9 +32,9 @@ def what_is_away(master: str, *, within: float = ANSWERS_WITHIN) -> Cause | None
     return _away(list(addresses(server.named_by(master), server.port)), cause, master, within)
 
 
-def _away(known: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:
+def _away(servers: list[tuple[str, int]], cause: Cause, master: str, within: float) -> Cause | None:
     error: OSError | None = None
-    for address in known:
+    for address in servers:
         try:
             socket.create_connection(address, timeout=within).close()
         except OSError as refused:
@@ -42,6 +42,6 @@ def _away(known: list[tuple[str, int]], cause: Cause, master: str, within: float
         else:
             return None
     if isinstance(error, socket.gaierror):
-        hosts = ", ".join(host for host, _ in known)
+        hosts = ", ".join(host for host, _ in servers)
         return replace(HOST_UNKNOWN, what=f"the name of a host cannot be resolved ({hosts} of spark.master {master})")
     return replace(cause, what=f"{cause.what} ({master}: {error})")

@@ -1,4 +1,4 @@
-"""The control loop beside the query: lease, stop request, deadlines, measurements, log size. One turn every 0.25 s."""
+"""The control loop beside the query: lease, stop request, deadlines, measurements, log size. Runs every 0.25 s."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why the control loop ended the queries."""
+    """Reason for which the control loop ended the queries."""
 
     reason: Reason
     detail: str
@@ -202,7 +202,7 @@ class Control:
         return time.monotonic() > self._failed_at + SCRIPT_GRACE
 
     def _turn_away(self) -> None:
-        """End the other queries after one was refused; past the deadline, in the middle of a batch."""
+        """End the other queries after one was refused; after the deadline even in the middle of a batch."""
         ending = Ending(Reason.REFUSED, "a query was refused")
         if self._all_at_boundary(lambda: self._give_up() or self._clock() > (self._refused_until or 0.0)):
             self._end(ending)
@@ -258,11 +258,11 @@ class Control:
         now = time.monotonic()
         if now < self._measure_at:
             return
-        found = [(self._spec.name, "resident_bytes", processes.resident_bytes(self._jvm)), *self._state_bytes()]
+        values = [(self._spec.name, "resident_bytes", processes.resident_bytes(self._jvm)), *self._state_bytes()]
         at = self._clock()
         self._link.measure(
             Measurement(stream=stream, name=name, at=at, value=float(value), unit="bytes", source="driver")
-            for stream, name, value in found
+            for stream, name, value in values
             if value is not None
         )
         cap_log(self._folder / files.LOG)

@@ -20,7 +20,7 @@ def require_provider(spark: Any, spec: StreamSpec) -> None:
     if isinstance(name, Backend):
         return
     try:
-        found = loaded_class(spark, name)
+        provider = loaded_class(spark, name)
     except LookupError as error:
         raise ConfigError(
             f"state.backend: {name} cannot be loaded: {error}",
@@ -28,9 +28,9 @@ def require_provider(spark: Any, spec: StreamSpec) -> None:
             where=spec.file or spec.name,
             next_step="correct the name, or add its jar in the stream's file: spark: {conf: {spark.jars: …}}",
         ) from error
-    if not loaded_class(spark, INTERFACE).isAssignableFrom(found):
+    if not loaded_class(spark, INTERFACE).isAssignableFrom(provider):
         raise ConfigError(
-            f"state.backend: {name} extends {found.getSuperclass().getName()}; it is not a StateStoreProvider",
+            f"state.backend: {name} extends {provider.getSuperclass().getName()}; it is not a StateStoreProvider",
             expected=f"a class that implements {INTERFACE}",
             where=spec.file or spec.name,
             next_step="name the provider's class",

@@ -58,15 +58,15 @@ def describe(error: BaseException, job: str, behind: BaseException | None = None
 
 
 def says_more(behind: BaseException) -> bool:
-    """Whether the exception of a function of foreachBatch says more than the text that Spark makes of it. It does if it
-    is Streamwarden's or Spark's. Of a job's own exception Spark passes on the traceback, with the job's line."""
+    """Whether an exception of a foreachBatch function says more than the text that Spark makes of it: true for one of
+    Streamwarden's or Spark's. Of a job's own exception Spark passes on the traceback, with the job's line."""
     return isinstance(behind, StreamwardenError) or java_exception(behind) is not None
 
 
 def from_spark(text: str, given: str | None, job: str, line: int | None = None) -> tuple[str, str]:
     """The same for a message of Spark's, whose innermost cause names the class, and which may hold a worker's
     traceback."""
-    classes = [found for found in CONDITION.findall(text) if found not in _WRAPPERS]
+    classes = [condition for condition in CONDITION.findall(text) if condition not in _WRAPPERS]
     error_class = classes[0] if classes else (given or "STREAM_FAILED")
     frames = [int(number) for file, number in _FRAME.findall(text) if file == job]
     python = PYTHON_ERROR.findall(text) if TRACEBACK in text else []
@@ -87,7 +87,7 @@ def chain_of(error: BaseException, behind: BaseException | None = None) -> Chain
 
 
 def is_of_function(chain: Chain) -> bool:
-    """Whether a function of foreachBatch ended the query."""
+    """Whether a foreachBatch function ended the query."""
     return any(link.condition == _OF_FUNCTION or same_class(_CALLBACK, link.kind) for link in chain)
 
 
@@ -97,9 +97,9 @@ def run_of(error: BaseException) -> str | None:
     for _ in range(LONGEST_CHAIN):
         if raised is None:
             return None
-        found = parameters_of(raised).get("runId")
-        if found:
-            return str(found)
+        run_id = parameters_of(raised).get("runId")
+        if run_id:
+            return str(run_id)
         raised = _behind(raised)
     return None
 
@@ -143,13 +143,13 @@ def _name(kind: type) -> str:
 def _what_happened(text: str) -> str:
     """Spark's message without the query's id, plan and stack, with the root cause first if the message lacks it."""
     message = re.split(r"\n=== Streaming Query ===|\n[^\S\n]*at |(?<!\n)\n+JVM stacktrace:", text)[0]
-    found = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
-    message = (found.group(1) if found else message).strip()
+    match = re.match(r"\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*)", message, re.DOTALL)
+    message = (match.group(1) if match else message).strip()
     message = re.sub(r"^An error occurred while calling \S+\.\n: ", "", message)
     causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
     root = causes[-1].strip() if causes else ""
-    known = root.partition(": ")[2] or root
-    return message if not root or known in message else f"{root} ({message})"
+    cause = root.partition(": ")[2] or root
+    return message if not root or cause in message else f"{root} ({message})"
 
 
 def _place(job: str, line: int | None) -> str:

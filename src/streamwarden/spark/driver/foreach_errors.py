@@ -1,4 +1,4 @@
-"""The queries that a job starts, and what the functions of foreachBatch raised in them.
+"""Keeps the queries that a job starts, and the exceptions that their foreachBatch functions raised.
 
 Spark ends such a query with the text of what the function raised; class, condition and causes are lost on the way from
 Python to the JVM and back. So each function is wrapped when a job passes it to Spark, whatever the job is: a table or a
@@ -22,7 +22,7 @@ _KEPT = "_streamwarden_function"
 
 
 class Guarded:
-    """A function of foreachBatch that remembers what it raised; the exception goes on to Spark as it is."""
+    """A foreachBatch function that remembers what it raised; the exception is passed to Spark unchanged."""
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
         functools.update_wrapper(self, function)  # first: it also copies the attributes of an object that is called
@@ -56,7 +56,7 @@ class ForeachErrors:
         self._lock = threading.Lock()
 
     def watch(self) -> None:
-        """From now on, wrap each function of foreachBatch and keep each query that is started."""
+        """From now on, wrap each foreachBatch function and keep each query that is started."""
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
         around(DataStreamWriter, "foreachBatch", self._guard)

@@ -92,14 +92,14 @@ class Heartbeat:
         self._answered.clear()
         before, self._silence = self._silence.lasted, self._silence.at(self._clock(), heard=heard)
         silent = self._silence.lasted
-        found = pulse(silent, self._bound)
-        if found is Pulse.BEATING and self._noticed:
+        state = pulse(silent, self._bound)
+        if state is Pulse.BEATING and self._noticed:
             self._noticed = False
             self._report(JVM_ANSWERS, silent_for=f"{before:.1f}")
-        elif found is not Pulse.BEATING and not self._noticed:
+        elif state is not Pulse.BEATING and not self._noticed:
             self._noticed = True
             self._report(JVM_SILENT, silent_for=f"{silent:.1f}")
-        if found is Pulse.UNRESPONSIVE:
+        if state is Pulse.UNRESPONSIVE:
             self._give_up(silent)
 
     def _give_up(self, silent: float) -> None:

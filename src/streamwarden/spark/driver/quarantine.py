@@ -1,4 +1,4 @@
-"""Keeps malformed rows aside, beside the query.
+"""Writes malformed rows to a quarantine, beside the query.
 
 When a batch's report counts malformed rows, the batch's input is read once more and these rows are written:
 
@@ -7,7 +7,7 @@ When a batch's report counts malformed rows, the batch's input is read once more
                                                 (of a file, raw is absent from a row that parses)
 
 What a batch reads is fixed by the checkpoint, so the same batch gives the same rows: writing it again replaces it by
-itself, and what a kill left out is made up for at the next start. Input without malformed rows is read once only.
+itself, and the next start writes what a kill left out. Input without malformed rows is read once only.
 
 No batch delays the others for long. A batch whose input no longer exists is reported as a gap and left behind. One that
 fails for another reason (an unavailable storage) is passed over after a few attempts: it is tried again every few
@@ -58,9 +58,9 @@ _Counted: TypeAlias = tuple[str, int, int | None]
 
 def _in_order(left_over: list[_Counted], counted: list[_Counted | None]) -> list[_Counted]:
     """Both, by batch; a known count replaces an unknown one."""
-    known = {(query_id, batch): count for query_id, batch, count in left_over}
-    known |= {(item[0], item[1]): item[2] for item in counted if item is not None}
-    return sorted(((query_id, batch, count) for (query_id, batch), count in known.items()), key=lambda item: item[1])
+    counts = {(query_id, batch): count for query_id, batch, count in left_over}
+    counts |= {(item[0], item[1]): item[2] for item in counted if item is not None}
+    return sorted(((query_id, batch, count) for (query_id, batch), count in counts.items()), key=lambda item: item[1])
 
 
 class Quarantines:
@@ -102,7 +102,7 @@ class Quarantines:
         self._thread.start()
 
     def close(self, timeout: float = 20.0) -> None:
-        """Write what is queued, then end. What is not done in time is made up for at the next start."""
+        """Write what is queued, then end. The next start writes what is not done in time."""
         self._closing.set()
         self._queue.put(None)
         if self._thread is not None:
@@ -144,8 +144,8 @@ class Quarantines:
         return items
 
     def _left_over(self) -> list[_Counted] | None:
-        """Committed batches beyond the mark. Until they are known the mark must not move, so this is tried again; None:
-        the driver ended first."""
+        """Committed batches beyond the marker. Retried, because the marker must not move until they are known; None if
+        the driver ends first."""
         logged = False
         while True:
             try:
@@ -162,7 +162,7 @@ class Quarantines:
                     return None
 
     def _begin(self, query_id: str, committed: int) -> int:
-        """The first batch to read. The batches beyond the mark that are missing in the offset log are one gap."""
+        """The first batch to read. The batches beyond the marker that are missing in the offset log are one gap."""
         first = self._done(query_id) + 1
         first_known = first_known_batch(open_path(self._spec.checkpoint))
         # What was passed over, or written beyond it, is known one by one.
@@ -176,7 +176,7 @@ class Quarantines:
         return first_known
 
     def _settle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted) -> bool:
-        """Deal with one batch, in a few attempts; what then still fails is passed over. False: the driver ends."""
+        """Handle one batch, in a few attempts; if all fail, it is passed over. False: the driver ends."""
         for attempt in range(1, _ATTEMPTS + 1):
             if self._handle(spark, sources, item, last=attempt == _ATTEMPTS):
                 return True
@@ -186,7 +186,7 @@ class Quarantines:
         return True
 
     def _handle(self, spark: Any, sources: Mapping[int, BatchInput], item: _Counted, *, last: bool) -> bool:
-        """Write one batch's malformed rows and move the mark. False: try again later."""
+        """Write one batch's malformed rows and advance the marker. False: try again later."""
         query_id, batch, count = item
         try:
             if batch <= self._done(query_id) or batch in self._ahead:
@@ -206,8 +206,8 @@ class Quarantines:
         """Write one batch's malformed rows. Returns why not, if its input no longer exists."""
         checkpoint = open_path(self._spec.checkpoint)
         try:
-            found = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
-            rows = reduce(lambda one, other: one.unionByName(other), found)
+            frames = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
+            rows = reduce(lambda one, other: one.unionByName(other), frames)
             target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
             rows.coalesce(1).write.mode("overwrite").json(target)
         except InputGone as error:
@@ -233,14 +233,14 @@ class Quarantines:
 
     def _done(self, query_id: str) -> int:
         if query_id not in self._marks:
-            place, known = self._mark_place(query_id), -1
+            place, mark = self._mark_place(query_id), -1
             with contextlib.suppress(FileNotFoundError, ValueError):
-                known = int(place.read()) if place is not None else known
-            self._marks[query_id] = known
+                mark = int(place.read()) if place is not None else mark
+            self._marks[query_id] = mark
         return self._marks[query_id]
 
     def _settled(self, query_id: str, batch: int) -> None:
-        """`batch` is finished: advance the mark, up to the first batch that was passed over."""
+        """`batch` is finished: advance the marker past all consecutive finished batches."""
         passed = self._passed.keys() - {batch}
         ahead = self._ahead | {batch}
         mark = max(self._done(query_id), min(passed) - 1 if passed else max(ahead))

@@ -63,7 +63,7 @@ class QueryRegistry:
         return self._spec.job
 
     def learn(self, records: Iterable[QueryRecord]) -> None:
-        """Learn the names of earlier queries from the store: a checkpoint keeps its name."""
+        """Read the names of earlier queries from the store: a checkpoint keeps its name."""
         self._known = {record.name: record.checkpoint for record in records if record.name}
 
     def records(self) -> tuple[QueryRecord, ...]:
@@ -126,7 +126,7 @@ class QueryRegistry:
         return self._free_name(query.given, query.checkpoint), only
 
     def _free_name(self, given: str | None, checkpoint: str, taken: Mapping[str, str] = MappingProxyType({})) -> str:
-        known = next((name for name, place in self._known.items() if same_place(place, checkpoint)), None)
+        earlier_name = next((name for name, place in self._known.items() if same_place(place, checkpoint)), None)
         earlier = {
             # a query whose checkpoint Spark made up never comes back to it
             name: place
@@ -134,7 +134,7 @@ class QueryRegistry:
             if not (is_temporary(place) and is_temporary(checkpoint))
         }
         now = {record.name: record.checkpoint for record in self._running.values() if record.name}
-        return known or name_of(given, checkpoint, {**earlier, **now, **taken})
+        return earlier_name or name_of(given, checkpoint, {**earlier, **now, **taken})
 
     def _declared(self, query: StartedQuery) -> str:
         name = self._declared_name(query)
@@ -154,22 +154,22 @@ class QueryRegistry:
             if place is not None and same_place(query.checkpoint, place):
                 return name
         guesses = name_of(query.given, query.checkpoint, {}), name_of(None, query.checkpoint, {})
-        found = next((guess for guess in guesses if guess in declared), None)
-        if found is None:
+        declared_name = next((guess for guess in guesses if guess in declared), None)
+        if declared_name is None:
             raise JobError(
                 f"the script starts a query {query.given or 'without a name'} on the checkpoint {query.checkpoint}",
                 expected=f"one of the declared queries: {', '.join(declared)}",
                 where=self._spec.job,
                 next_step=f"add it to `queries` in {self._spec.file or 'the YAML file of ' + self._spec.name}",
             )
-        if declared[found] is not None:
+        if declared[declared_name] is not None:
             raise JobError(
-                f"the query {found} writes to the checkpoint {query.checkpoint}",
-                expected=f"the declared checkpoint, {declared[found]}",
+                f"the query {declared_name} writes to the checkpoint {query.checkpoint}",
+                expected=f"the declared checkpoint, {declared[declared_name]}",
                 where=self._spec.job,
                 next_step="make the two the same: the lease protects the declared one only",
             )
-        return found
+        return declared_name
 
     def _wrong_checkpoint(self, query: StartedQuery) -> JobError:
         return JobError(

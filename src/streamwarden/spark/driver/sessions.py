@@ -81,15 +81,15 @@ class Sessions:
 
     def active_queries(self) -> list[Any]:
         """Queries of all sessions that run now; none once Spark has stopped."""
-        found: list[Any] = []
+        queries: list[Any] = []
         with self._lock:
             sessions = list(self._sessions)
         for session in sessions:
             try:
-                found.extend(session.streams.active)
+                queries.extend(session.streams.active)
             except jvm_errors():  # stopped by the script, or the JVM is going down
                 continue
-        return found
+        return queries
 
     def started(self, query_id: str, run_id: str) -> StartedQuery | None:
         """A query that waits for its start event to be taken; None if it has ended."""
@@ -117,5 +117,5 @@ class Sessions:
 
 
 def is_temporary(checkpoint: str) -> bool:
-    """Whether Spark made up this checkpoint for a query that names none."""
+    """Whether Spark generated this checkpoint for a query that names none."""
     return checkpoint.rpartition("/")[2].startswith("temporary-")

@@ -45,23 +45,23 @@ class MasterWatch:
         except Exception as error:  # whatever it is, the job must get its session
             say(f"the master is not watched: {type(error).__name__}: {error}")
             return
-        found = MASTERS.address.fullmatch(master)
-        if found is None:
+        match = MASTERS.address.fullmatch(master)
+        if match is None:
             return
         self._started = True
-        arguments = (session, [f"spark://{address}" for address in found[1].split(",")])
+        arguments = (session, [f"spark://{address}" for address in match[1].split(",")])
         threading.Thread(target=self._run, args=arguments, name="streamwarden master", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._ended.set()
 
     def _run(self, session: Any, urls: list[str]) -> None:
-        application, seen = str(session.sparkContext.applicationId), 0
+        application, in_a_row = str(session.sparkContext.applicationId), 0
         while not self._ended.wait(EVERY):
             forgetful = None if _executors(session) else _who_forgot(session, urls, application)
-            seen = seen + 1 if forgetful else 0
-            if seen == TIMES and forgetful:
+            in_a_row = in_a_row + 1 if forgetful else 0
+            if in_a_row == TIMES and forgetful:
                 self.forgotten = (
                     f"the master {forgetful} does not know the application {application} any more, and no executor is "
                     "left: it was restarted"
@@ -72,7 +72,7 @@ class MasterWatch:
 
 
 def _executors(session: Any) -> int:
-    """How many executors the driver has; 1 if that cannot be asked now, so that nothing follows from it."""
+    """Number of the driver's executors; 1 if it cannot be read now, so that no conclusion is drawn from it."""
     try:
         return executor_count(session)
     except Exception:  # the context or the JVM is going down: py4j has many ways to say so

@@ -1,4 +1,4 @@
-"""Reads a driver's executors from Spark's REST API: the living, the lost, and how much memory each has taken.
+"""Reads a driver's executors from Spark's REST API: running and lost ones, and the memory that each has taken.
 
 The API is the driver's own web UI: <https://spark.apache.org/docs/latest/monitoring.html#rest-api>. It is read without
 credentials, and never through a proxy: the driver asks itself.
@@ -127,7 +127,7 @@ def _size(conf: Mapping[str, str], key: str, default: str, unit: int) -> int:
 
 
 def addresses(web_url: str) -> tuple[str, ...]:
-    """Where the UI may be asked from its own host: on the loopback first, then by the name it gives itself."""
+    """Addresses of the UI to try from its own host: the loopback first, then the name it gives itself."""
     parts = urlsplit(web_url)
     if parts.scheme != "http" or parts.port is None:
         return (web_url,)

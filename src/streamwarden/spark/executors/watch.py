@@ -29,7 +29,7 @@ _SOURCE: Final = "Spark's REST API"
 
 
 class MeasurementSink(Protocol):
-    """Where measurements and events go; neither call waits."""
+    """Receives measurements and events; neither call waits."""
 
     def measure(self, measurements: Iterable[Measurement]) -> None: ...
     def event(self, kind: str, **detail: str) -> None: ...
@@ -70,26 +70,26 @@ class ExecutorWatch:
         threading.Thread(target=self._run, args=arguments, name="streamwarden executors", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more; the UI goes down with the driver."""
+        """Stop watching; the UI ends with the driver."""
         self._ended.set()
 
     def _run(self, bases: tuple[str, ...], application: str, limit: int) -> None:
         failing, pause = False, UNTIL_THE_FIRST
         while not self._ended.wait(pause):
             try:
-                found = read_executors(bases, application)
+                executors = read_executors(bases, application)
             except ProcessError as error:
                 if not failing and not self._ended.is_set():
                     say(str(error))
                 failing, pause = True, EVERY
                 continue
             failing = False
-            self._report_losses(found)
-            self._sink.measure(measurements(found, stream=self._stream, limit=limit, at=self._clock()))
-            pause = EVERY if any(executor.peak_bytes is not None for executor in found) else UNTIL_THE_FIRST
+            self._report_losses(executors)
+            self._sink.measure(measurements(executors, stream=self._stream, limit=limit, at=self._clock()))
+            pause = EVERY if any(executor.peak_bytes is not None for executor in executors) else UNTIL_THE_FIRST
 
-    def _report_losses(self, found: Iterable[SparkExecutor]) -> None:
-        for executor in found:
+    def _report_losses(self, executors: Iterable[SparkExecutor]) -> None:
+        for executor in executors:
             if executor.lost and executor.id not in self._lost:
                 self._lost.add(executor.id)
                 say(f"executor {executor.id} at {executor.host} was lost: {executor.reason}")

@@ -50,14 +50,14 @@ def _java_condition(exception: Any) -> str | None:
     if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
         return None
     jvm: Any = SparkContext._jvm
-    found = jvm.PythonErrorUtils.getCondition(exception)
-    return str(found) if found else None
+    condition = jvm.PythonErrorUtils.getCondition(exception)
+    return str(condition) if condition else None
 
 
 def condition_of(error: BaseException) -> str | None:
     """Spark's error condition; None of another error, or if the JVM has ended."""
-    found = _asked(error, "getCondition")
-    return str(found) if found else None
+    condition = _asked(error, "getCondition")
+    return str(condition) if condition else None
 
 
 def parameters_of(error: BaseException) -> Mapping[str, str]:

@@ -56,7 +56,7 @@ def stop_at_boundary(query: Any, give_up: Callable[[], bool]) -> Stop:
 
 
 def stop_now(query: Any) -> None:
-    """Stop without waiting for a boundary; what the running batch did is done again by the next driver."""
+    """Stop without waiting for a boundary; the next driver repeats the running batch."""
     from py4j.protocol import Py4JError
 
     with contextlib.suppress(Py4JError):  # a query whose JVM is going down stops by itself
@@ -64,7 +64,7 @@ def stop_now(query: Any) -> None:
 
 
 def _catch(execution: Any, give_up: Callable[[], bool]) -> bool:
-    """End the query at the next boundary; False if it ended by itself or `give_up` said so. Holds up a commit by at
+    """End the query at the next boundary; False if it ended by itself or `give_up` returned True. Delays a commit by at
     most a few POLLs."""
     lock, thread = execution.awaitProgressLock(), execution.queryExecutionThread()
 
@@ -94,8 +94,8 @@ def _catch(execution: Any, give_up: Callable[[], bool]) -> bool:
 def _at_boundary(execution: Any, lock: Any, thread: Any) -> bool:
     """Whether every planned batch is committed, and the thread will check whether to continue before it plans one.
 
-    It will if it still has the batch that was just committed in hand, or sleeps between two triggers. One that waits
-    for the lock with nothing in hand has checked already and is about to plan.
+    It will if it still processes the batch that was just committed, or sleeps between two triggers. A thread that
+    waits for the lock and processes no batch has checked already and is about to plan.
     """
     planned, committed = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
     if not planned.equals(committed):

@@ -48,7 +48,7 @@ def is_stopped(session: Any) -> bool:
 
 
 def executor_count(session: Any) -> int:
-    """Registered executors, without the driver."""
+    """Number of registered executors, without the driver."""
     return len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 

@@ -42,11 +42,11 @@ def format_of(reader_or_writer: Any) -> str:
 def options_of(reader_or_writer: Any) -> dict[str, str | None]:
     """The options that were set, with names in lower case."""
     pairs = _field_of(_behind(reader_or_writer), "extraOptions").iterator()
-    found: dict[str, str | None] = {}
+    options: dict[str, str | None] = {}
     while pairs.hasNext():
         pair = pairs.next()
-        found[str(pair._1()).lower()] = str(pair._2())
-    return found
+        options[str(pair._1()).lower()] = str(pair._2())
+    return options
 
 
 def set_trigger_of(writer: Any) -> TriggerSpec:

@@ -1,4 +1,4 @@
-"""A standalone master's own account of itself, by the message with which its web page asks for it.
+"""Reads the state of a standalone master, by the message with which its web page asks for it.
 
 Needs Spark's RPC (`RpcEnv`, `RpcAddress`) and `DeployMessages.RequestMasterState`.
 """

@@ -1,6 +1,6 @@
-"""How many records the topics of one of Spark's streaming sources keep, asked with the settings that the script names.
+"""Number of records in the topics of one of Spark's streaming sources, read with the settings that the script names.
 
-Kafka's own Java client asks, from the JVM of the driver: only it reads every setting as Spark's connector does.
+Kafka's own Java client reads it, in the JVM of the driver: only it interprets every setting as Spark's connector does.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
     spark = SparkSession.builder.getOrCreate()
     build = load_build(Path(spec.job))
     given = AuditedInput.of(request)
-    mine, tempfile.tempdir = tempfile.tempdir, str(folder)  # rows of a table go to a file: the folder is removed
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)  # rows of a table go to a file: the folder is removed
     try:
         streaming = _frame(build(spark, spec))
         with replayed(given):
@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
         result = Result(failed=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
         traceback.print_exc()
     finally:
-        tempfile.tempdir = mine
+        tempfile.tempdir = before
     (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """The program for `streamwarden prepare`: a stream that loads the classes most streams need.
 
-Argument: a folder with `input/`, written to and thrown away by the caller.
+Argument: a folder with `input/`, which the caller fills and removes.
 """
 
 from __future__ import annotations

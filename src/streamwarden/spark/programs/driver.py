@@ -225,7 +225,7 @@ class Runner:
     # The end
 
     def _conclude(self, error: BaseException | None) -> ExitRecord:
-        """Decide why the driver ended and write the outcome, once."""
+        """Determine why the driver ended and write the outcome, once."""
         with self._writing:
             if self._outcome is None:
                 self._outcome = self._judge(error)

@@ -1,4 +1,4 @@
-"""The program for `streamwarden lint --plan`: builds a job's query and writes down its plan.
+"""The program for `streamwarden lint --plan`: builds a job's query and writes its plan.
 
 Argument: a folder with `spec.json`; it writes `plan.txt`, the analyzed logical plan, or `problem.txt`, why there is
 none. The job's `build` is called; the query that it returns is not started.

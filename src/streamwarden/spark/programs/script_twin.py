@@ -1,7 +1,7 @@
 """The twin of a script: each query that the script starts executes the batches of the run's query of that name.
 
 The script runs once, from its beginning to its end. Each call of `start()` executes all batches of the query, one by
-one, and returns the last execution, which has ended: a script that waits for its queries goes on at once.
+one, and returns the last execution, which has ended: a script that waits for its queries continues at once.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _execute_script(folder: Path, twin: ScriptTwin) -> int:
 
 
 def _execute(built: Any, spec: StreamSpec, batch: int) -> int:
-    """Execute the batch whose plan was laid; returns its input records."""
+    """Execute the batch whose plan was written; returns its input records."""
     query = start_query(built, spec, batch_writer(spec, token=1), trigger=ONE_BATCH)
     await_batch("the query", query, spec.checkpoint, batch)
     generated = isinstance(spec.source, GeneratedSource)

@@ -1,4 +1,4 @@
-"""Keeps what a script writes beside its queries within the fork.
+"""Keeps a script's writes outside its queries within the fork.
 
 A script may write with batch frames: from a function that it passes to `foreachBatch`, or before its queries start. In
 a fork, a function that runs writes files into the fork's folder instead, under the path that it names. Everything else
@@ -148,7 +148,7 @@ def changes_storage(plan: str) -> bool:
 
 
 def place_of(folder: Path, path: str) -> Path:
-    """Where in `folder` a file goes that is written to `path`: under the same path, without what leads outside."""
+    """Path below `folder` of a file that is written to `path`: the same path, without parts that lead outside."""
     plain = plain_path(path)
     rest = plain.partition(":")[2] if URL.match(plain) else plain
     return folder.joinpath(*[part for part in rest.split("/") if part not in ("", ".", "..")])

@@ -1,4 +1,4 @@
-"""Captures the rows of a query's batches, in the place of the output that a fork must not write.
+"""Captures the rows of a query's batches instead of writing them to an output that a fork must not touch.
 
 Each batch is a folder `batch_id=N` of Parquet files, published by a rename when it is whole. A batch that is executed
 again replaces the folder, and what was there before stays as an earlier attempt in `_again`: an append by the script's

@@ -1,4 +1,4 @@
-"""Gives each query that a script starts what the stream's file declares and the script does not name.
+"""Gives each query that a script starts the settings that the stream's file declares and the script does not name.
 
 The script stays as it is: its calls of `start()` and `toTable()` are examined in the driver. A query without a
 checkpoint gets the declared one, a query without a trigger the declared one. A query that contradicts the file is
@@ -59,16 +59,16 @@ class ScriptStarts:
             raise
 
     def complete(self, writer: Any, query: NamedQuery, inputs: Sequence[NamedInput] = ()) -> None:
-        """Set on the writer what the query does not name. Raises JobError for a query that the file contradicts.
+        """Add the declared settings to the writer. Raises JobError for a query that the file contradicts.
 
         Of several queries each is compared with its declaration by the query registry, which knows its name.
         """
         if not self._spec.queries and self._starts == 1:
             written = self._spec.trigger != TriggerSpec()
-            found = query_contradictions(self._spec, query, single=True, trigger_written=written)
-            found += input_contradictions(self._spec, inputs)
-            if found:
-                raise _refusal(self._spec, found[0])
+            contradictions = query_contradictions(self._spec, query, single=True, trigger_written=written)
+            contradictions += input_contradictions(self._spec, inputs)
+            if contradictions:
+                raise _refusal(self._spec, contradictions[0])
         if query.checkpoint is None:
             place = self._checkpoint(query)
             writer.option(CHECKPOINT, place)
@@ -107,8 +107,10 @@ def named_by(start: QueryStart) -> NamedQuery:
     return query
 
 
-def _refusal(spec: StreamSpec, found: Contradiction) -> JobError:
-    return JobError(found.observed, expected=found.expected, where=spec.job, next_step=found.next_step)
+def _refusal(spec: StreamSpec, contradiction: Contradiction) -> JobError:
+    return JobError(
+        contradiction.observed, expected=contradiction.expected, where=spec.job, next_step=contradiction.next_step
+    )
 
 
 def _nameless(spec: StreamSpec, query: NamedQuery) -> JobError:

@@ -43,10 +43,10 @@ def watch_reads(batches: int | None) -> None:
         name = method.__name__
         format = str(given.get("format") or format_of(reader)) if name == "load" else name
         named = {key.lower(): str(value) for key, value in options.items() if value is not None}
-        seen = {**options_of(reader), **named}
-        path = given.get("path") or seen.get("path")
-        changes = changed(format.lower(), seen)
-        if batches is not None and (cut := _cut(session_of(reader), format.lower(), path, seen, batches)) is not None:
+        merged = {**options_of(reader), **named}
+        path = given.get("path") or merged.get("path")
+        changes = changed(format.lower(), merged)
+        if batches is not None and (cut := _cut(session_of(reader), format.lower(), path, merged, batches)) is not None:
             changes[cut[0]] = str(cut[1])
         for key, value in changes.items():
             reader.option(key, value)
@@ -87,7 +87,7 @@ def limit(inputs: int, batches: int) -> int:
 
 
 def _files(spark: Any, path: str) -> int:
-    """How many files there are now; 0 if they cannot be listed: reading them raises the same."""
+    """Number of files that exist now; 0 if they cannot be listed: reading them raises the same error."""
     from pyspark.errors import AnalysisException
 
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")

@@ -119,5 +119,5 @@ def arguments(started: Callable[..., Any], args: Sequence[Any], options: Mapping
     given = inspect.signature(started).bind(None, *args, **options).arguments
     given.pop("self", None)
     named = {**given.pop("options", {}), **given}
-    found = {name.lower(): str(value) for name, value in named.items() if value is not None}
-    return {"table" if name == "tablename" else name: value for name, value in found.items()}
+    settings = {name.lower(): str(value) for name, value in named.items() if value is not None}
+    return {"table" if name == "tablename" else name: value for name, value in settings.items()}

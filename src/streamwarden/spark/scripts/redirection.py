@@ -1,4 +1,4 @@
-"""Redirects the queries that a script starts into its fork, and keeps what else it writes within the fork."""
+"""Redirects the queries that a script starts into its fork, and keeps its other writes within the fork."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ForkedStarts:
         self._begin = begin
 
     def watch(self) -> None:
-        """From now on, redirect each start of a query in this process, and fence all else that it writes."""
+        """From now on, redirect each start of a query in this process, and fence its other writes."""
         watch_reads(self._script.batches)
         self._writes.watch()
         watch_starts(self._examine)
@@ -102,7 +102,7 @@ class ForkedStarts:
         start.writer.foreachBatch(Capture(folder, self._writes, start.function if runs else None))
 
     def _require_inside(self, query: ForkQuery, writer: Any) -> None:
-        """The last look at what the writer has now: nothing of it may lie outside of the fork."""
+        """The last check of the writer: nothing of it may lie outside of the fork."""
         options, format = options_of(writer), format_of(writer).lower()
         place = options.get(CHECKPOINT.lower())
         outside = None

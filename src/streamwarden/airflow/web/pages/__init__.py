@@ -7,5 +7,5 @@ from fastapi import APIRouter
 from streamwarden.airflow.web.pages import assets, drill_run, drills, fleet, incidents, stream
 
 router = APIRouter(include_in_schema=False)
-for each in (assets, fleet, stream, incidents, drills, drill_run):  # `/drills/matrix` is no run
-    router.include_router(each.router)
+for page in (assets, fleet, stream, incidents, drills, drill_run):  # `/drills/matrix` is no run
+    router.include_router(page.router)

@@ -30,7 +30,7 @@ router = APIRouter()
 
 @router.get("/drills/{run_id}")
 def run(request: Request, run: RunDep, user: GetUserDep, space: SpaceDep, part: str = "") -> Response:
-    """The page, or the report alone to refresh it while the run goes on."""
+    """The page, or the report alone to refresh it during the run."""
     entries, problems = _entries(space, run)
     shown = {"run": run, "entries": entries, **_readable(run, entries, problems, time.time())}
     if part == "report":
@@ -48,7 +48,7 @@ def _entries(space: Workspace, run: DrillRun) -> tuple[Sequence[JournalEntry], l
 
 
 def _readable(run: DrillRun, entries: Sequence[JournalEntry], problems: list[str], now: float) -> dict[str, Any]:
-    """What the run's facts say at `now`. Another version may have written them so that this one cannot read them."""
+    """The run's facts as read at `now`. Another version may have written them in a form that this one cannot read."""
     lasted = (now if run.ended_at is None else run.ended_at) - run.started_at
     try:
         state, report = RunState.of(run), build_report(run, entries)
@@ -103,7 +103,7 @@ def course(moments: Sequence[Moment]) -> list[Stage]:
 
 
 def _so_far(run: DrillRun, now: float) -> list[Moment]:
-    """The end of the line while the run goes on."""
+    """The end of the line during the run."""
     return [] if run.ended_at is not None else [Moment(now, "The drill is still running.", label="now")]
 
 

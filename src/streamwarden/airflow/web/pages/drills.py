@@ -1,4 +1,4 @@
-"""The pages of all drills: what runs, what is overdue, the history, the resilience matrix, two runs side by side."""
+"""The pages of all drills: running, overdue, the history, the resilience matrix, two runs side by side."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def drills(
     if part == "running":
         return page(request, "drills_running.html", now=now, running=readable_drills.running(space, user, now))
     pairs = readable_drills.drilled(space, user)
-    mine = {name for name, _ in pairs if drill in (None, name)}
-    chosen = RunFilter(drills=mine, stream=stream, verdict=verdict, offset=offset)
-    runs, found = space.store.journals.listed(chosen)
+    selected = {name for name, _ in pairs if drill in (None, name)}
+    chosen = RunFilter(drills=selected, stream=stream, verdict=verdict, offset=offset)
+    runs, total = space.store.journals.listed(chosen)
     history: dict[str, Any] = {
         "now": now,
         "chosen": chosen,
         "drill": drill,
         "runs": runs,
-        "found": found,
+        "found": total,
         "turn": lambda pages: _query(stream, drill, verdict, max(0, offset + pages * PAGE)),
         "ever": bool(pairs),
     }
@@ -65,9 +65,9 @@ def drills(
         "drills.html",
         running=readable_drills.running(space, user, now),
         configured=configured,
-        overdue=[each for each in configured if each.due is not None],
-        streams=sorted({each for _, each in pairs} | {each.spec.stream for each in configured}),
-        names=sorted({each for each, _ in pairs} | {each.spec.name for each in configured}),
+        overdue=[row for row in configured if row.due is not None],
+        streams=sorted({drilled for _, drilled in pairs} | {row.spec.stream for row in configured}),
+        names=sorted({name for name, _ in pairs} | {row.spec.name for row in configured}),
         verdicts=list(DrillVerdict),
         **history,
     )
@@ -88,7 +88,7 @@ def matrix(request: Request, user: GetUserDep) -> Response:
         now=at,
         faults=faults_of(rows),
         streams=list(dict.fromkeys(row.stream for row in rows)),
-        cells={(each.stream, each.fault): each for each in cells(rows)},
+        cells={(cell.stream, cell.fault): cell for cell in cells(rows)},
         trend=_trend,
     )
 
@@ -103,9 +103,9 @@ def side_by_side(
     request: Request, user: GetUserDep, space: SpaceDep, a: RunIdQuery = None, b: RunIdQuery = None
 ) -> Response:
     """Two runs side by side, or a choice of runs."""
-    first, second = (None if each is None else run_for(each, user, space) for each in (a, b))
-    mine = {name for name, _ in readable_drills.drilled(space, user)}
-    choice, _ = space.store.journals.listed(RunFilter(drills=mine, limit=CHOICE))
+    first, second = (None if run_id is None else run_for(run_id, user, space) for run_id in (a, b))
+    readable = {name for name, _ in readable_drills.drilled(space, user)}
+    choice, _ = space.store.journals.listed(RunFilter(drills=readable, limit=CHOICE))
     return page(
         request,
         "drills_compare.html",
@@ -118,16 +118,16 @@ def side_by_side(
 
 def _with(choice: Sequence[DrillRun], *chosen: DrillRun | None) -> list[DrillRun]:
     """The runs that can be picked, with those that were picked, also if they are older."""
-    known = {run.run_id for run in choice}
-    return [*choice, *(run for run in chosen if run is not None and run.run_id not in known)]
+    listed = {run.run_id for run in choice}
+    return [*choice, *(run for run in chosen if run is not None and run.run_id not in listed)]
 
 
 def _compared(first: DrillRun | None, second: DrillRun | None) -> dict[str, Any]:
-    found: Comparison | None = None
+    comparison: Comparison | None = None
     problem = ""
     try:
         if first is not None and second is not None:
-            found = compare(first, second)
+            comparison = compare(first, second)
     except DrillError as error:
         problem = str(error)
-    return {"found": found, "problem": problem}
+    return {"found": comparison, "problem": problem}

@@ -24,19 +24,19 @@ _LARGEST_FIRST = frozenset(set(Sort) - {Sort.TROUBLE, Sort.STREAM, Sort.STATE, S
 @router.get("/")
 def fleet(request: Request, user: GetUserDep, chosen: Annotated[Selection, Query()]) -> Response:
     """The page, or the table alone to refresh it."""
-    found = readable_fleet.fleet(user, chosen)
+    shown = readable_fleet.fleet(user, chosen)
     return page(
         request,
         "fleet_table.html" if request.query_params.get("part") == "fleet" else "fleet.html",
         chosen=chosen,
         states=get_args(State),
-        healths=[each.value for each in Status],
-        tags=found.tags,
-        now=found.at,
-        last=found.last,
-        totals=found.totals,
-        rows=found.rows,
-        found=found.found,
+        healths=[status.value for status in Status],
+        tags=shown.tags,
+        now=shown.at,
+        last=shown.last,
+        totals=shown.totals,
+        rows=shown.rows,
+        found=shown.found,
         link=lambda sort: _sorted_by(chosen, sort),
         turn=lambda pages: _query(chosen, offset=max(0, chosen.offset + pages * chosen.limit)),
     )

@@ -1,4 +1,4 @@
-"""The pages of incidents: what is open, what it caused, who cares for it; and one incident with its evidence."""
+"""The pages of incidents: the open ones, their consequences and who handles them; and one with its evidence."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def incidents(
     """The open incidents, or the newest with those that are resolved."""
     now = time.time()
     rows = readable_fleet.snapshot_for(user).rows
-    mine = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
+    readable = readable_fleet.incidents(space, user, stream=stream, past=past, limit=PAST)
     return page(
         request,
         "incidents_list.html" if part == "list" else "incidents.html",
-        groups=_order(grouped(mine)),
+        groups=_order(grouped(readable)),
         handling=handling(space.store, now, since=0.0 if past else None),
         mutes=(mutes := readable_fleet.mutes(user, current_mutes(space.store, now), stream)),
-        ends=frozenset(each.mute_id for each in readable_fleet.mutes(user, mutes, stream, "PUT")),
+        ends=frozenset(mute.mute_id for mute in readable_fleet.mutes(user, mutes, stream, "PUT")),
         stream=stream,
         past=past,
         now=now,
         streams=[row.stream for row in rows if not row.is_query],
         tags=readable_fleet.tags_of(rows),
-        may=_changeable(mine, user),
+        may=_changeable(readable, user),
         plans=allowed(HEALTH, user, "PUT"),
         everywhere=EVERYWHERE,
     )
@@ -82,11 +82,13 @@ def incident(found: IncidentDep, request: Request, user: GetUserDep, space: Spac
 
 
 def _changeable(incidents: Sequence[Incident], user: Any) -> frozenset[str]:
-    """The ids of those that the user may act on."""
-    ids = allowed_of({dag_of_stream(each.stream) for each in incidents}, user, "PUT")
-    return frozenset(each.incident_id for each in incidents if dag_of_stream(each.stream) in ids)
+    """The ids of the incidents that the user may act on."""
+    ids = allowed_of({dag_of_stream(item.stream) for item in incidents}, user, "PUT")
+    return frozenset(item.incident_id for item in incidents if dag_of_stream(item.stream) in ids)
 
 
 def _order(groups: Sequence[IncidentGroup]) -> list[IncidentGroup]:
     """Open before resolved, the worst first, then the newest."""
-    return sorted(groups, key=lambda each: (each.root.resolved_at is not None, -each.status.rank, -each.root.opened_at))
+    return sorted(
+        groups, key=lambda group: (group.root.resolved_at is not None, -group.status.rank, -group.root.opened_at)
+    )

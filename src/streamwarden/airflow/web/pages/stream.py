@@ -51,7 +51,7 @@ def stream(
     """The page, or one part of it to refresh it."""
     at, rows = readable_fleet.rows_of(stream)
     name = identity(stream, query or "")
-    row = next((each for each in rows if each.stream == name), None)
+    row = next((candidate for candidate in rows if candidate.stream == name), None)
     if row is None:
         raise HTTPException(404, f"there is no stream {name}")
     return page(
@@ -61,7 +61,7 @@ def stream(
         now=at,
         row=row,
         stream=stream,
-        queries=[each for each in rows if each.is_query],
+        queries=[other for other in rows if other.is_query],
         query=query,
         range=range,
         ranges=RANGES,
@@ -79,7 +79,7 @@ _PARTS: Final = {"live": "stream_live.html", "happened": "stream_happened.html"}
 
 
 def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: str) -> dict[str, Any]:
-    """What the store knows beyond the row.
+    """Content of the page from the store, beyond the row.
 
     Args:
         rows: of the stream and its queries: the stream's page has the incidents of all of them.
@@ -88,7 +88,7 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
         return {}
     stream = owner(row.stream)
     events = history(space.store, stream, time.time() - RANGES["7d"])
-    concerned = [row.stream] if row.is_query else [each.stream for each in rows]
+    concerned = [row.stream] if row.is_query else [other.stream for other in rows]
     incidents = space.store.incidents.recent_of(concerned, PAST)
     drivers, ui = stream_details.drivers(space, stream, time.time() - RANGES["7d"])
     return {
@@ -117,25 +117,25 @@ def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
 @router.get("/streams/{stream}/advice")
 def advice(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
     """The findings of the linter, and advice from the stream's history: read when a person opens it."""
-    found = stream_details.advice(space, stream, query)
+    details = stream_details.advice(space, stream, query)
     return page(
         request,
         "stream_advice.html",
-        findings=found.findings,
-        pieces=found.recommendations,
-        problems=found.problems,
+        findings=details.findings,
+        pieces=details.recommendations,
+        problems=details.problems,
     )
 
 
 @router.get("/streams/{stream}/checkpoint")
 def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: QueryName = None) -> Response:
-    """What `inspect` says of the checkpoint: read when a person opens it."""
-    found, problem = stream_details.checkpoint(space, stream, query)
+    """Report of `inspect` on the checkpoint: read when a person opens it."""
+    report, problem = stream_details.checkpoint(space, stream, query)
     return page(
         request,
         "stream_checkpoint.html",
-        found=found,
-        facts=facts(found, time.time()) if found else (),
+        found=report,
+        facts=facts(report, time.time()) if report else (),
         problem=problem,
     )
 
@@ -143,8 +143,8 @@ def checkpoint(request: Request, stream: StreamDep, space: SpaceDep, query: Quer
 @router.get("/streams/{stream}/drivers/{driver_id}/log")
 def log(request: Request, stream: LoggedStreamDep, driver_id: DriverId, space: SpaceDep) -> Response:
     """The end of a driver's log: read when a person opens it."""
-    found = stream_details.end_of(space, stream, driver_id)
-    return page(request, "stream_log.html", lines=found.lines, folder=found.folder, problem=found.problem)
+    end = stream_details.end_of(space, stream, driver_id)
+    return page(request, "stream_log.html", lines=end.lines, folder=end.folder, problem=end.problem)
 
 
 @router.get("/dags/{dag_id}")
