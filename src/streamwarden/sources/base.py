@@ -1,4 +1,4 @@
-"""What each kind of source says about itself; `sources.KINDS` lists the kinds.
+"""Base classes of the kinds of source; `sources.KINDS` lists the kinds.
 
 A kind of source is a frozen dataclass whose fields are the keys of its YAML block. To add one:
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 class BatchInput(Protocol):
-    """What is needed to read a batch's input again, exactly as the query reads it."""
+    """How to read a batch's input again, exactly as the query reads it."""
 
     @property
     def rules(self) -> Rules:
-        """What its rows must be."""
+        """The rules for its rows."""
 
     def placing(self) -> list[Column]:
         """The columns `written_ms` and `place`."""
@@ -109,7 +109,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """What a finished run read, as local files that an oracle can take.
+    """The input of a finished run, as local files that an oracle can take.
 
     Args:
         inputs: the whole bounded input.
@@ -132,15 +132,15 @@ class Source(SourceSpec, ABC):
 
     @abstractmethod
     def problems(self) -> Iterable[Problem]:
-        """What is wrong with the declaration, beyond the types of its keys."""
+        """Problems of the declaration, beyond the types of its keys."""
 
     @abstractmethod
     def describe(self, shorten: Callable[[str], str]) -> str:
-        """What is read, for the catalogue of jobs, in Markdown. `shorten` makes a path relative to the data folder."""
+        """The input, for the catalogue of jobs, in Markdown. `shorten` makes a path relative to the data folder."""
 
     @abstractmethod
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
-        """What the run of `spec` read. Raises VerificationError if that cannot be known or read any more."""
+        """The input of the run of `spec`. Raises VerificationError if that cannot be known or read any more."""
 
     def located(self, locate: Callable[[str], str]) -> Source:
         """The source with its paths resolved by `locate`."""
@@ -275,7 +275,7 @@ class GeneratedSource(Source, ABC):
         return replace(forked, last_batch=_number(after) + batches)
 
     def batches(self, unseen: int) -> int:
-        """What is counted is batches already."""
+        """`unseen` itself, which already counts batches."""
         return unseen
 
     def take_input(self, spec: StreamSpec, forked: StreamSpec, checkpoint: str | None, feed: Feed) -> BoundedInput:

@@ -56,7 +56,7 @@ def read_output(
             f"the output cannot be read: {error}",
             expected=f"a folder of {data_format.name} files",
             where=root.path,
-            next_step="see that the storage is reachable and the credentials are right",
+            next_step="check that the storage is reachable and the credentials are correct",
         ) from error
     if manifest is None:
         problems = []

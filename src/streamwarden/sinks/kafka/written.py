@@ -42,8 +42,8 @@ def topic_rows(spark: SparkSession, spec: StreamSpec, after: int, began: float |
     query = read_query_id(checkpoint_of(spec)) or ""
 
     def header(name: str) -> Column:
-        found = f.filter("headers", lambda each: each["key"] == name)
-        return f.try_element_at(found, f.lit(1))["value"].cast("string")
+        matching = f.filter("headers", lambda entry: entry["key"] == name)
+        return f.try_element_at(matching, f.lit(1))["value"].cast("string")
 
     named = records.load().select("value", header(BATCH).alias("by"), header(EVENT_ID).alias("id"))
     own = named.where(f.col("by").rlike(f"^{query}/[0-9]+$"))

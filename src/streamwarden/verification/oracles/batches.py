@@ -164,16 +164,16 @@ def _replay(
         # A run that came to its end has the watermark of its whole input, whatever it says that it read.
         read = max(facts.watermarks, default=None) if batch is None and facts.ended else batch
         if read is not None and moving:
-            known = tops[id(side)][read]
-            tops[id(side)][read] = max(moving) if known is None else max(known, *moving)
-    found = timeline([tops[id(side)] for side in sides], [side.delay or 0 for side in sides], facts)
+            tops_of_batch = tops[id(side)][read]
+            tops[id(side)][read] = max(moving) if tops_of_batch is None else max(tops_of_batch, *moving)
+    marks = timeline([tops[id(side)] for side in sides], [side.delay or 0 for side in sides], facts)
     return InputReplay(
         batches=batches,
-        marks=found.marks,
-        committed=found.committed,
+        marks=marks.marks,
+        committed=marks.committed,
         records=records,
         malformed=malformed,
-        problems=(*files.problems, *found.problems),
+        problems=(*files.problems, *marks.problems),
     )
 
 

@@ -29,7 +29,7 @@ __all__ = ["Expectation", "RateFacts", "RowCounts", "RunFacts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
-    """What Spark's rate source produced: value v of second s at `began_ms` + s seconds, evenly spread.
+    """The rows of Spark's rate source: value v of second s at `began_ms` + s seconds, evenly spread.
 
     Args:
         began_ms: Unix milliseconds of its second 0, from `sources/0/0`.
@@ -103,7 +103,7 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the output should be.
+    """The expected output.
 
     Args:
         rows: key -> values; timestamps are aware datetimes in UTC.

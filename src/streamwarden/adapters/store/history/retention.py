@@ -88,11 +88,11 @@ def _delete_old(
             doomed = [
                 {f"this_{key}": value for key, value in row.items()} for row in connection.execute(some).mappings()
             ]
-            for each in (also, table):
-                if doomed and each is not None:
+            for part in (also, table):
+                if doomed and part is not None:
                     # One key at a time: SQLite searches no index for a list of several columns.
-                    this = (each.c[key] == sa.bindparam(f"this_{key}") for key in keys)
-                    connection.execute(each.delete().where(*this), doomed)
+                    this = (part.c[key] == sa.bindparam(f"this_{key}") for key in keys)
+                    connection.execute(part.delete().where(*this), doomed)
             return len(doomed)
 
         while count := database.write(delete):
