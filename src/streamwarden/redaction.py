@@ -73,7 +73,7 @@ def is_secret(name: str) -> bool:
 
 
 def remember(*values: str | None) -> None:
-    """Redact these values from now on wherever they occur in text of this process. What may be a word is left out."""
+    """Redact these values from now on wherever they occur in text of this process, except those that may be a word."""
     _remembered.update(value for value in values if value is not None and not _may_be_a_word(value))
 
 
@@ -98,7 +98,7 @@ def redacted_text(text: str) -> str:
 
 
 def _without_forms(text: str) -> str:
-    """`text` without what is recognized by its name or its form."""
+    """`text` without secrets that are recognized by their name or form."""
     lowered = text.lower()
     for words, pattern in _IN_TEXT:
         if any(word in lowered for word in words):

@@ -1,4 +1,4 @@
-"""Compares what a script's text names with what its stream's file declares, before anything starts."""
+"""Compares the values in a script's text with the declarations of its stream's file, before anything starts."""
 
 from __future__ import annotations
 

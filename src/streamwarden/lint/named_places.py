@@ -1,4 +1,4 @@
-"""Reads what a script names of its queries and sources: the values that its text shows as constants.
+"""Reads the places that a script names for its queries and sources: the values that its text shows as constants.
 
 A constant is a text, a name that the file assigns exactly once and to such a text, or both put together. Everything
 else is unknown, and nothing is concluded from it.

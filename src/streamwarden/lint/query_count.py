@@ -37,7 +37,7 @@ class _Counter(ast.NodeVisitor):
         self._inline = {name for name in self._functions if names.count(name) == 1}
         """Functions that the text names once: if that is a call, their body runs in its place."""
         self._writers = {"writeStream"}
-        """The property, and the variables that hold what was made of it."""
+        """The property, and the variables that hold results of it."""
         self._foreign = {"exec", "eval", "__import__"}
         """Names of code that is not in this file and may start queries."""
 

@@ -37,7 +37,7 @@ class BatchWriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink(SinkSpec, ABC):
-    """A sink whose declaration says what is written.
+    """A sink whose declaration describes the output.
 
     Each method gets the spec of the stream (or of the fork) whose sink this is: it names the checkpoint and the object
     store, and errors name the stream.
@@ -122,7 +122,7 @@ class Sink(SinkSpec, ABC):
         """
 
     def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
-        """Make the fork's sink hold what it held after `batch` (None: nothing), of what was kept.
+        """Set the fork's sink back to its content after `batch` (None: empty), as far as it was kept.
 
         Args:
             plan: content of `offsets/BATCH`.

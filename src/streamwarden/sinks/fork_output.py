@@ -1,4 +1,4 @@
-"""Reads what a query of a script wrote in a fork: files of Spark's own sink, or what was captured of its rows.
+"""Reads the output of a script's query in a fork: files of Spark's own sink, or captured rows.
 
 The fork makes both, see `lifecycle.forks.scripts` and `spark.captures`. No stream declares such an output.
 """
@@ -86,7 +86,7 @@ def _read(folder: Path) -> ReadFiles:
 
 
 def _again(root: Path, found: Mapping[int, ReadFiles]) -> list[tuple[int, str | None]]:
-    """(batch, what is wrong) of each earlier execution. An execution that is repeated hands over the same rows."""
+    """(batch, problem) of each earlier execution. An execution that is repeated hands over the same rows."""
     cases = []
     for earlier in sorted((root / AGAIN).glob("*")) if (root / AGAIN).is_dir() else ():
         batch = attempt_of(earlier.name)

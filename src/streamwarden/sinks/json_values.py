@@ -27,7 +27,7 @@ session."""
 
 
 def parse_object(value: bytes) -> dict[str, object]:
-    """The columns of a row. What is not a JSON object is a row of one column that no oracle expects."""
+    """The columns of a row. A value that is no JSON object is a row of one column that no oracle expects."""
     try:
         parsed = json.loads(value, parse_float=Decimal)
     except ValueError:

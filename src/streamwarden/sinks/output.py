@@ -79,7 +79,7 @@ class WrittenFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Every row of a stream's output, and what is wrong with the place that holds it.
+    """Every row of a stream's output, and the problems of the place that holds it.
 
     Args:
         columns: names of a row's values, in order. Timestamps are instants in UTC.

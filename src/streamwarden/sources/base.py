@@ -7,7 +7,7 @@ A kind of source is a frozen dataclass whose fields are the keys of its YAML blo
    `CopyableSource`: a stored log of records with offsets, of which a fork can have a copy (a topic);
    `GeneratedSource`: Spark makes the rows, and nothing is stored (the rate source). It has no end: a fork ends after
    a number of batches.
-   The abstract methods are the list of what is to be answered: the class cannot be created while one is missing.
+   The abstract methods list the questions to answer: the class cannot be created while one is missing.
 2. Add one line to `sources.KINDS`. The schema of the YAML, the rules, forks, probes, verification and the catalogue of
    jobs derive from the class.
 3. If Spark needs a connector, name it (`CONNECTOR`); if a service of the network holds the input, name it (`SERVICE`).
@@ -126,7 +126,7 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(SourceSpec, ABC):
-    """A source whose declaration says what is read."""
+    """A source whose declaration describes the input."""
 
     DECLARED: ClassVar[bool] = True
 
@@ -297,7 +297,7 @@ def _number(batch: int | None) -> int:
 
 
 def positive(key: str, value: int | None) -> Iterator[Problem]:
-    """A limit of what a batch reads is at least 1."""
+    """A limit of a batch's input is at least 1."""
     if value is not None and value < 1:
         yield Problem(key=("source", key), observed=show(value), allowed="at least 1")
 

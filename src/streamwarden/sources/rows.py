@@ -84,7 +84,7 @@ def schema_of(
 
 
 def with_corrupt(schema: StructType) -> StructType:
-    """`schema` and the column for the text of what cannot be parsed."""
+    """`schema` and the column for the text that cannot be parsed."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     return StructType([*schema.fields, StructField(CORRUPT, StringType())])

@@ -60,9 +60,9 @@ class SourceSpec:
     """
 
     SERVICE: ClassVar[str | None] = None
-    """What serves the source over the network: `broker`, `database`; None: nothing does."""
+    """The service behind the source: `broker`, `database`; None: nothing does."""
     DECLARED: ClassVar[bool] = False
-    """Whether the declaration says what the query reads."""
+    """Whether the declaration describes the query's input."""
     OFFSETS: ClassVar[bool] = False
     """Whether the input is a log of records with offsets, from which a retention removes the oldest."""
     GENERATED: ClassVar[bool] = False
@@ -116,9 +116,9 @@ class SinkSpec:
     """
 
     SERVICE: ClassVar[str | None] = None
-    """What serves the sink over the network: `broker`, `database`; None: nothing does."""
+    """The service behind the sink: `broker`, `database`; None: nothing does."""
     DECLARED: ClassVar[bool] = False
-    """Whether the declaration says what the query writes."""
+    """Whether the declaration describes the query's output."""
     PLACE: ClassVar[str | None] = None
     """The key that names where the sink writes: `path`, `table` or `topic`."""
     IDEMPOTENT: ClassVar[bool] = True
@@ -126,7 +126,7 @@ class SinkSpec:
     MANIFEST: ClassVar[bool] = False
     """Whether the output is a folder of files that Spark's own manifest lists."""
     INHERITED: ClassVar[bool] = True
-    """Whether the output of a fork begins with what its origin wrote; otherwise with the fork's own first batch."""
+    """Whether the output of a fork begins with its origin's output; otherwise with the fork's own first batch."""
     QUERY_IN_ROWS: ClassVar[bool] = False
     """Whether each row that a micro-batch writes names its query, so that several streams may write to one place."""
     REAL_TIME: ClassVar[bool] = False

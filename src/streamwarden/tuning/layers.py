@@ -1,6 +1,6 @@
 """How often RocksDB's snapshots hold a row: its levels, followed through the batches.
 
-A snapshot flushes what changed since the one before into a new file: rows, and a tombstone for each removed row. When
+A snapshot flushes the changes since the previous one into a new file: rows, and a tombstone for each removed row. When
 there are four of those, they are merged with all that is below into one whole copy, without tombstones. Files are kept
 as long as a kept snapshot names one of them, so that the state directory holds several copies of the state at any time.
 The merge runs beside the batches; its result is in the next snapshot.

@@ -61,7 +61,7 @@ class SizeEstimate:
     """Sizes in bytes.
 
     Args:
-        versioning: F_versioning, with what it was put together from.
+        versioning: F_versioning, with its parts.
         measured: None if it was not measured.
     """
 
@@ -239,7 +239,7 @@ def compression(files: StateFiles) -> float:
 
 
 def _changes(reports: Sequence[Progress]) -> tuple[list[Change], int]:
-    """(what each batch did, rows before the first). A batch whose report is lost counts as one that changed nothing:
+    """(changes of each batch, rows before the first). A batch whose report is lost counts as one that changed nothing:
     its rows are in the next one's total."""
     changes: list[Change] = []
     removed = sum(operator.rows_removed for operator in reports[0].operators)

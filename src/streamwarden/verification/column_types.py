@@ -90,7 +90,7 @@ def scalar(shown: str, *possible: str) -> ColumnType:
 def parse_type(written: str) -> ColumnType:
     """A type as Spark's DDL writes it, such as `BIGINT` or `array<struct<a: bigint, b: double>>`.
 
-    Raises ValueError for what is none.
+    Raises ValueError for any other text.
     """
     text = written.strip()
     lower = text.lower()

@@ -1,7 +1,7 @@
 """Where a stream's drivers started: the only reasons why its watermark may not move, or a batch may be skipped.
 
 A start forgets how far each source was (Spark's `WatermarkTracker` of a new run knows one number, the lowest of them),
-and Spark does not read a batch again if the folder's manifest already has it. Both lower what a correct run writes. The
+and Spark does not read a batch again if the folder's manifest already has it. Both reduce a correct run's output. The
 checkpoint does not record starts, and a run that lost its rows looks like one that was restarted. Therefore the starts
 come from the launcher, which reads the logs before it launches a driver.
 """

@@ -1,4 +1,4 @@
-"""The jars by which a driver's Spark reaches what its stream reads and writes, where Spark itself has none for it."""
+"""The connectors' jars with which a driver's Spark reads and writes, where Spark itself has none."""
 
 from __future__ import annotations
 

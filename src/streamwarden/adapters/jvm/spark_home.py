@@ -1,4 +1,4 @@
-"""Where the Spark lies that was installed with this package, and what a process needs to run on it."""
+"""The home of the Spark that was installed with this package, and the environment of a process that runs on it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def set_up(
     """Write the broker's settings into `folder` and lay out its data if there is none; the command that runs it.
 
     Args:
-        jars: Kafka and what it needs.
+        jars: Kafka and its dependencies.
         controller: port by which the node reaches itself as a controller; the same at each start.
         settings: more lines of `server.properties`.
         format_options: more options of Kafka's storage tool, such as `--add-scram`.

@@ -1,4 +1,4 @@
-"""A PostgreSQL database by the name of a connection: how it is reached, and what its errors mean to a stream."""
+"""A PostgreSQL database by the name of a connection: how to reach it, and the meaning of its errors for a stream."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def passes(error: psycopg.Error) -> bool:
 
 
 def explain(error: psycopg.Error, *, connection: str, where: str) -> StreamwardenError:
-    """The error of Streamwarden's that `error` is: the database's own words and what to do."""
+    """The error of Streamwarden's that `error` is: the database's own message and the next step."""
     said = " ".join(str(error).split())
     state = error.sqlstate or ""
     if passes(error):

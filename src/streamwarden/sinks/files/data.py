@@ -1,5 +1,5 @@
 """Reads the data files of one output, each by itself: they may differ in their columns and types, and some may be
-damaged. What cannot be read is reported with the rows of the others."""
+damaged. Unreadable files are reported with the rows of the others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Judges the manifest of an output folder: which files it vouches for, and which entries and files it lacks.
 
-Unlike Spark's reader this one also checks what the manifest should hold: an entry for each batch up to the newest
+Unlike Spark's reader this one also checks that the manifest is complete: an entry for each batch up to the newest
 commit, and each file that it names.
 """
 

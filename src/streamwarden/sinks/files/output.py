@@ -1,4 +1,4 @@
-"""Reads what a stream wrote, as an exactly-once reader must: through the sink's own manifest.
+"""Reads a stream's output, as an exactly-once reader must: through the sink's own manifest.
 
 Spark's file sink lists in `_spark_metadata/N` the files that batch N wrote; every few batches one `N.compact` repeats
 all that came before. A data file that no entry names is an orphan file, written by a batch that never committed: it is

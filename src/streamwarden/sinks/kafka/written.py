@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _CLOCKS: Final = 600.0
-"""Seconds that the clock of what wrote a record may be behind that of what committed its batch."""
+"""Seconds that the clock of a record's writer may be behind that of the committer of its batch."""
 
 
 def topic_rows(spark: SparkSession, spec: StreamSpec, after: int, began: float | None, schema: StructType) -> DataFrame:

@@ -19,7 +19,7 @@ BATCH_TABLE: Final = "streamwarden_sink"
 """The table, in the schema of the target, that says which batch of which query is in the target."""
 
 _LONGEST: Final = 63
-"""Bytes of a name: PostgreSQL cuts what is longer."""
+"""Bytes of a name: PostgreSQL truncates longer ones."""
 
 _WIDER: Final = {
     "smallint": ("integer", "bigint"),

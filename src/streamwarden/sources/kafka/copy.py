@@ -35,7 +35,7 @@ _AS_WRITTEN: Final = {"message.timestamp.type": "CreateTime", "max.message.bytes
 
 
 def create(origin: StreamSpec, forked: StreamSpec, feed: Feed) -> BoundedInput:
-    """Create the fork's topic, fill it with what its origin's keeps now, and read it back.
+    """Create the fork's topic, fill it with the records that its origin's keeps now, and read it back.
 
     Raises SourceError if the origin's cannot be read or the copy is not equal to it, CheckpointError if the broker
     refuses to create it, ConfigError.

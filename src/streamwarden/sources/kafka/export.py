@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 SILENCE: Final = 30.0
-"""Seconds without a record after which reading fails, with what the broker said last."""
+"""Seconds without a record after which reading fails, with the broker's last message."""
 
 READ_UNCOMMITTED: Final = "read_uncommitted"
 """As Spark's source reads by default."""
@@ -68,7 +68,7 @@ def export_copied(
     isolation: str = READ_UNCOMMITTED,
 ) -> dict[int, list[Path]]:
     """The same for a fork that read a copy of its origin's topic: the records as the origin has them, at their places
-    in the copy. What was done to the copy since does not matter.
+    in the copy. Later changes of the copy do not matter.
 
     Raises VerificationError if the origin's topic does not keep them any more, or the broker does not answer.
     """
@@ -98,7 +98,7 @@ def isolation_of(source: SourceSpec) -> str:
 
 
 def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
-    """The records of one range as `read_messages` has them, reduced to what an oracle takes."""
+    """The records of one range as `read_messages` has them, reduced to the fields that an oracle takes."""
     for message in read_messages(known, wanted):
         yield Record(message.offset() or 0, message.timestamp()[1], message.value())
 

@@ -33,9 +33,9 @@ class InputBatch(Generic[T]):
 
     Args:
         rows: in the order of its files' names and lines.
-        closed: the watermark of the previous batch (Unix ms). What is at or before it comes too late for this batch,
+        closed: the watermark of the previous batch (Unix ms). A row at or before it comes too late for this batch,
             because nothing later was emitted yet.
-        mark: the watermark of this batch. What is at or before it is emitted, or forgotten, when the batch ends.
+        mark: the watermark of this batch. State at or before it is emitted, or forgotten, when the batch ends.
     """
 
     batch: int

@@ -1,6 +1,6 @@
 """The input of an oracle, its result, and the Protocol between them.
 
-An oracle computes what a stream's output should be, from the whole bounded input, independently of the run under test:
+An oracle computes a stream's expected output from the whole bounded input, independently of the run under test:
 it imports neither the job nor Spark. Nothing that the run under test wrote may lower what is expected of it: a fact of
 the checkpoint is either compared with the input and the launcher's own record, or adds a problem. From the run an
 oracle takes which batch read which file, because that decides which rows are late. It computes the watermarks, and

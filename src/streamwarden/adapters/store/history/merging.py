@@ -1,4 +1,4 @@
-"""Merges what is known about one batch into one row, in any order of arrival.
+"""Merges the facts about one batch into one row, in any order of arrival.
 
 The checkpoint's logs record when a batch was planned and committed; Spark's report has everything else. A report may
 come before the logs were read or after, twice, or from a second run of the same batch after a kill. Each field of the

@@ -45,7 +45,7 @@ class Pruned:
 def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
     """Remove raw rows older than `keep` seconds (whole hours), and roll-ups older than `keep_hourly`.
 
-    Mutes go `keep_hourly` after their time. Incidents stay, and so does what people did about them.
+    Mutes go `keep_hourly` after their time. Incidents stay, with the actions of people on them.
 
     First the horizon moves, so that no row can be added behind it; then every hour behind it is rolled up; then the raw
     rows are deleted. If a call is interrupted, the next one continues from there.
