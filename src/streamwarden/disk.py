@@ -18,7 +18,7 @@ SHARED: Final = 0o666
 """Mode of a file that others may read as far as this process's umask lets them."""
 
 PRIVATE_FOLDER: Final = 0o700
-"""Mode of a folder that only its owner opens. What is in it is private, whatever its own mode."""
+"""Mode of a folder that only its owner opens. Its content is private, whatever the mode of a file."""
 
 
 def private_folder(path: Path, *, below: Path) -> None:

@@ -18,7 +18,7 @@
     │   ├── InputGone          the input of a batch no longer exists or is no longer known
     │   └── SourceUnresponsive the service that holds the input does not answer in time
     ├── JobError               the job's module cannot be imported or does not build a query
-    │   └── ScriptFailed       a script ended with a status other than 0; only what it raised says why
+    │   └── ScriptFailed       a script ended with a status other than 0; only the exception that it raised says why
     ├── DrillError
     │   └── DrillAborted       a precondition of a drill does not hold, so nothing was broken
     └── VerificationError      an oracle or the reconciliation cannot reach a verdict
@@ -157,7 +157,7 @@ class JobError(StreamwardenError):
 
 
 class ScriptFailed(JobError):
-    """A script ended with a status other than 0. Only what it raised before says why."""
+    """A script ended with a status other than 0. Only the exception that it raised before says why."""
 
 
 class DrillError(StreamwardenError):

@@ -1,6 +1,6 @@
 """The extras of the installation, and the error that names the one that is missing.
 
-The base of the wheel is what a driver needs. Everything else is an extra: `pip install 'streamwarden[verify]'`.
+The base of the wheel is enough for a driver. Everything else is an extra: `pip install 'streamwarden[verify]'`.
 """
 
 from __future__ import annotations

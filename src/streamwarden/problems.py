@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file: every problem of the file in one error."""
+"""Validation problems of a configuration file: every problem of the file in one error."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ def parse_progress(text: str | Mapping[str, Any]) -> Progress:
         processed_rows_per_second=_number(raw.get("processedRowsPerSecond")),
         watermark=_event_time(event_time.text("watermark")),
         event_time_max=_event_time(event_time.text("max")),
-        operators=tuple(_operator(index, each) for index, each in enumerate(body.objects("stateOperators"))),
-        sources=tuple(_source(each) for each in body.objects("sources")),
+        operators=tuple(_operator(index, item) for index, item in enumerate(body.objects("stateOperators"))),
+        sources=tuple(_source(item) for item in body.objects("sources")),
         sink=_Fields(body.object("sink")).text("description") or "",
         observed_metrics=body.nested("observedMetrics"),
         raw=raw,
@@ -202,7 +202,7 @@ class _Fields:
         value = self._raw.get(key)
         if value is None:
             return ()
-        if not isinstance(value, list | tuple) or not all(isinstance(each, Mapping) for each in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
             raise _wrong(key, value, "a list of objects")
         return value
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 REDACTED: Final = "*********(redacted)"
-"""What a secret is replaced by. Spark writes the same text."""
+"""The replacement of a secret. Spark writes the same text."""
 
 NAMES: Final = (
     r"secret(?!KeyRef)|password|passwd|passphrase|\bpwd\b|token|credential|authorization|jaas[._-]?config|"
@@ -73,7 +73,7 @@ def is_secret(name: str) -> bool:
 
 
 def remember(*values: str | None) -> None:
-    """Redact these values from now on wherever they occur in text of this process. What may be a word is left out."""
+    """Redact these values from now on wherever they occur in text of this process, except those that may be a word."""
     _remembered.update(value for value in values if value is not None and not _may_be_a_word(value))
 
 
@@ -82,7 +82,7 @@ def redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redacted_text(value)
     if isinstance(value, Mapping):
-        return {key: _hidden(each) if is_secret(str(key)) else redacted(each) for key, each in value.items()}
+        return {key: _hidden(item) if is_secret(str(key)) else redacted(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         items = _arguments(value)
         return list(items) if isinstance(value, list) else tuple(items)
@@ -98,7 +98,7 @@ def redacted_text(text: str) -> str:
 
 
 def _without_forms(text: str) -> str:
-    """`text` without what is recognized by its name or its form."""
+    """`text` without secrets that are recognized by their name or form."""
     lowered = text.lower()
     for words, pattern in _IN_TEXT:
         if any(word in lowered for word in words):
@@ -131,7 +131,7 @@ def restored(shown: Any, real: Any) -> Any:
 
 def secrets_of(value: Any) -> list[str]:
     """Each secret of JSON-like data that `redacted` hides, for `remember`."""
-    return [each for pair in zip(_texts(redacted(value)), _texts(value), strict=True) for each in _between(*pair)]
+    return [secret for pair in zip(_texts(redacted(value)), _texts(value), strict=True) for secret in _between(*pair)]
 
 
 def _may_be_a_word(value: str) -> bool:
@@ -139,7 +139,7 @@ def _may_be_a_word(value: str) -> bool:
 
 
 def _hide(match: re.Match[str]) -> str:
-    """What introduces the secret, with the quotation mark that opens it."""
+    """The text that introduces the secret, with the quotation mark that opens it, then REDACTED."""
     return "".join(part for part in match.groups() if part) + REDACTED
 
 
@@ -148,9 +148,9 @@ def _hidden(value: Any) -> Any:
     if isinstance(value, str):
         return REDACTED if value else value
     if isinstance(value, Mapping):
-        return {key: _hidden(each) for key, each in value.items()}
+        return {key: _hidden(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_hidden(each) for each in value]
+        return [_hidden(item) for item in value]
     return value
 
 
@@ -174,11 +174,11 @@ def _texts(value: Any) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
+        for item in value.values():
+            yield from _texts(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 def _between(shown: str, text: str) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _restored(shown: Any, hidden: Any, real: Any) -> Any:
     if isinstance(shown, str):
         return real if shown == hidden and REDACTED in shown else shown
     if isinstance(shown, Mapping) and isinstance(hidden, Mapping):
-        return {key: _restored(each, hidden.get(key), real.get(key)) for key, each in shown.items()}
+        return {key: _restored(item, hidden.get(key), real.get(key)) for key, item in shown.items()}
     if isinstance(shown, list | tuple) and isinstance(hidden, list | tuple) and len(shown) == len(hidden):
-        return [_restored(*each) for each in zip(shown, hidden, real, strict=True)]
+        return [_restored(*items) for items in zip(shown, hidden, real, strict=True)]
     return shown

@@ -121,7 +121,7 @@ def format_size(count: float) -> str:
 
 def size_unit(count: float) -> tuple[int, str]:
     """The largest of `SIZES` that `count` bytes reach; below one byte, the byte."""
-    return next((each for each in SIZES if count >= each[0]), SIZES[-1])
+    return next((size for size in SIZES if count >= size[0]), SIZES[-1])
 
 
 def format_count(count: int, noun: str) -> str:

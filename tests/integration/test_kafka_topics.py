@@ -130,7 +130,7 @@ def test_what_a_batch_reads_is_behind_until_the_batch_is_committed(kafka: Broker
     assert reader.waiting().partitions["running-0"].behind == 0
 
 
-def test_a_topic_that_was_made_anew_and_grew_past_the_stream_is_told_by_its_id(kafka: Broker, tmp_path: Path) -> None:
+def test_recreated_topic_that_outgrew_the_stream_is_detected_by_its_id(kafka: Broker, tmp_path: Path) -> None:
     """By its offsets alone it looks like the old one, with three records more."""
     kafka.create("regrown", **FOREVER)
     kafka.produce("regrown", ["{}"] * 5)
@@ -229,7 +229,7 @@ def test_records_that_went_before_they_were_read_are_counted(kafka: Broker, tmp_
         list(read_range(connection("events"), TopicRange("short", 0, 3, 10)))
 
 
-def test_a_topic_that_was_made_anew_is_told(kafka: Broker, tmp_path: Path) -> None:
+def test_recreated_topic_is_reported(kafka: Broker, tmp_path: Path) -> None:
     kafka.create("anew", **FOREVER)
     kafka.produce("anew", ["{}"] * 10)
     reader = Reader(tmp_path, "anew")
@@ -256,7 +256,9 @@ def test_a_fork_reads_the_topic_where_it_is_from_the_batch_that_it_was_made_at(k
         topic_input(reader.spec, reader.spec.checkpoint)
 
 
-def test_what_cannot_be_asked_is_told_in_time(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_broker_is_reported_within_timeout(
+    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nowhere = Reader(tmp_path / "nowhere", "nowhere")
     nowhere.plan({"0": 1})
     (problem,) = nowhere.look().problems

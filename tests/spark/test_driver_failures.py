@@ -221,7 +221,7 @@ except Exception:
 """
 
 
-def test_a_script_that_hides_its_failure_behind_a_status_is_judged_by_what_it_hid(made: Project) -> None:
+def test_script_that_exits_with_a_status_is_judged_by_its_hidden_error(made: Project) -> None:
     """Its own words say nothing: the chain of the query's exception does, through foreachBatch and the status."""
     broken = made.data / "broken"
     broken.mkdir()

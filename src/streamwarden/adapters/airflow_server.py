@@ -18,7 +18,7 @@ CONNECTION: Final = "streamwarden_airflow"
 """The connection (HTTP, with login and password) of the account that unpauses DAGs and writes notes."""
 
 PREFIX: Final = "stream_"
-"""What the id of a stream's DAG begins with."""
+"""Prefix of the id of a stream's DAG."""
 
 NOTE_SIZE: Final = 1000
 """Characters that Airflow keeps of a note."""
@@ -60,13 +60,13 @@ class AirflowServer:
 
     def has_dag(self, dag_id: str) -> bool:
         """Whether Airflow has parsed the DAG."""
-        found = self._call("GET", f"/dags?dag_id_pattern={quote(dag_id)}&limit=100")["dags"]
-        return any(each["dag_id"] == dag_id for each in found)
+        dags = self._call("GET", f"/dags?dag_id_pattern={quote(dag_id)}&limit=100")["dags"]
+        return any(dag["dag_id"] == dag_id for dag in dags)
 
     def import_errors(self) -> list[str]:
         """The import errors of DAG files, one line each."""
-        found = self._call("GET", "/importErrors")["import_errors"]
-        return [f"{each['filename']}: {each['stack_trace'].strip().splitlines()[-1]}" for each in found]
+        errors = self._call("GET", "/importErrors")["import_errors"]
+        return [f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in errors]
 
     def trigger(self, dag_id: str) -> str:
         """Start a run; returns its id."""
@@ -93,11 +93,11 @@ class AirflowServer:
 
     def delete_runs(self, dag_id: str, before: datetime, *, at_most: int = 2000) -> int:
         """Delete the ended runs of a DAG that were due before this time, the oldest first; returns how many."""
-        found = f"/dags/{quote(dag_id)}/dagRuns?" + urlencode(
+        path = f"/dags/{quote(dag_id)}/dagRuns?" + urlencode(
             {"run_after_lt": before.isoformat(), "state": _ENDED, "order_by": "run_after", "limit": _PAGE}, doseq=True
         )
         deleted = 0
-        while deleted < at_most and (runs := self._call("GET", found)["dag_runs"]):
+        while deleted < at_most and (runs := self._call("GET", path)["dag_runs"]):
             ids = [run["dag_run_id"] for run in runs]
             action = {"action": "delete", "entities": ids, "action_on_non_existence": "skip"}
             done = self._call("PATCH", f"/dags/{quote(dag_id)}/dagRuns", {"actions": [action]})["delete"]["success"]

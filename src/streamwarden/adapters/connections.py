@@ -57,9 +57,9 @@ def connection(name: str, environ: Mapping[str, str] | None = None) -> Connectio
             next_step=f"define it: `airflow connections add {name} …`, or export {key} before `streamwarden start`",
         )
     try:
-        known = _from_json(name, text) if text.startswith("{") else _from_uri(name, text)
-        _remember(known)
-        return known
+        parsed = _from_json(name, text) if text.startswith("{") else _from_uri(name, text)
+        _remember(parsed)
+        return parsed
     except (ValueError, TypeError, AttributeError):
         raise ConfigError(
             f"the connection {name!r} cannot be parsed",
@@ -82,7 +82,7 @@ def _remember(known: Connection) -> None:
     """Redact the connection's secrets from now on. A password that is also its user, its database or its host is shown
     anyway, and would hide ordinary words."""
     shown = {known.name, known.login, known.schema, known.host}
-    remember(*(each for each in (known.password, *secrets_of(known.extra)) if each not in shown))
+    remember(*(secret for secret in (known.password, *secrets_of(known.extra)) if secret not in shown))
 
 
 def _from_json(name: str, text: str) -> Connection:

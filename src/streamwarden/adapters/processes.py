@@ -104,21 +104,21 @@ def signal_one(process: ProcessIdentity, signum: int) -> bool:
 
 def commands() -> dict[int, list[str]]:
     """The command line of every process of this host that this user may see, by pid."""
-    found = {}
+    lines = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
                 text = Path(entry.path, "cmdline").read_bytes()
             except OSError:
                 continue
-            found[int(entry.name)] = text.decode(errors="replace").rstrip("\0").split("\0")
-    return found
+            lines[int(entry.name)] = text.decode(errors="replace").rstrip("\0").split("\0")
+    return lines
 
 
 def with_variable(name: str, value: str) -> list[ProcessIdentity]:
     """Every living process of this user that was started with the environment variable `name` set to `value`."""
     entry = f"{name}={value}".encode()
-    found = []
+    processes = []
     for folder in os.scandir("/proc"):
         if folder.name.isdigit():
             try:
@@ -126,8 +126,8 @@ def with_variable(name: str, value: str) -> list[ProcessIdentity]:
             except OSError:
                 continue
             process = identity(int(folder.name)) if entry in variables else None
-            found += [process] if process is not None else []
-    return found
+            processes += [process] if process is not None else []
+    return processes
 
 
 def resident_bytes(process: ProcessIdentity) -> int | None:
@@ -145,10 +145,10 @@ def tree(root: int) -> list[int]:
             fields = _stat(int(entry.name))
             if fields is not None:
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = [root]
-    for pid in found:
-        found.extend(children.get(pid, ()))
-    return found
+    pids = [root]
+    for pid in pids:
+        pids.extend(children.get(pid, ()))
+    return pids
 
 
 def _resident(pid: int) -> int:

@@ -1,1 +1,1 @@
-"""The best practices of state management as rules: pure functions from what is known of a stream to findings."""
+"""The best practices of state management as rules: pure functions from the known facts of a stream to findings."""

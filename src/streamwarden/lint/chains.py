@@ -21,7 +21,7 @@ class CallChain:
 
 def chains(tree: ast.Module, start: str) -> list[CallChain]:
     """The chains that begin with the property `start`, in the order of their lines."""
-    found: dict[ast.Attribute, CallChain] = {}
+    chain_of: dict[ast.Attribute, CallChain] = {}
     for node in ast.walk(tree):  # from the outside in, so a chain is first met with all its calls
         calls: list[tuple[str, ast.Call]] = []
         while isinstance(node, ast.Call | ast.Attribute):
@@ -29,7 +29,7 @@ def chains(tree: ast.Module, start: str) -> list[CallChain]:
                 calls.insert(0, (node.func.attr, node))
             elif isinstance(node, ast.Attribute) and node.attr in (WRITER, READER):
                 if node.attr == start:
-                    found.setdefault(node, CallChain(node.lineno, calls))
+                    chain_of.setdefault(node, CallChain(node.lineno, calls))
                 calls = []  # what is further in is another chain
             node = node.func if isinstance(node, ast.Call) else node.value
-    return sorted(found.values(), key=lambda chain: chain.line)
+    return sorted(chain_of.values(), key=lambda chain: chain.line)

@@ -28,47 +28,48 @@ _BY_ITSELF: Final = frozenset({"dedupeWithinWatermark", "sessionWindowStateStore
 def operators_of(report: CheckpointReport) -> tuple[Operator, ...]:
     """The stateful operators. One without a name (its checkpoint is older than Spark 4, and its schema cannot be read)
     is not judged."""
-    return tuple(_operator(each, report.watermark_ms is not None) for each in report.operators)
+    return tuple(_operator(operator, report.watermark_ms is not None) for operator in report.operators)
 
 
-def _operator(each: OperatorReport, watermark: bool) -> Operator:
-    kind = _KINDS.get(each.name or "", OperatorKind.AGGREGATION)
-    bound, why = _bound(each, kind, watermark)
-    if each.name is None:
+def _operator(report: OperatorReport, watermark: bool) -> Operator:
+    kind = _KINDS.get(report.name or "", OperatorKind.AGGREGATION)
+    bound, why = _bound(report, kind, watermark)
+    if report.name is None:
         bound, why = Bound.UNKNOWN, "the checkpoint names no operators, and the state's schema cannot be read"
     return Operator(
         kind=kind,
-        name=each.name or "an operator without a name",
+        name=report.name or "an operator without a name",
         bound=bound,
         why=why,
         origin=FactOrigin.CHECKPOINT,
-        where=f"state/{each.operator}",
+        where=f"state/{report.operator}",
     )
 
 
-def _bound(each: OperatorReport, kind: OperatorKind, watermark: bool) -> tuple[Bound, str]:
+def _bound(report: OperatorReport, kind: OperatorKind, watermark: bool) -> tuple[Bound, str]:
     if kind is OperatorKind.PROCESSOR:
-        return _processor(each)
+        return _processor(report)
     if kind is OperatorKind.GROUP_STATE:
         return Bound.UNKNOWN, "its timeout is not in the checkpoint"
-    keys = [key for schema in each.schemas for family in schema.families for key in family.key]
-    if kind is OperatorKind.AGGREGATION and each.schemas and not keys:
+    keys = [key for schema in report.schemas for family in schema.families for key in family.key]
+    if kind is OperatorKind.AGGREGATION and report.schemas and not keys:
         return Bound.ONE_ROW, "its key has no fields"
     if not watermark:
         return Bound.NONE, "the query has committed without a watermark, so nothing ever leaves its state"
     windowed = any(key.partition(" ")[0] in ("window", "session_window") for key in keys)
-    if each.name in _BY_ITSELF or windowed:
+    if report.name in _BY_ITSELF or windowed:
         return Bound.WATERMARK, "the query has a watermark, and its key is a window"
     return Bound.UNKNOWN, "the query has a watermark; whether this operator uses it is not in the checkpoint"
 
 
-def _processor(each: OperatorReport) -> tuple[Bound, str]:
-    families = [family for schema in each.schemas for family in schema.families]
+def _processor(report: OperatorReport) -> tuple[Bound, str]:
+    families = [family for schema in report.schemas for family in schema.families]
     variables = [family for family in families if family.kind is not None]
     if variables and all("expires" in (family.kind or "") for family in variables):
         return Bound.TTL, "all its state variables have a time to live"
     if any(family.name.startswith("$") and "Timers" in family.name for family in families):
         return Bound.UNKNOWN, "it may register timers; whether they clear its state is not in the checkpoint"
     if variables:
-        return Bound.NONE, "it has neither timers nor a time to live for " + ", ".join(each.name for each in variables)
+        names = ", ".join(variable.name for variable in variables)
+        return Bound.NONE, f"it has neither timers nor a time to live for {names}"
     return Bound.UNKNOWN, "its state variables are not in the checkpoint"

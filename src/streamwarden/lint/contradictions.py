@@ -1,4 +1,4 @@
-"""Compares what a script's text names with what its stream's file declares, before anything starts."""
+"""Compares the values in a script's text with the declarations of its stream's file, before anything starts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def contradictions(spec: StreamSpec, job: JobFacts) -> tuple[Contradiction, ...]
     if job.module or not job.parsed:
         return ()
     single = not spec.queries and job.queries == 1
-    found = (
-        each
+    of_queries = (
+        contradiction
         for query in job.named
-        for each in query_contradictions(spec, query, single=single, trigger_written=spec.trigger.written)
+        for contradiction in query_contradictions(spec, query, single=single, trigger_written=spec.trigger.written)
     )
-    return (*found, *input_contradictions(spec, job.inputs))
+    return (*of_queries, *input_contradictions(spec, job.inputs))

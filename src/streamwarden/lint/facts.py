@@ -41,7 +41,7 @@ STATEFUL: Final[Mapping[str, OperatorKind]] = {
 
 
 class Bound(StrEnum):
-    """What removes rows from an operator's state."""
+    """The mechanism that removes rows from an operator's state."""
 
     WATERMARK = "the watermark"
     TTL = "a time to live"
@@ -91,7 +91,7 @@ class SinkUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What the text of a job shows. It never shows all: modules that the job imports may do more.
+    """Facts from the text of a job. It never shows all: modules that the job imports may do more.
 
     Args:
         problem: why the text could not be read; then nothing else is known.
@@ -119,14 +119,14 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFacts:
-    """What the analyzed logical plan of the job's query shows."""
+    """Facts from the analyzed logical plan of the job's query."""
 
     operators: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSummary:
-    """What the checkpoint of a query that has run shows.
+    """Facts from the checkpoint of a query that has run.
 
     Args:
         committed: newest committed batch.
@@ -211,10 +211,10 @@ class Facts:
         no source shows any operator.
         """
         if self.plan is not None:
-            return tuple(self._with_processor(each) for each in self.plan.operators)
+            return tuple(self._with_processor(operator) for operator in self.plan.operators)
         if self._committed is not None:
-            kinds = {each.kind for each in self._committed.operators}
-            added = (each for each in self.job.operators if each.kind not in kinds)
+            kinds = {operator.kind for operator in self._committed.operators}
+            added = (operator for operator in self.job.operators if operator.kind not in kinds)
             return (*map(self._with_processor, self._committed.operators), *added)
         return self.job.operators or None
 
@@ -223,9 +223,9 @@ class Facts:
         return self.checkpoint if self.checkpoint is not None and self.checkpoint.committed is not None else None
 
     def _with_processor(self, found: Operator) -> Operator:
-        """What a Python processor clears is neither in the plan, which holds it pickled, nor in the checkpoint: it is
-        read from its class in the job's text."""
-        written = [each for each in self.job.operators if each.kind is OperatorKind.PROCESSOR]
+        """Add the bound of a Python processor from its class in the job's text. It is neither in the plan, which
+        holds the processor pickled, nor in the checkpoint."""
+        written = [operator for operator in self.job.operators if operator.kind is OperatorKind.PROCESSOR]
         if found.kind is OperatorKind.PROCESSOR and found.bound is Bound.UNKNOWN and len(written) == 1:
             return written[0]
         return found

@@ -37,7 +37,7 @@ _STATE: Final = re.compile(r"^[^\S\n]*(?:#+[^\S\n]*)?State\b.*(:|$)", re.MULTILI
 
 
 def read_job(path: str, text: str) -> JobFacts:
-    """What a job's text shows of its state, its sinks and its queries. Never raises: the facts name the problem."""
+    """Read facts on state, sinks and queries from a job's text. Never raises: the facts name the problem."""
     try:
         tree = ast.parse(text, filename=PurePath(path).name)
         module = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
@@ -59,9 +59,9 @@ def read_job(path: str, text: str) -> JobFacts:
 def _operators(tree: ast.Module) -> Iterator[Operator]:
     bound, why = bound_of(tree)
     methods = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    found = {func for func in methods if isinstance(func, ast.Attribute) and func.attr in _OPERATORS}
-    processed = [func.value.func for func in found if func.attr in _OF_GROUPS and isinstance(func.value, ast.Call)]
-    for func in sorted(found.difference(processed), key=lambda func: func.end_lineno or 0):
+    calls = {func for func in methods if isinstance(func, ast.Attribute) and func.attr in _OPERATORS}
+    processed = [func.value.func for func in calls if func.attr in _OF_GROUPS and isinstance(func.value, ast.Call)]
+    for func in sorted(calls.difference(processed), key=lambda func: func.end_lineno or 0):
         kind = _OPERATORS[func.attr]
         yield Operator(
             kind=kind,
@@ -109,7 +109,7 @@ def _sink(line: int, calls: Mapping[str, ast.Call], functions: Mapping[str, ast.
 
 def _uses_second(function: ast.FunctionDef | ast.Lambda) -> bool:
     """Whether the function uses its second parameter: for foreachBatch, the batch's id."""
-    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     body = function.body if isinstance(function.body, list) else [function.body]
-    used = {each.id for part in body for each in ast.walk(part) if isinstance(each, ast.Name)}
+    used = {node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
     return len(names) > 1 and names[1] in used

@@ -12,8 +12,8 @@ from streamwarden.lint.rules import RULES
 
 def lint(facts: Facts, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
     """The findings, the most severe first, then in the rules' order. Never raises: a rule that fails is unknown."""
-    found = [finding for rule in rules for finding in _run(rule, facts)]
-    return tuple(sorted(found, key=lambda finding: -finding.severity.rank))
+    findings = [finding for rule in rules for finding in _run(rule, facts)]
+    return tuple(sorted(findings, key=lambda finding: -finding.severity.rank))
 
 
 def _run(rule: Rule, facts: Facts) -> Iterable[Finding]:

@@ -1,4 +1,4 @@
-"""Reads what a script names of its queries and sources: the values that its text shows as constants.
+"""Reads the places that a script names for its queries and sources: the values that its text shows as constants.
 
 A constant is a text, a name that the file assigns exactly once and to such a text, or both put together. Everything
 else is unknown, and nothing is concluded from it.
@@ -76,25 +76,25 @@ def constants(tree: ast.Module) -> Texts:
             bound[node.arg] += 1
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             values[node.targets[0].id] = node.value
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in values.items():
-        text = text_of(value, found)
+        text = text_of(value, texts)
         if bound[name] == 1 and text is not None:
-            found[name] = text
-    return found
+            texts[name] = text
+    return texts
 
 
 def _options(calls: Iterable[tuple[str, ast.Call]], texts: Texts) -> dict[str, str]:
     """The known settings of a chain, with names in lower case; a later call wins."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for method, call in calls:
         for name, value in _settings(method, call, texts):
             text = text_of(value, texts)
             if text is None:
-                found.pop(name, None)
+                options.pop(name, None)
             else:
-                found[name] = text
-    return found
+                options[name] = text
+    return options
 
 
 def _settings(method: str, call: ast.Call, texts: Texts) -> Iterator[tuple[str, ast.expr]]:
@@ -113,10 +113,10 @@ def _settings(method: str, call: ast.Call, texts: Texts) -> Iterator[tuple[str, 
 def text_of(node: ast.expr | None, texts: Texts) -> str | None:
     """The text of an expression; None if it is not a constant, or no name that a person would write."""
     try:
-        found = _text(node, texts)
+        text = _text(node, texts)
     except RecursionError:  # a sum of several hundred terms is valid Python
         return None
-    return found if found is not None and found.isprintable() else None
+    return text if text is not None and text.isprintable() else None
 
 
 def _text(node: ast.expr | None, texts: Texts) -> str | None:
@@ -131,8 +131,12 @@ def _text(node: ast.expr | None, texts: Texts) -> str | None:
         parts = (node.left, node.right)
     elif isinstance(node, ast.JoinedStr):
         parts = node.values
-    known = [_text(part, texts) for part in parts]
-    return "".join(part for part in known if part is not None) if known and None not in known else None
+    texts_of_parts = [_text(part, texts) for part in parts]
+    return (
+        "".join(part for part in texts_of_parts if part is not None)
+        if texts_of_parts and None not in texts_of_parts
+        else None
+    )
 
 
 def _trigger(call: ast.Call, texts: Texts) -> TriggerSpec | None:

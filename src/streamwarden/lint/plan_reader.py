@@ -72,7 +72,7 @@ def identifying_columns(text: str) -> tuple[str, ...]:
                 wanted = [_COLUMN.fullmatch(part) for part in _parts(_first_list(node.text))]
                 # One that has no list of its output passes its input on, with the names by which it knows the columns.
                 shown = shown or _names_and_ids(_parts(_first_list(node.text)))
-                return _named([each["id"] if each else None for each in wanted], shown, origins)
+                return _named([match["id"] if match else None for match in wanted], shown, origins)
             if len(node.children) != 1:
                 break
             node = node.children[0]
@@ -80,8 +80,8 @@ def identifying_columns(text: str) -> tuple[str, ...]:
 
 
 def _names_and_ids(columns: Iterable[str]) -> list[tuple[str, str]]:
-    found = (_COLUMN.fullmatch(column) for column in columns)
-    return [(each["name"], each["id"]) for each in found if each is not None]
+    matches = (_COLUMN.fullmatch(column) for column in columns)
+    return [(match["name"], match["id"]) for match in matches if match is not None]
 
 
 def _named(
@@ -94,20 +94,20 @@ def _named(
         while identity in origins:
             identity = origins[identity]
             names.setdefault(identity, name)
-    found = tuple(names.get(each or "", "") for each in wanted)
-    return found if all(found) else ()
+    wanted_names = tuple(names.get(wanted_id or "", "") for wanted_id in wanted)
+    return wanted_names if all(wanted_names) else ()
 
 
 def _parts(text: str) -> list[str]:
     """The elements of a list, split at the commas that are in no brackets."""
-    found, depth = [""], 0
+    parts, depth = [""], 0
     for char in text:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)
         if char == "," and depth == 0:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += char
-    return [part.strip() for part in found if part.strip()]
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _last_list(text: str) -> str:
@@ -141,7 +141,7 @@ def _keeps_state(node: _Node) -> bool:
 
 
 def _is_stream(node: _Node) -> bool:
-    return any(each.streaming or each.name.startswith("Streaming") for each in node.below())
+    return any(below.streaming or below.name.startswith("Streaming") for below in node.below())
 
 
 def _operator(node: _Node, kind: OperatorKind, mode: OutputMode) -> Operator:
@@ -160,7 +160,7 @@ def _bound(node: _Node, kind: OperatorKind, mode: OutputMode) -> tuple[Bound, st
         case OperatorKind.JOIN:
             return _join(node)
         case OperatorKind.GROUP_STATE:
-            timeout = next((each for each in ("NoTimeout", "ProcessingTime", "EventTime") if each in node.text), None)
+            timeout = next((name for name in ("NoTimeout", "ProcessingTime", "EventTime") if name in node.text), None)
             if timeout is None:
                 return Bound.UNKNOWN, "the plan does not name its timeout"
             return (Bound.NONE if timeout == "NoTimeout" else Bound.TIMEOUT), f"its timeout is {timeout}"
@@ -180,7 +180,7 @@ def _aggregate(keys: str, mode: OutputMode) -> tuple[Bound, str]:
 
 
 def _deduplicate(node: _Node) -> tuple[Bound, str]:
-    if not any(each.name == "EventTimeWatermark" for each in node.below()):
+    if not any(below.name == "EventTimeWatermark" for below in node.below()):
         return Bound.NONE, "there is no watermark below it"
     if node.name != "Deduplicate":
         return Bound.WATERMARK, "there is a watermark below it"
@@ -192,7 +192,7 @@ def _deduplicate(node: _Node) -> tuple[Bound, str]:
 
 def _join(node: _Node) -> tuple[Bound, str]:
     left, right = (set().union(*map(_marked, child.below())) for child in node.children)
-    used = {each[1] for each in _MARKED.findall(node.text)}
+    used = {match[1] for match in _MARKED.findall(node.text)}
     if used & left and used & right:
         return Bound.WATERMARK, f"its condition names {_names(node.text)}, with a watermark on both sides"
     return Bound.NONE, "its condition sets no bound between columns with a watermark of both sides"
@@ -200,8 +200,8 @@ def _join(node: _Node) -> tuple[Bound, str]:
 
 def _marked(node: _Node) -> set[str]:
     """Ids of the columns with a watermark that the node names. The node that sets one names it without the delay."""
-    found = {each[1] for each in _MARKED.findall(node.text)}
-    return found | set(_SET.findall(node.text)) if node.name == "EventTimeWatermark" else found
+    ids = {match[1] for match in _MARKED.findall(node.text)}
+    return ids | set(_SET.findall(node.text)) if node.name == "EventTimeWatermark" else ids
 
 
 def _names(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What bounds the state of a StatefulProcessor: read from the names of the methods that its class calls.
+"""Bounds of the state of a StatefulProcessor, read from the names of the methods that its class calls.
 
 The logical plan holds the processor as pickled code, so its class is the only place that shows this.
 """
@@ -38,16 +38,16 @@ def bound_of(tree: ast.Module) -> tuple[Bound, str]:
 
 def _calls(node: ast.ClassDef) -> dict[str, list[ast.Call]]:
     """Method -> its calls in the class."""
-    found: dict[str, list[ast.Call]] = {}
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-            found.setdefault(each.func.attr, []).append(each)
-    return found
+    calls: dict[str, list[ast.Call]] = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            calls.setdefault(part.func.attr, []).append(part)
+    return calls
 
 
 def _expires(call: ast.Call, at: int) -> bool | None:
     """Whether the state variable has a time to live; None if only a run knows."""
-    given = next((each.value for each in call.keywords if each.arg == "ttlDurationMs"), None)
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "ttlDurationMs"), None)
     if given is None and len(call.args) > at:
         given = call.args[at]
     if given is None:

@@ -37,7 +37,7 @@ class _Counter(ast.NodeVisitor):
         self._inline = {name for name in self._functions if names.count(name) == 1}
         """Functions that the text names once: if that is a call, their body runs in its place."""
         self._writers = {"writeStream"}
-        """The property, and the variables that hold what was made of it."""
+        """The property, and the variables that hold results of it."""
         self._foreign = {"exec", "eval", "__import__"}
         """Names of code that is not in this file and may start queries."""
 
@@ -76,8 +76,8 @@ class _Counter(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if method in ("start", "toTable"):
-            known = any(_mentions(node.func, name) for name in self._writers)
-            self._start(certain=method == "toTable" or known)
+            writer = any(_mentions(node.func, name) for name in self._writers)
+            self._start(certain=method == "toTable" or writer)
         if isinstance(node.func, ast.Name) and node.func.id in self._inline and self._once:
             self._inline.remove(node.func.id)
             self.generic_visit(self._functions[node.func.id])
@@ -94,4 +94,4 @@ def _is_main(node: ast.AST) -> bool:
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
-    return any(name in (getattr(each, "id", None), getattr(each, "attr", None)) for each in ast.walk(node))
+    return any(name in (getattr(part, "id", None), getattr(part, "attr", None)) for part in ast.walk(node))

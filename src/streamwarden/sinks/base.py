@@ -1,4 +1,4 @@
-"""What each kind of sink says about itself; `sinks.KINDS` lists the kinds."""
+"""Base classes of the kinds of sink; `sinks.KINDS` lists the kinds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BatchWriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink(SinkSpec, ABC):
-    """A sink whose declaration says what is written.
+    """A sink whose declaration describes the output.
 
     Each method gets the spec of the stream (or of the fork) whose sink this is: it names the checkpoint and the object
     store, and errors name the stream.
@@ -47,7 +47,7 @@ class Sink(SinkSpec, ABC):
 
     @abstractmethod
     def problems(self) -> Iterable[Problem]:
-        """What is wrong with the declaration, beyond the types of its keys."""
+        """Problems of the declaration, beyond the types of its keys."""
 
     def located(self, locate: Callable[[str], str]) -> Sink:
         """The sink with its paths resolved by `locate`."""
@@ -122,7 +122,7 @@ class Sink(SinkSpec, ABC):
         """
 
     def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
-        """Make the fork's sink hold what it held after `batch` (None: nothing), of what was kept.
+        """Set the fork's sink back to its content after `batch` (None: empty), as far as it was kept.
 
         Args:
             plan: content of `offsets/BATCH`.
@@ -136,7 +136,7 @@ class Sink(SinkSpec, ABC):
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool
     ) -> Output:
-        """What the stream wrote.
+        """Read back the stream's output.
 
         Args:
             like: column -> a value of its type, for formats that have no types: see `Expectation.samples`. Without one
@@ -194,7 +194,7 @@ class Sink(SinkSpec, ABC):
 
     def _without_service(self, spec: StreamSpec) -> DrillError:
         return DrillError(
-            f"the sink of {spec.name} is of the kind {self.kind}, which no service serves",
+            f"the sink of {spec.name} is of kind {self.kind}, which has no database or broker behind it",
             expected="a sink in a database or on a broker",
             where=f"sink.kind of {spec.name}",
             next_step="drill this stream with a fault that needs no such service, such as `kill_driver`",

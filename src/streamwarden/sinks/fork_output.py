@@ -1,4 +1,4 @@
-"""Reads what a query of a script wrote in a fork: files of Spark's own sink, or what was captured of its rows.
+"""Reads the output of a script's query in a fork: files of Spark's own sink, or captured rows.
 
 The fork makes both, see `lifecycle.forks.scripts` and `spark.captures`. No stream declares such an output.
 """
@@ -28,7 +28,7 @@ AGAIN_NOTE: Final = "batches_handed_over_again"
 
 
 def read_query(query: ForkQuery, batches: Sequence[int]) -> Output:
-    """What a query that keeps an output wrote.
+    """The output of a query that keeps one.
 
     Args:
         batches: the committed ones, ascending.
@@ -55,25 +55,25 @@ def read_captured(folder: str, batches: Sequence[int]) -> Output:
     root = Path(folder)
     columns: list[str] = []
     types: dict[str, list[ColumnType]] = {}
-    found: dict[int, ReadFiles] = {}
+    files_of: dict[int, ReadFiles] = {}
     problems, files = [], 0
     for batch in batches:
         here = root / batch_name(batch)
         if not here.is_dir():
             problems.append(f"batch {batch} is committed, and its rows were never handed over")
             continue
-        read = found[batch] = _read(here)
+        read = files_of[batch] = _read(here)
         files += len(list(here.glob("*.parquet")))
         problems += [f"a captured file of batch {batch} cannot be read: {reason}" for _, reason in read.unreadable]
         columns += [name for name in read.columns if name not in columns]
         for name, kinds in read.types.items():
-            known = types.setdefault(name, [])
-            known += [kind for kind in kinds if kind not in known]
-    again = _again(root, found)
+            column_types = types.setdefault(name, [])
+            column_types += [kind for kind in kinds if kind not in column_types]
+    again = _again(root, files_of)
     name = BATCH if BATCH not in columns else f"_{BATCH}"
     return Output(
         columns=(name, *columns),
-        parts=[_numbered(part, name, batch) for batch, read in found.items() for part in read.parts],
+        parts=[_numbered(part, name, batch) for batch, read in files_of.items() for part in read.parts],
         files=files,
         problems=(*problems, *(problem for _, problem in again if problem)),
         notes={AGAIN_NOTE: len(again)} if again else {},
@@ -82,11 +82,11 @@ def read_captured(folder: str, batches: Sequence[int]) -> Output:
 
 
 def _read(folder: Path) -> ReadFiles:
-    return read_files(open_path(str(folder)), [str(each) for each in sorted(folder.glob("*.parquet"))], PARQUET)
+    return read_files(open_path(str(folder)), [str(file) for file in sorted(folder.glob("*.parquet"))], PARQUET)
 
 
 def _again(root: Path, found: Mapping[int, ReadFiles]) -> list[tuple[int, str | None]]:
-    """(batch, what is wrong) of each earlier execution. An execution that is repeated hands over the same rows."""
+    """(batch, problem) of each earlier execution. An execution that is repeated hands over the same rows."""
     cases = []
     for earlier in sorted((root / AGAIN).glob("*")) if (root / AGAIN).is_dir() else ():
         batch = attempt_of(earlier.name)

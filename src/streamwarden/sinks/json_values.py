@@ -27,21 +27,21 @@ session."""
 
 
 def parse_object(value: bytes) -> dict[str, object]:
-    """The columns of a row. What is not a JSON object is a row of one column that no oracle expects."""
+    """The columns of a row. A value that is no JSON object is a row of one column that no oracle expects."""
     try:
-        found = json.loads(value, parse_float=Decimal)
+        parsed = json.loads(value, parse_float=Decimal)
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"(no object)": value.decode(errors="replace")}
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"(no object)": value.decode(errors="replace")}
 
 
 def types_of(objects: Iterable[Mapping[str, object]]) -> dict[str, tuple[ColumnType, ...]]:
     """Each column with the types that its values can be of."""
-    found: dict[str, set[ColumnType]] = {}
-    for each in objects:
-        for name, value in each.items():
-            found.setdefault(name, set()).update(json_types(value))
-    return {name: sorted_types(kinds) for name, kinds in found.items()}
+    types: dict[str, set[ColumnType]] = {}
+    for item in objects:
+        for name, value in item.items():
+            types.setdefault(name, set()).update(json_types(value))
+    return {name: sorted_types(kinds) for name, kinds in types.items()}
 
 
 def sorted_types(kinds: Iterable[ColumnType]) -> tuple[ColumnType, ...]:
@@ -53,9 +53,9 @@ def typed(value: object, like: object) -> object:
     """`value`, from JSON, as the type of `like`; as it is if it is none."""
     if isinstance(value, list) and isinstance(like, (list, tuple)):
         element = sample(like)
-        return [typed(each, element) for each in value]
+        return [typed(item, element) for item in value]
     if isinstance(value, dict) and isinstance(like, dict):
-        return {name: typed(each, like.get(name)) for name, each in value.items()}
+        return {name: typed(item, like.get(name)) for name, item in value.items()}
     try:
         return _scalar(value, like)
     except ValueError:

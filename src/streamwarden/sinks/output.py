@@ -1,4 +1,4 @@
-"""What a stream wrote, as each kind of sink reads it back."""
+"""The output of a stream, as each kind of sink reads it back."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Part:
             return [()] * self.count
         nulls: list[object] = [None] * self.count
         names = set(self.table.column_names)
-        return list(zip(*(values_of(self.table, each) if each in names else nulls for each in columns), strict=True))
+        return list(
+            zip(*(values_of(self.table, column) if column in names else nulls for column in columns), strict=True)
+        )
 
     def row(self, at: int, columns: Sequence[str]) -> Row:
         """One row."""
@@ -77,7 +79,7 @@ class WrittenFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Every row of a stream's output, and what is wrong with the place that holds it.
+    """Every row of a stream's output, and the problems of the place that holds it.
 
     Args:
         columns: names of a row's values, in order. Timestamps are instants in UTC.
@@ -106,9 +108,9 @@ class Output:
     @classmethod
     def of_rows(cls, columns: Sequence[str], rows: Iterable[Row], **more: Any) -> Output:
         """An output from Python values, such as an oracle's; `more`: its other fields."""
-        known = list(rows)
-        values = zip(*known, strict=True) if known else ((),) * len(columns)
-        part = part_of(dict(zip(columns, values, strict=True)), len(known))
+        all_rows = list(rows)
+        values = zip(*all_rows, strict=True) if all_rows else ((),) * len(columns)
+        part = part_of(dict(zip(columns, values, strict=True)), len(all_rows))
         return cls(columns=tuple(columns), parts=[part], **more)
 
     @property

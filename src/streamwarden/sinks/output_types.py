@@ -61,7 +61,7 @@ _JSON_SCALARS: Final[Mapping[type, ColumnType]] = {
 
 
 def json_types(value: object) -> Iterator[ColumnType]:
-    """What a value of a JSON object says of its column's type; nothing if it is null.
+    """The types that a value of a JSON object shows for its column; none if it is null.
 
     A value with parts of different types gives several descriptions, each of a part of it.
 
@@ -70,12 +70,12 @@ def json_types(value: object) -> Iterator[ColumnType]:
     """
     if isinstance(value, list):
         yield _JSON_ARRAY
-        for kind in {kind for each in value for kind in json_types(each)}:
+        for kind in {kind for item in value for kind in json_types(item)}:
             yield ColumnType(f"a JSON array of {kind.shown}", _JSON_ARRAY.possible, ((EACH, kind),))
     elif isinstance(value, dict):
         yield _JSON_OBJECT
-        for name, each in value.items():
-            for kind in json_types(each):
+        for name, item in value.items():
+            for kind in json_types(item):
                 yield ColumnType(f"a JSON object with {name}: {kind.shown}", _JSON_OBJECT.possible, ((name, kind),))
     elif value is not None:
         yield _JSON_SCALARS[type(value)]

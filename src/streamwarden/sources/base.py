@@ -1,4 +1,4 @@
-"""What each kind of source says about itself; `sources.KINDS` lists the kinds.
+"""Base classes of the kinds of source; `sources.KINDS` lists the kinds.
 
 A kind of source is a frozen dataclass whose fields are the keys of its YAML block. To add one:
 
@@ -7,7 +7,7 @@ A kind of source is a frozen dataclass whose fields are the keys of its YAML blo
    `CopyableSource`: a stored log of records with offsets, of which a fork can have a copy (a topic);
    `GeneratedSource`: Spark makes the rows, and nothing is stored (the rate source). It has no end: a fork ends after
    a number of batches.
-   The abstract methods are the list of what is to be answered: the class cannot be created while one is missing.
+   The abstract methods list the questions to answer: the class cannot be created while one is missing.
 2. Add one line to `sources.KINDS`. The schema of the YAML, the rules, forks, probes, verification and the catalogue of
    jobs derive from the class.
 3. If Spark needs a connector, name it (`CONNECTOR`); if a service of the network holds the input, name it (`SERVICE`).
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 class BatchInput(Protocol):
-    """What is needed to read a batch's input again, exactly as the query reads it."""
+    """How to read a batch's input again, exactly as the query reads it."""
 
     @property
     def rules(self) -> Rules:
-        """What its rows must be."""
+        """The rules for its rows."""
 
     def placing(self) -> list[Column]:
         """The columns `written_ms` and `place`."""
@@ -109,7 +109,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """What a finished run read, as local files that an oracle can take.
+    """The input of a finished run, as local files that an oracle can take.
 
     Args:
         inputs: the whole bounded input.
@@ -126,21 +126,21 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(SourceSpec, ABC):
-    """A source whose declaration says what is read."""
+    """A source whose declaration describes the input."""
 
     DECLARED: ClassVar[bool] = True
 
     @abstractmethod
     def problems(self) -> Iterable[Problem]:
-        """What is wrong with the declaration, beyond the types of its keys."""
+        """Problems of the declaration, beyond the types of its keys."""
 
     @abstractmethod
     def describe(self, shorten: Callable[[str], str]) -> str:
-        """What is read, for the catalogue of jobs, in Markdown. `shorten` makes a path relative to the data folder."""
+        """The input, for the catalogue of jobs, in Markdown. `shorten` makes a path relative to the data folder."""
 
     @abstractmethod
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
-        """What the run of `spec` read. Raises VerificationError if that cannot be known or read any more."""
+        """The input of the run of `spec`. Raises VerificationError if that cannot be known or read any more."""
 
     def located(self, locate: Callable[[str], str]) -> Source:
         """The source with its paths resolved by `locate`."""
@@ -275,7 +275,7 @@ class GeneratedSource(Source, ABC):
         return replace(forked, last_batch=_number(after) + batches)
 
     def batches(self, unseen: int) -> int:
-        """What is counted is batches already."""
+        """`unseen` itself, which already counts batches."""
         return unseen
 
     def take_input(self, spec: StreamSpec, forked: StreamSpec, checkpoint: str | None, feed: Feed) -> BoundedInput:
@@ -297,7 +297,7 @@ def _number(batch: int | None) -> int:
 
 
 def positive(key: str, value: int | None) -> Iterator[Problem]:
-    """A limit of what a batch reads is at least 1."""
+    """A limit of a batch's input is at least 1."""
     if value is not None and value < 1:
         yield Problem(key=("source", key), observed=show(value), allowed="at least 1")
 

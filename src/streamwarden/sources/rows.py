@@ -1,4 +1,4 @@
-"""Which rows of an input are usable, and what is wrong with the others: as columns of Spark, for any kind of source."""
+"""Usable rows of an input, and the problems of the others: as columns of Spark, for any kind of source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MALFORMED: Final = "_malformed"
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What a row must be to be good.
+    """The rules for a good row.
 
     Args:
         schema: of the rows; with the column CORRUPT, if the reader gives the text of what it could not parse there.
@@ -84,7 +84,7 @@ def schema_of(
 
 
 def with_corrupt(schema: StructType) -> StructType:
-    """`schema` and the column for the text of what cannot be parsed."""
+    """`schema` and the column for the text that cannot be parsed."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     return StructType([*schema.fields, StructField(CORRUPT, StringType())])
@@ -163,7 +163,7 @@ def _ahead(rules: Rules, column: str) -> Column:
 
 
 def parsed(rules: Rules) -> Column:
-    """What could be read of a row, as JSON."""
+    """The values that could be read from a row, as JSON."""
     from pyspark.sql import functions as f
 
     fields = [f.col(f"`{name}`") for name in rules.columns]

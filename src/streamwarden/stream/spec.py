@@ -28,8 +28,8 @@ CONNECTION_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")
 
 
 OBJECT_STORE: Final = re.compile(r"s3[an]?://", re.IGNORECASE)
-"""What the URL of a place in an object store begins with. A stream writes `s3a`, as Hadoop's client for it is called;
-other programs write `s3`, and so do Sparks that bring a client of their own."""
+"""The beginning of the URL of a place in an object store. A stream writes `s3a`, as Hadoop's client for it is called;
+other programs, and Spark distributions with their own S3 client, write `s3`."""
 
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
@@ -60,9 +60,9 @@ class SourceSpec:
     """
 
     SERVICE: ClassVar[str | None] = None
-    """What serves the source over the network: `broker`, `database`; None: nothing does."""
+    """The service behind the source: `broker`, `database`; None: nothing does."""
     DECLARED: ClassVar[bool] = False
-    """Whether the declaration says what the query reads."""
+    """Whether the declaration describes the query's input."""
     OFFSETS: ClassVar[bool] = False
     """Whether the input is a log of records with offsets, from which a retention removes the oldest."""
     GENERATED: ClassVar[bool] = False
@@ -116,9 +116,9 @@ class SinkSpec:
     """
 
     SERVICE: ClassVar[str | None] = None
-    """What serves the sink over the network: `broker`, `database`; None: nothing does."""
+    """The service behind the sink: `broker`, `database`; None: nothing does."""
     DECLARED: ClassVar[bool] = False
-    """Whether the declaration says what the query writes."""
+    """Whether the declaration describes the query's output."""
     PLACE: ClassVar[str | None] = None
     """The key that names where the sink writes: `path`, `table` or `topic`."""
     IDEMPOTENT: ClassVar[bool] = True
@@ -126,7 +126,7 @@ class SinkSpec:
     MANIFEST: ClassVar[bool] = False
     """Whether the output is a folder of files that Spark's own manifest lists."""
     INHERITED: ClassVar[bool] = True
-    """Whether the output of a fork begins with what its origin wrote; otherwise with the fork's own first batch."""
+    """Whether the output of a fork begins with its origin's output; otherwise with the fork's own first batch."""
     QUERY_IN_ROWS: ClassVar[bool] = False
     """Whether each row that a micro-batch writes names its query, so that several streams may write to one place."""
     REAL_TIME: ClassVar[bool] = False
@@ -182,7 +182,7 @@ class SinkSpec:
 
     @property
     def title(self) -> str:
-        """What the sink is, in a word or two."""
+        """The name of the sink, in a word or two."""
         return self.kind
 
 
@@ -331,7 +331,7 @@ class HealthSpec:
 
 
 class ForeachBatch(StrEnum):
-    """What the fork of a script does with a batch that the script hands to its own function."""
+    """How the fork of a script treats a batch that the script hands to its own function."""
 
     CAPTURE = "capture"  # keeps the rows, and does not call the function
     RUN = "run"  # keeps the rows, and calls the function
@@ -339,7 +339,7 @@ class ForeachBatch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFork:
-    """What the fork of a script does with the queries that the script starts. Its checkpoint is the root of theirs.
+    """How the fork of a script treats the queries that the script starts. Its checkpoint is the root of theirs.
 
     Args:
         output: folder of this host that gets a folder for each query.

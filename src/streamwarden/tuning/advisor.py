@@ -18,12 +18,16 @@ def advise(history: History) -> tuple[Recommendation, ...]:
     """One recommendation a topic. Where there is too little data, it gives the reason."""
     topics = (state_size, checkpoint_interval, partitions, memory, trigger, capacity)
     growth = growth_of(history)
-    found = (topic.advise(history) for topic in topics)
-    return tuple(_for_now(each) if growth is not None and growth.endless else each for each in found)
+    recommendations = (topic.advise(history) for topic in topics)
+    return tuple(
+        _for_now(recommendation) if growth is not None and growth.endless else recommendation
+        for recommendation in recommendations
+    )
 
 
-def _for_now(each: Recommendation) -> Recommendation:
+def _for_now(recommendation: Recommendation) -> Recommendation:
     """A setting that is kept in view of a state that only grows is right for its present size alone."""
-    if each.topic not in _BY_SIZE or each.status is not Decision.KEEP:
-        return each
-    return replace(each, says=f"{each.says} This holds for the present size of the state, which only grows.")
+    if recommendation.topic not in _BY_SIZE or recommendation.status is not Decision.KEEP:
+        return recommendation
+    says = f"{recommendation.says} This holds for the present size of the state, which only grows."
+    return replace(recommendation, says=says)

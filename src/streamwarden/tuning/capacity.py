@@ -40,7 +40,7 @@ def advise(history: History) -> Recommendation:
         return unknown(TOPIC, "no restart was measured: no driver's first batch is in the history")
     if rate is None or cost is None:
         return unknown(TOPIC, "all batches came at one instant: how many rows come in a second is not known")
-    most = percentile([each.rows / (each.duration_ms / 1000) for each in reports if each.duration_ms > 0], 0.95)
+    most = percentile([report.rows / (report.duration_ms / 1000) for report in reports if report.duration_ms > 0], 0.95)
     want = needed(rate, restart[0])
     numbers = (
         Number(

@@ -43,7 +43,7 @@ def most_batches(rows_a_batch: float, cost_a_row: float, left: float) -> float:
 
 
 def advise(history: History) -> Recommendation:
-    """Compute both numbers, and what they mean for the snapshot settings."""
+    """Compute both numbers, and their meaning for the snapshot settings."""
     reports = history.with_rows()
     batch = history.batch_seconds()
     too_few = history.too_few(reports)
@@ -116,5 +116,5 @@ def _snapshots(history: History, says: str, numbers: list[Number], batch: float)
 
 
 def _period(history: History, batch: float) -> float:
-    """Seconds from one batch to the next: at least what a batch takes, and the trigger."""
+    """Seconds from one batch to the next: at least the duration of a batch, and the trigger."""
     return max(batch, history.spec.trigger.interval or 0.0, 0.001)

@@ -42,15 +42,15 @@ class Growth:
 
 def growth_of(history: History) -> Growth | None:
     """The growth of the state; None: it does not grow, it grows ever more slowly, or the history is too short."""
-    found = [each for each in history.reports() if each.operators]
-    points = _since_reset([(each.at, float(state_rows(each))) for each in found])
-    reports = found[len(found) - len(points) :]
+    reports_with_state = [report for report in history.reports() if report.operators]
+    points = _since_reset([(report.at, float(state_rows(report))) for report in reports_with_state])
+    reports = reports_with_state[len(reports_with_state) - len(points) :]
     trend = theil_sen(points)
     if trend is None or len(points) < ENOUGH or trend.low <= 0 or _slows_down(points):
         return None
-    at = {each.batch_id: each.at for each in reports}
+    at = {report.batch_id: report.at for report in reports}
     size = theil_sen([(at[batch], float(value)) for batch, value in state_bytes(reports)])
-    removed = sum(operator.rows_removed for each in reports[1:] for operator in each.operators)
+    removed = sum(operator.rows_removed for report in reports[1:] for operator in report.operators)
     if removed > points[-1][1] - points[0][1]:
         return None  # rows come and go: the number of open keys swings
     limit = history.in_force("state_size")["critical"]

@@ -78,24 +78,24 @@ class History:
 
     def reports(self) -> list[Progress]:
         """The reports of batches that ran."""
-        return [each.progress for each in self.batches if each.progress is not None and each.progress.has_run]
+        return [batch.progress for batch in self.batches if batch.progress is not None and batch.progress.has_run]
 
     def in_force(self, check: str) -> Mapping[str, float]:
         """The thresholds of one check, with the stream's own."""
         return self.thresholds.with_overrides(self.spec.health.thresholds).of(check)
 
     def judge(self, check: Check) -> Verdict:
-        """What a health check says of the same batches, so that no advice contradicts it."""
+        """The verdict of a health check on the same batches, so that no advice contradicts it."""
         window = Window(spec=self.spec, now=self.batches_end(), batches=self.batches)
         return check.judge(window, self.thresholds.with_overrides(self.spec.health.thresholds))
 
     def batches_end(self) -> float:
         """When the newest batch ended, Unix seconds."""
-        return max((each.at + each.duration_ms / 1000 for each in self.reports()), default=self.now)
+        return max((report.at + report.duration_ms / 1000 for report in self.reports()), default=self.now)
 
     def with_rows(self) -> list[Progress]:
         """Reports of batches that had input."""
-        return [each for each in self.reports() if each.rows > 0]
+        return [report for report in self.reports() if report.rows > 0]
 
     def batch_seconds(self) -> float | None:
         """Median duration of a batch."""
@@ -111,16 +111,16 @@ class History:
 
 def changed_rows(report: Progress) -> int:
     """State rows that a batch updated or removed, all operators together."""
-    return sum(each.rows_updated + each.rows_removed for each in report.operators)
+    return sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
 
 
 def state_rows(report: Progress) -> int:
     """Rows in the state after the batch, all operators together."""
-    return sum(each.rows_total for each in report.operators)
+    return sum(operator.rows_total for operator in report.operators)
 
 
 def arrivals(reports: Sequence[Progress]) -> float | None:
     """Input rows a second over the time that the reports span, from start to start; None for one instant."""
     if len(reports) < 2 or reports[-1].at <= reports[0].at:
         return None
-    return sum(each.rows for each in reports[:-1]) / (reports[-1].at - reports[0].at)
+    return sum(report.rows for report in reports[:-1]) / (reports[-1].at - reports[0].at)

@@ -1,6 +1,6 @@
 """How often RocksDB's snapshots hold a row: its levels, followed through the batches.
 
-A snapshot flushes what changed since the one before into a new file: rows, and a tombstone for each removed row. When
+A snapshot flushes the changes since the previous one into a new file: rows, and a tombstone for each removed row. When
 there are four of those, they are merged with all that is below into one whole copy, without tombstones. Files are kept
 as long as a kept snapshot names one of them, so that the state directory holds several copies of the state at any time.
 The merge runs beside the batches; its result is in the next snapshot.
@@ -19,7 +19,7 @@ MERGE_AT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one batch did to the state: version N+1 is the state after batch N. `total`: rows after it."""
+    """The changes of one batch to the state: version N+1 is the state after batch N. `total`: rows after it."""
 
     version: int
     total: int
@@ -30,7 +30,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What files hold: rows, each copy counted, and tombstones of removed rows."""
+    """The content of files: rows, each copy counted, and tombstones of removed rows."""
 
     rows: float
     tombstones: float
@@ -53,7 +53,7 @@ def files_of_snapshots(start: int, changes: Sequence[Change], snapshots: Collect
         snapshots: versions whose snapshot is kept. Those before the oldest of them were made at the same distance.
     """
     files: list[tuple[int, Content]] = [(0, Content(float(start), 0.0))] if start else []
-    found: dict[int, Files] = {}
+    files_of: dict[int, Files] = {}
     merged = 0 if not start else 1  # whole copies come first in `files`
     number = 0
     new, updated, removed, flushed = 0.0, 0.0, 0.0, start
@@ -69,16 +69,16 @@ def files_of_snapshots(start: int, changes: Sequence[Change], snapshots: Collect
         files.append((number, Content(min(change.total, new + _distinct(updated, change.total)), removed)))
         new, updated, removed, flushed = 0.0, 0.0, 0.0, change.total
         if change.version in snapshots:
-            found[change.version] = dict(files)
-    return found
+            files_of[change.version] = dict(files)
+    return files_of
 
 
 def content(snapshots: Iterable[Files]) -> Content:
-    """What the files of these snapshots hold together; a file that several of them name counts once."""
+    """The total content of the files of these snapshots; a file that several of them name counts once."""
     kept: dict[int, Content] = {}
     for files in snapshots:
         kept |= files
-    return Content(sum(each.rows for each in kept.values()), sum(each.tombstones for each in kept.values()))
+    return Content(sum(amount.rows for amount in kept.values()), sum(amount.tombstones for amount in kept.values()))
 
 
 def _distinct(times: float, rows: int) -> float:

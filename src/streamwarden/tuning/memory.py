@@ -49,12 +49,12 @@ def least_limit(heap: int, backend: Backend | str) -> int:
 def advise(history: History) -> Recommendation:
     """Recommend limits from the resident memory that the runner measures, and the state's memory in the reports."""
     holder = _executor(history) if has_executors(history.spec) else _driver(history)
-    reports = [each for each in history.reports() if each.operators]
+    reports = [report for report in history.reports() if report.operators]
     if holder is None or not reports:
         whose = " of the executors" if has_executors(history.spec) else ""
         what = f"no measurement of resident memory{whose}" if holder is None else "no batch with state was reported"
         return unknown(TOPIC, f"too little history: {what} in the last day")
-    state = max(sum(each.memory_used_bytes for each in report.operators) for report in reports) / holder.parts
+    state = max(sum(operator.memory_used_bytes for operator in report.operators) for report in reports) / holder.parts
     backend, heap = history.spec.state.backend, holder.heap
     full = backend is Backend.HDFS and state > HEAP_SHARE * heap
     wanted = math.ceil(state / HEAP_SHARE / _MIB)
@@ -89,7 +89,7 @@ def advise(history: History) -> Recommendation:
 
 
 def _driver(history: History) -> _Holder | None:
-    resident = [each.value for each in history.measurements if each.name == "resident_bytes"]
+    resident = [measurement.value for measurement in history.measurements if measurement.name == "resident_bytes"]
     if not resident:
         return None
     return _Holder(
@@ -103,15 +103,15 @@ def _driver(history: History) -> _Holder | None:
 
 def _executor(history: History) -> _Holder | None:
     """The executor with the most memory in use: its share of the state may be larger than the others'."""
-    found = [each for each in executor_snapshots(history.measurements) if each.memory]
-    if not found:
+    snapshots = [snapshot for snapshot in executor_snapshots(history.measurements) if snapshot.memory]
+    if not snapshots:
         return None
     return _Holder(
         name="each executor, heap and overhead together,",
         heap=executor_heap(history.spec.spark),
         setting="spark.executors.memory",
-        peak=max(used for look in found for used, _ in look.memory.values()),
-        seen=f"of the fullest executor, in {len(found)} samples of the last day: JVM, Python",
-        given=max(limit for _, limit in found[-1].memory.values()),
-        parts=max(1, found[-1].active),
+        peak=max(used for look in snapshots for used, _ in look.memory.values()),
+        seen=f"of the fullest executor, in {len(snapshots)} samples of the last day: JVM, Python",
+        given=max(limit for _, limit in snapshots[-1].memory.values()),
+        parts=max(1, snapshots[-1].active),
     )

@@ -21,22 +21,24 @@ default, make a small batch and a restart 2 to 10 times longer."""
 
 def advise(history: History) -> Recommendation:
     """Recommend a number from bytes, cores and skew. An existing checkpoint changes its number offline only."""
-    reports = [each for each in history.reports() if each.operators]
+    reports = [report for report in history.reports() if report.operators]
     if not reports:
         return unknown(TOPIC, "too little history: no batch with state was reported")
     # in real-time mode the cores are slots, which the topic's partitions take as well: only the size is judged
-    files, known = history.files, None if history.spec.trigger.real_time is not None else cores(history.spec)
+    files, core_count = history.files, None if history.spec.trigger.real_time is not None else cores(history.spec)
     if files is None or not files.by_partition:
         return unknown(TOPIC, "the checkpoint could not be read, or holds no state yet")
     now = reports[-1].operators[0].partitions or len(files.by_partition)
-    at_once = known or history.spec.state.shuffle_partitions
+    at_once = core_count or history.spec.state.shuffle_partitions
     by_size = math.ceil(files.bytes / LARGEST)
     wanted = at_once * max(1, math.ceil(by_size / at_once))
     largest, mean = max(files.by_partition.values()), files.bytes / len(files.by_partition)
     skew = largest / mean if mean else 1.0
     numbers = (
         Number("partitions now", now, "", "`numShufflePartitions` of the newest report"),
-        Number("cores", at_once, "", "`spark.master`, or the executors' settings" if known else "not known: as many"),
+        Number(
+            "cores", at_once, "", "`spark.master`, or the executors' settings" if core_count else "not known: as many"
+        ),
         Number("state", files.bytes, "bytes", "under `state/`, all kept versions"),
         Number("largest partition", largest, "bytes", "under `state/`"),
         Number("skew", skew, "", "largest partition / mean"),

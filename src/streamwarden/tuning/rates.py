@@ -1,4 +1,4 @@
-"""What a batch costs, by its rows: a robust line through (rows, seconds)."""
+"""The duration of a batch by its rows: a robust line through (rows, seconds)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cost_of_batches(reports: Sequence[Progress]) -> Cost | None:
     Batches of one size do not separate the two parts: then all of a batch counts as its rows, which is the less
     hopeful of the two. None without a row.
     """
-    points = sorted((float(each.rows), each.duration_ms / 1000) for each in reports if each.rows > 0)
+    points = sorted((float(report.rows), report.duration_ms / 1000) for report in reports if report.rows > 0)
     if not points:
         return None
     trend = theil_sen(points)

@@ -20,9 +20,9 @@ IDLE: Final = 5.0
 def startup_seconds(history: History) -> tuple[float, str]:
     """(seconds from launch to a running query, where that is from)."""
     taken = [
-        each.started_at - each.launched_at
-        for each in history.drivers
-        if each.started_at is not None and each.started_at >= each.launched_at
+        driver.started_at - driver.launched_at
+        for driver in history.drivers
+        if driver.started_at is not None and driver.started_at >= driver.launched_at
     ]
     if taken:
         return statistics.median(taken), f"median of {format_count(len(taken), 'driver')}, launch to query"
@@ -34,7 +34,7 @@ def restart_seconds(history: History) -> tuple[float, str] | None:
 
     A first batch that had to wait for input says nothing of the restart: of such a wait at most `IDLE` seconds count.
     """
-    firsts = [(each, history.first_reports.get(each.run_id or "")) for each in history.drivers]
+    firsts = [(driver, history.first_reports.get(driver.run_id or "")) for driver in history.drivers]
     measured = [_until_first_batch(driver, first) for driver, first in firsts if first is not None]
     taken = [seconds for seconds in measured if seconds is not None]
     if not taken:

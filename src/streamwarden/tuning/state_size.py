@@ -61,7 +61,7 @@ class SizeEstimate:
     """Sizes in bytes.
 
     Args:
-        versioning: F_versioning, with what it was put together from.
+        versioning: F_versioning, with its parts.
         measured: None if it was not measured.
     """
 
@@ -86,27 +86,27 @@ class SizeEstimate:
 def advise(history: History) -> Recommendation:
     """The prediction as a recommendation: whether the state is bounded, what it consists of, and whether the formula
     fits this stream."""
-    found, growth = predict(history), growth_of(history)
-    if isinstance(found, str):
-        return unknown(TOPIC, found) if growth is None else _of_growth(growth, found, ())
+    prediction, growth = predict(history), growth_of(history)
+    if isinstance(prediction, str):
+        return unknown(TOPIC, prediction) if growth is None else _of_growth(growth, prediction, ())
     where = "in memory" if history.spec.state.backend is Backend.HDFS else "on disk"
-    says = f"predicted {format_size(found.size)} {where}"
-    if found.measured is not None and found.error is not None:
-        says += f", measured {format_size(found.measured)} (error {found.error:+.0f} %)"
-    row = found.size / found.rows
-    if found.versioning > MOSTLY_VERSIONS:
+    says = f"predicted {format_size(prediction.size)} {where}"
+    if prediction.measured is not None and prediction.error is not None:
+        says += f", measured {format_size(prediction.measured)} (error {prediction.error:+.0f} %)"
+    row = prediction.size / prediction.rows
+    if prediction.versioning > MOSTLY_VERSIONS:
         says += (
             ". Nearly all of it is kept versions of rows that changed, not rows: keep fewer batches to make it smaller."
         )
     else:
         says += f": {row:.0f} bytes a row. A million more rows take {format_size(1e6 * row)} more."
     if growth is not None:
-        return _of_growth(growth, says, _numbers(found))
-    return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=_numbers(found))
+        return _of_growth(growth, says, _numbers(prediction))
+    return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=_numbers(prediction))
 
 
 def _of_growth(growth: Growth, size: str, numbers: tuple[Number, ...]) -> Recommendation:
-    """What to do about state that grows: nothing, as long as it may only be filling up."""
+    """Recommendation for state that grows: none as long as it may only be filling up."""
     pace = f"{growth.rows * 3600:,.0f} rows ({format_size(growth.bytes * 3600)}) an hour"
     until = "" if growth.critical_in is None else f", and is critical in {format_duration(growth.critical_in)}"
     numbers += (
@@ -129,7 +129,7 @@ def _of_growth(growth: Growth, size: str, numbers: tuple[Number, ...]) -> Recomm
 
 def predict(history: History) -> SizeEstimate | str:
     """The prediction, or why there is none."""
-    reports = [each for each in history.reports() if each.operators]
+    reports = [report for report in history.reports() if report.operators]
     if len(reports) < FEWEST:
         return f"too little history: {format_count(len(reports), 'batch')} with state reported, {FEWEST} are needed"
     rows, files = state_rows(reports[-1]), history.files
@@ -143,7 +143,7 @@ def predict(history: History) -> SizeEstimate | str:
     match history.spec.state.backend:
         case Backend.HDFS:
             size, how = _in_memory(history, reports, rows, key, value)
-            steady = [sum(each.memory_used_bytes for each in report.operators) for report in reports[-STEADY:]]
+            steady = [sum(operator.memory_used_bytes for operator in report.operators) for report in reports[-STEADY:]]
             measured: float | None = statistics.median(steady)
             measured_how = f"`memoryUsedBytes`, median of {len(steady)} reports"
         case Backend.ROCKSDB:
@@ -167,8 +167,8 @@ def _in_memory(history: History, reports: Sequence[Progress], rows: int, key: fl
     versions = int(number(history.conf, IN_MEMORY))
     versions = max(1, min(versions, len(reports)))
     instances = max(1, history.files.instances if history.files else 1)
-    each = rows / instances
-    table = 2 ** max(4, math.ceil(math.log2(max(1.0, each / LOAD_FACTOR)))) * REFERENCE * instances
+    rows_per_map = rows / instances
+    table = 2 ** max(4, math.ceil(math.log2(max(1.0, rows_per_map / LOAD_FACTOR)))) * REFERENCE * instances
     row = 2 * (UNSAFE_ROW + ARRAY) + key + value
     changed = statistics.fmean(changed_rows(report) for report in reports[-STEADY:])
     old = (versions - 1) * min(changed, rows) * (UNSAFE_ROW + ARRAY + value)
@@ -187,7 +187,8 @@ def _on_disk(
     changes, start = _changes(reports)
     layers = {kept: files_of_snapshots(start, changes, kept) for kept in set(files.snapshots)}
     held = [content(layers[kept].values()) for kept in files.snapshots]
-    copies, tombstones = sum(each.rows for each in held) / len(held), sum(each.tombstones for each in held) / len(held)
+    copies = sum(amount.rows for amount in held) / len(held)
+    tombstones = sum(amount.tombstones for amount in held) / len(held)
     updated, removed = _logged(reports, files)
     share = key / row
     per_copy, measured = _row_on_disk(files, layers[max(layers, key=len)], share, ratio * row + SST_ROW)
@@ -211,25 +212,25 @@ def _row_on_disk(files: StateFiles, layers: Mapping[int, Files], tombstone: floa
         guess: for a stream whose snapshots were not read.
     """
     held = {version: content([layers[version]]).weight(tombstone) / files.instances for version in layers}
-    known = [size / held[version] for version, size in files.snapshot_bytes.items() if held.get(version)]
-    if not known:
+    bytes_per_row = [size / held[version] for version, size in files.snapshot_bytes.items() if held.get(version)]
+    if not bytes_per_row:
         return guess, "from the changelogs' compression"
-    return statistics.median(known), f"median of {len(known)} snapshots"
+    return statistics.median(bytes_per_row), f"median of {len(bytes_per_row)} snapshots"
 
 
 def _logged(reports: Sequence[Progress], files: StateFiles) -> tuple[float, float]:
     """(updates, removals) in the kept changelogs; a version whose report is lost counts as the mean of the others."""
     kept = range(max(1, files.oldest), files.newest + 1)
-    known = {
+    changes_of = {
         report.batch_id + 1: (
-            sum(each.rows_updated for each in report.operators),
-            sum(each.rows_removed for each in report.operators),
+            sum(operator.rows_updated for operator in report.operators),
+            sum(operator.rows_removed for operator in report.operators),
         )
         for report in reports
     }
-    means = tuple(statistics.fmean(column) for column in zip(*known.values(), strict=True))
-    each = [known.get(version, means) for version in kept]
-    return float(sum(updated for updated, _ in each)), float(sum(removed for _, removed in each))
+    means = tuple(statistics.fmean(column) for column in zip(*changes_of.values(), strict=True))
+    changes = [changes_of.get(version, means) for version in kept]
+    return float(sum(updated for updated, _ in changes)), float(sum(removed for _, removed in changes))
 
 
 def compression(files: StateFiles) -> float:
@@ -238,11 +239,11 @@ def compression(files: StateFiles) -> float:
 
 
 def _changes(reports: Sequence[Progress]) -> tuple[list[Change], int]:
-    """(what each batch did, rows before the first). A batch whose report is lost counts as one that changed nothing:
+    """(changes of each batch, rows before the first). A batch whose report is lost counts as one that changed nothing:
     its rows are in the next one's total."""
     changes: list[Change] = []
-    removed = sum(each.rows_removed for each in reports[0].operators)
-    updated = sum(each.rows_updated for each in reports[0].operators)
+    removed = sum(operator.rows_removed for operator in reports[0].operators)
+    updated = sum(operator.rows_updated for operator in reports[0].operators)
     first = reports[0].batch_id == 0
     before = start = 0 if first else max(0, state_rows(reports[0]) + removed - updated)
     for report in reports:
@@ -252,9 +253,9 @@ def _changes(reports: Sequence[Progress]) -> tuple[list[Change], int]:
                 Change(version=version, total=before, new=0, updated=0)
                 for version in range(changes[-1].version + 1, report.batch_id + 1)
             ]
-        removed = sum(each.rows_removed for each in report.operators)
+        removed = sum(operator.rows_removed for operator in report.operators)
         new = max(0, total - before + removed)
-        touched = sum(each.rows_updated for each in report.operators)
+        touched = sum(operator.rows_updated for operator in report.operators)
         changes.append(
             Change(version=report.batch_id + 1, total=total, new=new, updated=max(0, touched - new), removed=removed)
         )

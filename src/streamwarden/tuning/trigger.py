@@ -4,7 +4,7 @@ A batch of r rows takes about fixed + r x per_row; at lambda rows a second and a
 per_row. That stays within 80 % of T if T >= fixed / (0.8 - lambda x per_row); if lambda x per_row is 0.8 or more, no
 trigger is long enough.
 
-Whether the trigger is too short at all is what the check `batch_longer_than_trigger` says of the same batches: the two
+Whether the trigger is too short at all is decided by the check `batch_longer_than_trigger` on the same batches: the two
 never contradict each other, and with the trigger that is recommended these batches would raise no alarm.
 """
 

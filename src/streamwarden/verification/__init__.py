@@ -1,1 +1,1 @@
-"""Compares what came out of a stream with what should have: oracles and reconciliation. Pure."""
+"""Compares a stream's output with the expected one: oracles and reconciliation. Pure."""

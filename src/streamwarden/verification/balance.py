@@ -134,7 +134,7 @@ class Books:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What the process that reads the books writes into a file for the one that asked.
+    """Result file of the process that reads the books, for the process that asked.
 
     Args:
         impossible: why nothing was balanced; failed: what the job or Spark raised.
@@ -189,7 +189,7 @@ class Audit(Books):
     @property
     def batches(self) -> list[int]:
         """The batches of the named entries that do not balance: see `Entry.batches`."""
-        return sorted({batch for each in self.worst for batch in each.batches})
+        return sorted({batch for entry in self.worst for batch in entry.batches})
 
     @property
     def sentence(self) -> str:
@@ -242,13 +242,13 @@ class Audit(Books):
             "batches": self.batches,
             "worst": [
                 {
-                    "key": dict(each.key),
-                    "batch": each.batch,
-                    "read_by": None if each.read_by is None else [each.read_by.after + 1, each.read_by.upto],
-                    "differences": {name: _plain(by) for name, by in each.differences.items()},
-                    "sides": _plain_sides(each.sides),
+                    "key": dict(entry.key),
+                    "batch": entry.batch,
+                    "read_by": None if entry.read_by is None else [entry.read_by.after + 1, entry.read_by.upto],
+                    "differences": {name: _plain(by) for name, by in entry.differences.items()},
+                    "sides": _plain_sides(entry.sides),
                 }
-                for each in self.worst
+                for entry in self.worst
             ],
             "totals": _plain_sides(self.totals),
             "problems": list(self.problems),
@@ -263,14 +263,14 @@ def differences(sides: Sides, *, exclusive: bool = True) -> dict[str, Amount]:
         exclusive: the entry is a group: it is there once, in the output or in the state.
     """
     names = dict.fromkeys(name for amounts in sides.values() for name in amounts if name != GROUPS)
-    found: dict[str, Amount] = {}
+    difference_of: dict[str, Amount] = {}
     for name in names:
         before, after = (_sum(sides, side, name) for side in (BEFORE, AFTER))
         if not _equal(before, after):
-            found[name] = before - after
+            difference_of[name] = before - after
     there = max(_sum(sides, (side,), GROUPS) for side in BEFORE) if exclusive else 0
     after = _sum(sides, AFTER, GROUPS) if exclusive else 0
-    return found if there == after else {**found, GROUPS: there - after}
+    return difference_of if there == after else {**difference_of, GROUPS: there - after}
 
 
 def audited_range(

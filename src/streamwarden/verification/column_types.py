@@ -56,8 +56,8 @@ class ColumnType:
 
     def part(self, name: str) -> ColumnType | None:
         """The type of a part; a struct's field may describe a value of a map, and the other way round."""
-        known = dict(self.parts)
-        return known.get(name, known.get(EACH))
+        types = dict(self.parts)
+        return types.get(name, types.get(EACH))
 
     def agrees(self, other: ColumnType) -> bool:
         """Whether some Spark type fits both descriptions."""
@@ -74,7 +74,7 @@ ANYTHING: Final = ColumnType("anything", None)
 def _overlap(one: Collection[str] | None, other: Collection[str] | None) -> bool:
     if one is None or other is None:
         return True
-    return any(_same(each, its) for each in one for its in other)
+    return any(_same(kind, its) for kind in one for its in other)
 
 
 def _same(one: str, other: str) -> bool:
@@ -90,7 +90,7 @@ def scalar(shown: str, *possible: str) -> ColumnType:
 def parse_type(written: str) -> ColumnType:
     """A type as Spark's DDL writes it, such as `BIGINT` or `array<struct<a: bigint, b: double>>`.
 
-    Raises ValueError for what is none.
+    Raises ValueError for any other text.
     """
     text = written.strip()
     lower = text.lower()
@@ -170,14 +170,14 @@ def _type_of_value(value: object) -> ColumnType:
         element = type_of_values(value)
         return ColumnType("an array", frozenset({"array", "map"}), () if element is None else ((EACH, element),))
     if isinstance(value, dict):
-        known = ((name, type_of_values([each])) for name, each in value.items())
-        parts = tuple((name, each) for name, each in known if each is not None)
+        types = ((name, type_of_values([item])) for name, item in value.items())
+        parts = tuple((name, kind) for name, kind in types if kind is not None)
         return ColumnType("a struct or map", frozenset({"struct", "map"}), parts)
     return _KINDS.get(type(value), ANYTHING)
 
 
 def _either(one: ColumnType, other: ColumnType) -> ColumnType:
-    """What fits one or the other."""
+    """The type of values that fit either one."""
     if one.possible is None or other.possible is None:
         return ANYTHING
     mine, its = dict(one.parts), dict(other.parts)

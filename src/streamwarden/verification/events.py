@@ -49,13 +49,13 @@ class Event:
     def of(cls, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> Event:
         """Build an event from a record's parts; headers that cannot be parsed count as missing."""
         query, _, batch = headers.get(BATCH, b"").decode(errors="replace").rpartition("/")
-        known = bool(query) and batch.isascii() and batch.isdigit()
+        has_batch = bool(query) and batch.isascii() and batch.isdigit()
         return cls(
             key or b"",
             value or b"",
             headers[EVENT_ID].decode(errors="replace") if EVENT_ID in headers else None,
-            query if known else None,
-            int(batch) if known else None,
+            query if has_batch else None,
+            int(batch) if has_batch else None,
         )
 
     @property

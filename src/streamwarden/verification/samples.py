@@ -1,4 +1,4 @@
-"""A row of an output as the text that a journal keeps: the row, the batch that wrote it, and what that batch read."""
+"""A row of an output as the text that a journal keeps: the row, the batch that wrote it, and that batch's input."""
 
 from __future__ import annotations
 

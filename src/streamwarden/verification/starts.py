@@ -1,7 +1,7 @@
 """Where a stream's drivers started: the only reasons why its watermark may not move, or a batch may be skipped.
 
 A start forgets how far each source was (Spark's `WatermarkTracker` of a new run knows one number, the lowest of them),
-and Spark does not read a batch again if the folder's manifest already has it. Both lower what a correct run writes. The
+and Spark does not read a batch again if the folder's manifest already has it. Both reduce a correct run's output. The
 checkpoint does not record starts, and a run that lost its rows looks like one that was restarted. Therefore the starts
 come from the launcher, which reads the logs before it launches a driver.
 """
@@ -68,7 +68,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarts:
-    """What the starts explain.
+    """The deviations that starts explain.
 
     Args:
         first: batches that a driver began with: in them Spark does not know each source's own watermark.
@@ -81,17 +81,20 @@ class Restarts:
 
 def restarts(starts: Iterable[Start]) -> Restarts:
     """The starts that led to the checkpoint as it is. One before a rewind does not count for batches that ran again."""
-    found: dict[int, bool] = {}
+    skipped_by_first: dict[int, bool] = {}
     for start in _with_logs(starts):
-        found = {batch: skipped for batch, skipped in found.items() if batch < start.first}
-        found[start.first] = start.is_skip
-    return Restarts(first=frozenset(found), skipped=frozenset(batch for batch, skipped in found.items() if skipped))
+        skipped_by_first = {batch: skipped for batch, skipped in skipped_by_first.items() if batch < start.first}
+        skipped_by_first[start.first] = start.is_skip
+    return Restarts(
+        first=frozenset(skipped_by_first),
+        skipped=frozenset(batch for batch, skipped in skipped_by_first.items() if skipped),
+    )
 
 
 def planner(starts: Sequence[Start], batch: int) -> Start | None:
     """The start of the driver that planned `batch`; None if unknown."""
     after = [start for start in _with_logs(starts) if (-1 if start.planned is None else start.planned) < batch]
-    return max(after, key=lambda each: each.at, default=None)
+    return max(after, key=lambda start: start.at, default=None)
 
 
 def require_known(starts: Iterable[Start], problems: Sequence[str]) -> None:
@@ -123,20 +126,20 @@ def stale_entries(starts: Sequence[Start], *, newest: int | None, planned: int |
 
     Raises VerificationError if a later start with unknown logs may have found that they were removed.
     """
-    found: list[tuple[range, float]] = []
+    entries: list[tuple[range, float]] = []
     for start in _with_logs(starts):
         kept = -1 if start.planned is None or start.sink is None else min(start.planned, start.sink)
-        found = [*_up_to(kept, found), (start.ahead, start.at)]
-    found = [(batches, at) for batches, at in _up_to(-1 if planned is None else planned, found) if batches]
+        entries = [*_up_to(kept, entries), (start.ahead, start.at)]
+    entries = [(batches, at) for batches, at in _up_to(-1 if planned is None else planned, entries) if batches]
     now = unplanned_entries(planned, newest)
-    problems = [_stale(batches, f"when the driver of {_instant(at)} started") for batches, at in found]
-    require_known([start for start in starts if found and start.at > found[0][1]], problems)
+    problems = [_stale(batches, f"when the driver of {_instant(at)} started") for batches, at in entries]
+    require_known([start for start in starts if entries and start.at > entries[0][1]], problems)
     return [*problems, _stale(now, "now")] if now else problems
 
 
 def _with_logs(starts: Iterable[Start]) -> list[Start]:
     """The starts with known logs, oldest first."""
-    return sorted((start for start in starts if start.logs_known), key=lambda each: each.at)
+    return sorted((start for start in starts if start.logs_known), key=lambda start: start.at)
 
 
 def _up_to(last: int, entries: Iterable[tuple[range, float]]) -> list[tuple[range, float]]:
@@ -155,7 +158,7 @@ def invented_times(starts: Sequence[Start], times: Mapping[int, int]) -> list[st
     unknown = [start for start in starts if not start.logs_known]
     for batch in sorted(times):
         start, at = planner(starts, batch), times[batch] / 1000
-        if start is not None and not start.lived(at) and not any(each.lived(at) for each in unknown):
+        if start is not None and not start.lived(at) and not any(other.lived(at) for other in unknown):
             end = "now" if start.ended is None else _instant(start.ended)
             cases.append(
                 f"batch {batch} says {_instant(at)}, its driver ran from {_instant(start.at)} to {end} "

@@ -73,7 +73,7 @@ def test_who_the_broker_is_need_not_be_proved() -> None:
     assert options["kafka.ssl.endpoint.identification.algorithm"] == "https"
 
 
-def test_a_key_in_a_form_that_only_librdkafka_reads_is_told(tmp_path: Path) -> None:
+def test_key_in_a_form_that_only_librdkafka_reads_is_reported(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("-----BEGIN RSA PRIVATE KEY-----\nhush")
     known = Connection(name="events", extra={"bootstrap.servers": "b", "ssl.key.location": str(tmp_path / "key")})
     with pytest.raises(ConfigError, match=r"does not hold a key that Java can read.*openssl pkcs8 -topk8") as caught:
@@ -90,7 +90,7 @@ def test_a_key_in_a_form_that_only_librdkafka_reads_is_told(tmp_path: Path) -> N
         ({"bootstrap.servers": "b", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location cannot be read"),
     ],
 )
-def test_what_cannot_be_is_told(extra: dict[str, object], told: str) -> None:
+def test_impossible_settings_are_reported(extra: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
         java_options(Connection(name="events", extra=extra))
     assert "hush" not in str(caught.value)
@@ -143,6 +143,6 @@ def test_one_broker_that_takes_connections_is_enough(closed: int, listening: int
     assert unreachable(_at(f"127.0.0.1:{closed}", f"127.0.0.1:{listening}")) is None
 
 
-def test_a_host_that_nobody_knows_is_left_to_the_client(closed: int) -> None:
+def test_unresolvable_host_is_left_to_the_client(closed: int) -> None:
     """Its error says more, and names may resolve differently there."""
     assert unreachable(_at("no-such-host.invalid:9092", f"127.0.0.1:{closed}")) is None

@@ -54,7 +54,7 @@ def test_airflows_json(extra: object) -> None:
         "a://b:secret/",
     ],
 )
-def test_a_broken_value_is_told_and_not_shown(value: str) -> None:
+def test_invalid_value_is_reported_and_not_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="cannot be parsed") as caught:
         read(value)
     assert "secret" not in str(caught.value)
@@ -62,7 +62,7 @@ def test_a_broken_value_is_told_and_not_shown(value: str) -> None:
     assert caught.value.__suppress_context__
 
 
-def test_an_unknown_connection_is_told_with_the_ways_to_define_it() -> None:
+def test_unknown_connection_is_reported_with_the_ways_to_define_it() -> None:
     with pytest.raises(ConfigError, match="AIRFLOW_CONN_WAREHOUSE"):
         connection("warehouse", {})
 

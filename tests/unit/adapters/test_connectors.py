@@ -77,7 +77,7 @@ def test_the_fork_of_a_script_gets_those_of_its_stream_and_its_twin_too(fetched:
     assert with_connector(forked, {}) == with_connector(twin, {}) == {"spark.jars": fetched}
 
 
-def test_jars_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jars_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(ProcessError, match="streamwarden prepare --kafka"):
         with_connector(stream(), {"spark.jars": "/mine.jar"})
@@ -102,6 +102,6 @@ def test_a_stream_in_an_object_store_gets_its_own(both: tuple[str, str]) -> None
     assert with_connector(spec, own) == own
 
 
-def test_an_object_store_without_its_jars_is_told(fetched: str) -> None:
+def test_object_store_without_its_jars_is_reported(fetched: str) -> None:
     with pytest.raises(ProcessError, match="streamwarden prepare --s3"):
         with_connector(StreamSpec(name="a", job="/p/a.py", checkpoint="s3a://bucket/c"), {})

@@ -40,7 +40,7 @@ def test_no_java_names_the_one_command_to_run(tmp_path: Path) -> None:
     assert caught.value.next_step == "run: apt-get install -y openjdk-17-jre-headless"
 
 
-def test_each_java_that_was_tried_is_listed_with_what_it_lacks(tmp_path: Path) -> None:
+def test_each_tried_java_is_listed_with_its_shortcoming(tmp_path: Path) -> None:
     java(tmp_path / "jvm" / "a", "11.0.2")
     java(tmp_path / "jvm" / "b", "17.0.2", modules="java.base")
     with pytest.raises(ProcessError, match=r"Java 11.*lacks jdk\.incubator\.vector") as caught:

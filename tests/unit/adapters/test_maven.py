@@ -59,7 +59,7 @@ def test_a_maven_that_fails_half_way_leaves_nothing(pom: Path, tmp_path: Path, m
     assert list((tmp_path / "environment").rglob("*.jar")) == []
 
 
-def test_without_maven_the_ways_out_are_told(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_maven_names_the_alternatives(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProcessError, match=r"spark\.jars\.packages"):
         maven.resolve(pom)

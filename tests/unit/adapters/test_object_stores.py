@@ -129,7 +129,7 @@ def test_the_callers_key_does_not_reach_a_driver(tmp_path: Path, monkeypatch: py
     assert not {"AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"} & set(found)
 
 
-def test_a_driver_in_a_cluster_finds_the_store_by_what_it_is_submitted_with(tmp_path: Path) -> None:
+def test_cluster_driver_finds_the_store_by_its_submitted_settings(tmp_path: Path) -> None:
     """It has none of its launcher's variables."""
     spec = replace(stream(), spark=SparkSpec(master="yarn"))
     found = remote_environment(spec, tmp_path, "sqlite://", conn(ELSEWHERE))

@@ -96,7 +96,7 @@ def test_the_state_directory_of_a_checkpoint_is_summed_up(whole: Callable[[str],
     assert all(stored > 0 and plain > 0 for stored, plain in found.changed.values())
 
 
-def test_a_store_without_changelogs_tells_no_row(whole: Callable[[str], Path]) -> None:
+def test_store_without_changelogs_yields_no_rows(whole: Callable[[str], Path]) -> None:
     found = state_files(open_path(whole("spark-4.3.0-rocksdb")))
     assert (found.rows, dict(found.changed)) == (0, {})
     assert any(found.snapshots)

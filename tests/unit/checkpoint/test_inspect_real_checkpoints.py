@@ -95,7 +95,7 @@ def test_formats_are_distinguished(inspect: Inspect) -> None:
     assert named["offsets"] == "v2"
 
 
-def test_replay_facts_name_the_last_snapshot_and_what_came_after(inspect: Inspect) -> None:
+def test_replay_facts_name_the_last_snapshot_and_the_later_deltas(inspect: Inspect) -> None:
     for store in inspect("spark-4.3.0-changelog").stores:
         replay = store.replay
         assert replay.newest == 14, "version N+1 is the state after batch N"
@@ -105,7 +105,7 @@ def test_replay_facts_name_the_last_snapshot_and_what_came_after(inspect: Inspec
 
 
 @pytest.mark.parametrize("part", ["", "output", "checkpoint/metadata", "nowhere"])
-def test_what_is_no_checkpoint_is_refused_with_what_to_do(part: str, unpack: Unpack, tmp_path: Path) -> None:
+def test_folder_that_is_not_a_checkpoint_is_refused_with_a_next_step(part: str, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-hdfs", tmp_path)
     with pytest.raises(CheckpointError) as caught:
         read_checkpoint(open_path(tmp_path / part))
@@ -113,6 +113,6 @@ def test_what_is_no_checkpoint_is_refused_with_what_to_do(part: str, unpack: Unp
     assert str(tmp_path / part) in str(caught.value)
 
 
-def test_a_scheme_without_a_driver_is_refused_with_what_to_do() -> None:
+def test_scheme_without_a_driver_is_refused_with_a_next_step() -> None:
     with pytest.raises(CheckpointError, match="driver"):
         open_path("nosuchscheme://bucket/checkpoint")

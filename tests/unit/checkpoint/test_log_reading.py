@@ -68,7 +68,7 @@ def test_the_first_batch_running_is_a_gap_of_one_too(tmp_path: Path) -> None:
     assert log_position(open_path(tmp_path)).gap == 1
 
 
-def test_a_folder_that_may_not_be_read_is_an_error_with_what_to_do(tmp_path: Path) -> None:
+def test_unreadable_folder_is_an_error_with_a_next_step(tmp_path: Path) -> None:
     class Locked(LocalFiles):
         def names(self, path: str) -> list[str]:
             raise PermissionError(13, "Permission denied", path)

@@ -44,7 +44,7 @@ def test_a_single_partition_without_its_schema_is_not_refused(unpack: Unpack, tm
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if "-3." not in each and "processor" not in each])
-def test_what_is_inferred_is_what_a_newer_spark_writes(whole: Callable[[str], Path], name: str) -> None:
+def test_inferred_name_equals_the_one_a_newer_spark_writes(whole: Callable[[str], Path], name: str) -> None:
     for each in operators(whole, name):
         assert not each.inferred
         if all(schema.version < 3 for schema in each.schemas):

@@ -58,7 +58,7 @@ def test_each_store_of_a_join_is_listed_and_ssts_count_as_bytes(tmp_path: Path) 
     ]
 
 
-def test_replay_debt_is_what_came_after_the_last_uploaded_snapshot(tmp_path: Path) -> None:
+def test_replay_debt_counts_changes_after_the_last_uploaded_snapshot(tmp_path: Path) -> None:
     make(tmp_path, "3.zip", *(f"{version}.changelog" for version in range(1, 9)))
     make(tmp_path, *(f"{version}.changelog" for version in range(1, 9)), partition=1)
     make(tmp_path, *(f"{version}.zip" for version in range(1, 9)), partition=2)

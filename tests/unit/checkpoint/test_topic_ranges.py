@@ -69,7 +69,7 @@ def test_what_is_no_position_in_a_topic(value: object) -> None:
         ([(5, 6), (8, 9)], [(6, 8)]),
     ],
 )
-def test_what_is_known_to_be_gone_is_taken_out_of_what_was_read(
+def test_records_known_as_lost_are_subtracted_from_the_input(
     lost: list[tuple[int, int]], left: list[tuple[int, int]]
 ) -> None:
     elsewhere = [TopicRange("events", 1, 5, 9), TopicRange("others", 0, 5, 9)]

@@ -56,7 +56,7 @@ def test_a_wrong_command_line_is_2_and_prints_no_traceback(cli: CommandLine, arg
     assert "Traceback" not in answer.out + answer.err
 
 
-def test_an_error_is_a_block_that_says_what_where_expected_and_next(cli: CommandLine) -> None:
+def test_error_block_has_observation_place_expectation_and_next_step(cli: CommandLine) -> None:
     cli.project.stream("flights")
     answer = cli("status", "flight")
     assert answer.code == Exit.USAGE

@@ -58,7 +58,7 @@ def lived(cli: CommandLine) -> CommandLine:
     return cli
 
 
-def test_each_event_says_when_what_who_and_why_and_the_newest_is_last(lived: CommandLine) -> None:
+def test_each_event_names_time_action_actor_and_reason_newest_last(lived: CommandLine) -> None:
     answer = lived("history", "a", "--json")
     assert answer.code == Exit.OK
     events = [(each["kind"], each["who"], each["why"]) for each in answer.json["events"]]

@@ -47,7 +47,7 @@ def test_checks_that_know_nothing_are_4_and_never_ok(cli: CommandLine) -> None:
     assert cli("check").code == Exit.UNDECIDED
 
 
-def test_a_check_of_a_failed_driver_says_what_is_wrong_and_keeps_the_incident(cli: CommandLine) -> None:
+def test_check_of_a_failed_driver_reports_the_failure_and_keeps_the_incident(cli: CommandLine) -> None:
     cli.project.stream("a")
     incurable = ExitRecord(
         kind=ExitKind.FAILED, ended_at=NOW, error_class="SCHEMA", message="schema changed", curable=False

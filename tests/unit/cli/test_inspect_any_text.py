@@ -24,7 +24,7 @@ OFFSETS, COMMIT = "offsets/13", "commits/13"
     ],
 )
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_values_beyond_what_can_be_shown_are_shown_somehow(
+def test_values_that_cannot_be_formatted_are_still_shown(
     path: str, old: str, new: str, options: tuple[str, ...], cli: CommandLine, unpack: Unpack, tmp_path: Path
 ) -> None:
     checkpoint = unpack("spark-4.3.0-changelog", tmp_path / "query")

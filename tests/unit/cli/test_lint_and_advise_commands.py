@@ -59,7 +59,7 @@ def test_a_good_stream_is_0(cli: CommandLine) -> None:
     assert "✓ orders: nothing found" in answer.out
 
 
-def test_unbounded_state_is_1_and_says_where_and_what_to_do(cli: CommandLine) -> None:
+def test_unbounded_state_exits_with_1_and_names_the_line_and_next_step(cli: CommandLine) -> None:
     stream(cli, BAD)
     answer = cli("lint", "orders", "--plan")
     assert answer.code == Exit.BAD

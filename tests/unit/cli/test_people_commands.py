@@ -65,7 +65,7 @@ class TestIncident:
         for part in ("i1: a: state_size: WARNING", "too big", "tighten the watermark", "the disk is full"):
             assert part in page
 
-    def test_one_that_nobody_touched(self, cli: CommandLine) -> None:
+    def test_unacknowledged_incident_is_shown_as_such(self, cli: CommandLine) -> None:
         assert "Nobody has acknowledged it" in cli("incident", "show", "i1").out
 
     def test_resolved_ones_keep_their_acknowledgement_in_the_list_of_all(self, cli: CommandLine) -> None:
@@ -108,7 +108,7 @@ class TestMute:
         assert "It was muted until" in message["message"]
         assert "a new disk" in message["message"]
 
-    def test_the_list_says_what_until_when_who_and_why(self, cli: CommandLine) -> None:
+    def test_list_names_scope_end_author_and_reason(self, cli: CommandLine) -> None:
         cli("mute", "a", "--check", "backlog", "--check", "topic_lag", "--until", at(NOW + 3600), "--reason", "a test")
         (mute,) = cli("mutes", "--json").json["mutes"]
         assert (mute["streams"], mute["checks"], mute["reason"]) == (["a"], ["backlog", "topic_lag"], "a test")

@@ -87,7 +87,7 @@ def test_a_later_pass_of_another_variant_does_not_hide_a_deviation(drilled: Comm
     assert "moment: after_state" in drilled("resilience", "a").out
 
 
-def test_when_the_variant_passes_again_only_what_never_ran_is_left(drilled: CommandLine) -> None:
+def test_after_the_variant_passes_only_cells_that_never_ran_are_left(drilled: CommandLine) -> None:
     """Negative control of the test above."""
     text = "name: kill_{0}\nstream: a\nfault: {{kind: kill_driver, moment: {0}}}\n"
     (drilled.project.root / "config/drills/kill_after_files.yaml").write_text(text.format("after_files"))

@@ -42,7 +42,7 @@ def test_otherwise_as_many_as_the_text_starts() -> None:
     assert starts_of(SPEC, [LEFT, RIGHT], "a-2", count=2).complete
 
 
-def test_where_the_text_does_not_tell_the_first_one_is_enough() -> None:
+def test_with_an_unknown_query_count_one_started_query_is_enough() -> None:
     assert not starts_of(SPEC, [OLD], "a-2", count=None).complete, "a run of the last driver does not count"
     assert starts_of(SPEC, [LEFT], "a-2", count=None).complete
 

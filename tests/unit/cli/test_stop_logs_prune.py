@@ -68,7 +68,7 @@ def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(cli: Comma
     assert written.getvalue() == "look 1\nlook 2\nlook 3\n"
 
 
-def test_pruning_tells_what_it_removed(cli: CommandLine) -> None:
+def test_pruning_reports_the_removed_files(cli: CommandLine) -> None:
     cli.project.stream("a")
     answer = cli("store", "prune", "--keep", "1 h", "--json")
     assert answer.code == Exit.OK

@@ -277,7 +277,7 @@ production: {{allowed_hours: {{start: "09:00", end: "16:00"}}}}
 """
 
 
-def test_a_drill_on_a_live_stream_is_checked_for_what_it_may_break(cli: CommandLine) -> None:
+def test_drill_on_a_live_stream_is_checked_for_its_allowed_faults(cli: CommandLine) -> None:
     """It needs neither an oracle nor a fork. Negative control: a fault that removes data is refused, in four parts."""
     cli.project.stream("a")
     cli.project.write("config/drills/kill.yaml", LIVE.format(stream="a", fault="{kind: kill_driver}"))

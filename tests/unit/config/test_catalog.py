@@ -90,7 +90,7 @@ def test_a_stream_in_real_time_mode_shares_its_topic_with_no_other(project: Proj
         assert "'out' is also the topic of the stream b (b.yaml)" in str(catalog.broken["a"])
 
 
-def test_a_stream_may_read_what_another_writes(project: Project) -> None:
+def test_stream_may_read_the_output_of_another(project: Project) -> None:
     project.stream("a")
     path = project.stream("b")
     path.write_text(path.read_text().replace("input/b", "output/a"))
@@ -105,7 +105,7 @@ def test_a_sibling_with_a_common_prefix_in_its_name_is_no_clash(project: Project
     assert project.catalog().broken == {}
 
 
-def test_object_stores_are_compared_by_what_they_hold_not_by_their_scheme(project: Project) -> None:
+def test_object_store_urls_are_compared_without_their_scheme(project: Project) -> None:
     for name, scheme in (("a", "s3a"), ("b", "s3")):
         path = project.stream(name)
         path.write_text(path.read_text().replace(f"checkpoints/{name}", f"{scheme}://bucket/ckpt"))

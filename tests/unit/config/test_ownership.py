@@ -111,7 +111,7 @@ def test_the_owner_of_a_table_or_topic_keeps_it(project: Project, sink: str) -> 
     assert f"is also the {'topic' if kafka else 'table'} of the stream counts" in str(found.broken["a_copy"])
 
 
-def test_a_stream_whose_last_settings_are_not_known_counts_as_using_what_its_file_says(project: Project) -> None:
+def test_stream_with_unknown_last_settings_counts_as_using_those_of_its_file(project: Project) -> None:
     copied(project)
     assert list(catalog(project, {"flights": tenure(last=None)}).broken) == ["a_copy"]
 

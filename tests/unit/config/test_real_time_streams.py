@@ -93,7 +93,7 @@ def test_the_quarantine_needs_a_task_of_its_own(project: Project) -> None:
         ("frame.writeStream.foreachBatch(print)", "return the DataFrame"),
     ],
 )
-def test_a_job_that_uses_what_the_mode_lacks_is_refused_with_its_line(
+def test_job_with_a_feature_that_the_mode_lacks_is_refused_with_its_line(
     project: Project, line: str, message: str
 ) -> None:
     project.write("spark_jobs/job.py", f"def build(spark, spec):\n    return {line}\n")

@@ -185,7 +185,7 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("quarantine: .", "quarantine", "contains"),
     ],
 )
-def test_each_mistake_names_file_key_value_and_what_is_allowed(
+def test_each_mistake_names_file_key_value_and_allowed_values(
     project: Project, line: str, key: str, message: str
 ) -> None:
     error = project.error(project.stream("a", line + "\n"))

@@ -13,7 +13,7 @@ def test_without_a_file_the_documented_defaults_hold(project: Project) -> None:
     assert DEFAULTS.of("state_size")["critical"] == 5e9
 
 
-def test_a_project_overrides_what_it_names_and_no_more(project: Project) -> None:
+def test_project_overrides_only_the_thresholds_that_it_names(project: Project) -> None:
     project.write("config/thresholds.yaml", "state_size: {warning: 2 GB}\ncheckpoint_duration: {critical: 1m}\n")
     thresholds = load_thresholds(project.root)
     assert thresholds.of("state_size") == {**DEFAULTS.of("state_size"), "warning": 2e9}

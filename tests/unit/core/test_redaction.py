@@ -140,7 +140,7 @@ def test_a_remembered_value_is_hidden_wherever_it_stands() -> None:
     assert redacted_text(ordinary) == ordinary, "a password that is a word would hide the word everywhere"
 
 
-def test_the_secrets_of_a_document_are_what_redaction_hides() -> None:
+def test_secrets_of_a_document_equal_the_redacted_values() -> None:
     options = {"kafka.sasl.jaas.config": SECRET, "topic": "flights", "url": "https://ann:pw1@host/path?token=pw4"}
     document = {"options": options, "env": [{"token": ["a", "b"]}], "args": ["--password", "pw2", "--token=pw3"]}
     assert secrets_of(document) == [SECRET, "pw1", "pw4", "a", "b", "pw2", "pw3"]

@@ -46,7 +46,7 @@ def test_sizes_are_decimal_unless_they_say_binary(text: str | float, count: int)
 @pytest.mark.parametrize(
     "text", ["", "soon", "5 parsecs", "-3s", -1, True, "1h30", "1e3 s", float("nan"), float("inf")]
 )
-def test_what_is_no_duration_is_refused_with_what_is_allowed(text: str | float) -> None:
+def test_invalid_duration_is_refused_with_the_allowed_form(text: str | float) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 30s"):
         parse_duration(text)
 
@@ -63,7 +63,7 @@ def test_what_is_no_signed_duration_is_refused(text: str | float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "big", "5 GHz", "-5 GB", False, -1])
-def test_what_is_no_size_is_refused_with_what_is_allowed(text: str | float) -> None:
+def test_invalid_size_is_refused_with_the_allowed_form(text: str | float) -> None:
     with pytest.raises(ValueError, match="is not a size such as 512 MB"):
         parse_size(text)
 

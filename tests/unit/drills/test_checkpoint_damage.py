@@ -122,7 +122,7 @@ def test_a_strike_that_died_after_the_damage_is_undone_and_made_again() -> None:
     assert world.files.restored == 2, "by the second try, and as the remediation"
 
 
-def test_a_healing_undoes_what_a_strike_left() -> None:
+def test_healing_undoes_the_damage() -> None:
     world = World(sink="parquet", die_at="after_harm", total_batches=20)
     wanted = spec(*CHANGES_CUT)
     run_id = world.engine(wanted).begin(KIND)

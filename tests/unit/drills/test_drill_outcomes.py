@@ -390,7 +390,7 @@ def test_a_defect_of_the_drill_itself_is_a_failed_drill_that_is_still_healed() -
     assert_healed(world, result)
 
 
-def test_the_next_run_heals_what_a_killed_process_left() -> None:
+def test_next_run_heals_the_damage_left_by_a_killed_process() -> None:
     """kill -9 of the one process of a run: no process heals it, and the fork's driver goes on."""
     world = World(total_batches=500)
     engine = world.engine(drill())

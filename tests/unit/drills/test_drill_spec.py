@@ -135,7 +135,7 @@ def test_an_outage_is_data_too_and_survives_the_way_through_json(tmp_path: Path)
         ("kind: service_outage, " + OUTAGE.replace("up:", "back:"), "unknown key"),
     ],
 )
-def test_an_outage_that_cannot_be_is_refused_with_what_is_allowed(tmp_path: Path, fault: str, words: str) -> None:
+def test_impossible_outage_is_refused_with_the_allowed_values(tmp_path: Path, fault: str, words: str) -> None:
     path = tmp_path / "night.yaml"
     path.write_text(f"name: night\nstream: flights\nfault: {{{fault}}}\n")
     with pytest.raises(ConfigError) as error:
@@ -152,7 +152,7 @@ def test_a_fork_whose_topic_is_a_copy_cannot_be_rewound(tmp_path: Path) -> None:
     assert str(error.value) == expected
 
 
-def test_an_unknown_target_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
+def test_unknown_target_is_refused_with_the_allowed_values(tmp_path: Path) -> None:
     path = tmp_path / "night.yaml"
     path.write_text("name: night\nstream: flights\nfault: {kind: kill_driver}\ntarget: staging\n")
     with pytest.raises(ConfigError, match=r"fork.*production"):

@@ -43,7 +43,7 @@ def test_each_expectation_is_a_sentence(name: str, about: dict[str, Any] | None,
     assert found.expected == sentence
 
 
-def test_an_expectation_that_is_not_met_says_what_was_observed() -> None:
+def test_unmet_expectation_names_the_observation() -> None:
     problem = [{"value": "column price: STRING, expected BIGINT", "count": 1}]
     (found,) = expectations_of(
         judged(suite="columns", name=EMPTY, about={}, success=False, observed=1, unexpected_samples=problem)
@@ -57,5 +57,5 @@ def test_the_query_of_a_script_is_named() -> None:
     assert found.about == "left: the output, counted a second time"
 
 
-def test_a_run_that_nobody_judged_has_none() -> None:
+def test_unjudged_run_has_no_outcome() -> None:
     assert expectations_of(None) == ()

@@ -75,7 +75,7 @@ def test_a_strike_that_died_is_made_again(kind: str, where: str) -> None:
     assert result.passed, result.reason
 
 
-def test_the_verification_is_told_of_the_copy() -> None:
+def test_verification_gets_the_copy() -> None:
     world = World()
     result = run(world, DOUBLED, deduplicates=True)
     (copy,) = result.facts["fault"]["copies"]
@@ -96,7 +96,7 @@ def test_a_copy_that_the_job_need_not_drop_is_counted_all_the_same() -> None:
     )
 
 
-def test_without_an_oracle_of_the_job_nobody_knows_the_output_without_the_copy() -> None:
+def test_without_an_oracle_the_output_without_the_copy_is_unknown() -> None:
     class OnlyTwin(World):
         def oracles(self, stream: str, feed: Any, asked: OracleKind) -> tuple[OracleKind, ...]:
             return (OracleKind.TWIN,)

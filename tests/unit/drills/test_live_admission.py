@@ -207,7 +207,7 @@ def test_only_faults_that_say_so_may_hit_a_live_stream(kind: str) -> None:
 
 
 @pytest.mark.parametrize("service", OutageService)
-def test_an_outage_may_hit_what_neither_the_drill_nor_others_need(service: OutageService) -> None:
+def test_outage_may_hit_only_services_that_neither_the_drill_nor_others_need(service: OutageService) -> None:
     spec = drill("service_outage").fault
     fault = replace(spec, outage=replace(OUTAGE, service=service)).chosen
     assert fault.live.allowed is (service not in (OutageService.STORE, OutageService.DISK))

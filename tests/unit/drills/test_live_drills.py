@@ -204,7 +204,7 @@ def asked(world: World, **changes: object) -> tuple[RunState, object]:
     return state, engine
 
 
-def test_the_question_says_what_will_happen_and_until_when_an_answer_counts() -> None:
+def test_approval_question_names_the_effect_and_the_deadline() -> None:
     hours = AllowedHours(start="00:00", end="24:00", days=tuple(Weekday), timezone="Europe/Berlin")
     state, _ = asked(live_world(), production=ProductionSpec(allowed_hours=hours, approval_within=3600.0))
     assert subject(state.drill) == "Hit the live stream flights with kill_driver?"
@@ -275,7 +275,7 @@ def test_a_question_that_is_repeated_keeps_its_deadline() -> None:
     assert first.approval == again.approval
 
 
-def test_an_approval_that_nobody_asked_for_is_worth_nothing() -> None:
+def test_approval_without_a_request_aborts_the_run() -> None:
     """As if somebody had marked the task of the approval as successful, or called the engine out of turn."""
     world, spec = live_world(), live_drill()
     engine = world.engine(spec)
@@ -298,7 +298,7 @@ def test_without_an_answer_no_step_touches_the_stream() -> None:
     assert world.signals == []
 
 
-def test_a_shell_that_runs_all_steps_is_told_to_approve_it_in_airflow() -> None:
+def test_shell_that_runs_all_steps_is_referred_to_airflow_for_approval() -> None:
     world, spec = live_world(), live_drill()
     run = world.engine(spec).run(spec.name)
     assert run.status is DrillStatus.ABORTED

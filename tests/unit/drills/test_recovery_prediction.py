@@ -24,7 +24,7 @@ def test_a_snapshot_of_the_last_batch_leaves_nothing_to_redo() -> None:
     assert predict_theorem(40, SNAPSHOT, 4.0).seconds == 0.0
 
 
-def test_the_theorem_says_what_is_missing_when_nothing_was_committed() -> None:
+def test_prediction_without_commits_names_the_missing_data() -> None:
     prediction = predict_theorem(0, SNAPSHOT, None)
     assert prediction.seconds is None
     assert "T_batch" in prediction.missing[0]

@@ -62,7 +62,7 @@ def test_records_that_an_at_least_once_sink_wrote_twice_are_named() -> None:
     ],
     ids=["damaged output", "too late", "never back"],
 )
-def test_a_deviation_says_what_the_harm_is(facts: dict[str, Any], says: str) -> None:
+def test_deviation_names_the_damage(facts: dict[str, Any], says: str) -> None:
     sentence = report_of(facts=facts, deviated=True).sentence
     assert sentence.startswith(says)
     assert "; found on " in sentence
@@ -113,7 +113,7 @@ def test_a_step_that_failed_is_in_the_timeline_and_without_a_fault_there_is_no_d
     assert {each.since for each in moments} == {None}
 
 
-def test_both_predictions_have_their_errors_and_the_bound_says_what_its_own_compares() -> None:
+def test_both_predictions_have_errors_and_the_bound_names_its_comparison() -> None:
     report = report_of()
     rows = [row.value for row in report.rows if row.name == "recovery predicted"]
     assert rows == ["26.7 s from the launch, measured 31.3 s: error -15 %"]

@@ -145,7 +145,7 @@ def test_a_deviation_is_over_when_the_same_variant_passes() -> None:
     assert (cell.verdict, cell.untried) == ("PASSED", ())
 
 
-def test_a_cell_that_no_run_has_tried_is_never_and_names_what_is_overdue() -> None:
+def test_untried_cell_is_never_and_names_the_overdue_drills() -> None:
     (cell,) = cells(resilience(MOMENTS, [], overdue=["kill_after_state", "kill_driver"]))
     assert (cell.verdict, cell.worst, len(cell.untried)) == (NEVER, None, 3)
     assert cell.overdue == ("kill_after_state", "kill_driver")
@@ -205,7 +205,7 @@ def test_a_list_has_the_newest_runs_and_the_verdict_of_the_past_is_over_all() ->
     assert row.survived_at == 0.0
 
 
-def test_two_runs_are_compared_by_what_they_measured_and_by_what_differed() -> None:
+def test_two_runs_are_compared_by_measurements_and_differences() -> None:
     first = ran(1, recovery_seconds=8.0)
     second = replace(ran(2, recovery_seconds=10.0), deviated=True)
     drill = {**second.facts["drill"], "fork": {**second.facts["drill"]["fork"], "batches": 7}}

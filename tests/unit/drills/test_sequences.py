@@ -120,7 +120,7 @@ def test_a_step_that_is_killed_between_two_faults_goes_on_where_it_was(where: st
     assert [result.spec.kind for result in results_of(run)] == [KILL, SINK]
 
 
-def test_a_run_with_a_new_seed_is_repeated_with_what_it_drew() -> None:
+def test_replay_of_a_run_with_a_new_seed_repeats_its_plan() -> None:
     """Whatever the file says now."""
     world = World(total_batches=60)
     engine = world.engine(several(KILL, GONE, SINK, seed="new"))

@@ -36,7 +36,7 @@ def test_a_lock_beyond_the_time_limit_makes_each_attempt_to_write_fail() -> None
     assert "writing it was tried in 3 sessions" in result.facts["fault"]["message"]
 
 
-def test_a_table_for_which_nobody_waits_is_a_miss() -> None:
+def test_lock_without_a_waiting_session_is_a_miss() -> None:
     world = World(total_batches=200)
     world.table.has_effect = False
     result = run(world)

@@ -123,7 +123,7 @@ def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> Non
     assert "an earlier attempt had already added the partitions" in result.facts["halted"]["reason"]
 
 
-def test_a_restart_counts_from_the_first_request_whoever_tells_of_it() -> None:
+def test_restart_counts_from_the_first_request_of_any_process() -> None:
     """The driver takes a batch's time to obey, and the next try asks once more."""
     world = World(batch_seconds=30.0)
     engine = world.engine(drill("controlled_restart"))
@@ -350,6 +350,6 @@ def test_an_id_that_is_no_safe_path_is_refused(run_id: str) -> None:
         World().engine(drill()).begin("kill_driver", run_id)
 
 
-def test_a_run_that_was_never_begun_is_an_error_that_says_what_to_do() -> None:
+def test_run_that_was_never_begun_is_an_error_with_a_next_step() -> None:
     with pytest.raises(DrillError, match="drill list"):
         World().engine(drill()).step("no-run-1", DrillStep.HEAL)

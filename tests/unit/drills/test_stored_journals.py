@@ -135,7 +135,7 @@ def test_a_journal_that_cannot_be_read_is_an_error_that_names_the_run(broken: di
     assert run.run_id in str(error.value)
 
 
-def test_what_is_recorded_is_what_the_next_process_reads() -> None:
+def test_next_process_reads_the_recorded_journal() -> None:
     world = World()
     engine = world.engine(drill("retention_passed"))
     run = engine.run("retention_passed")

@@ -43,7 +43,7 @@ def assert_deviated(result: DrillRun, words: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("source", ["files", "rate", "script"])
-def test_a_stream_that_reads_no_topic_is_refused_with_what_to_do_instead(kind: str, source: str) -> None:
+def test_stream_without_a_topic_is_refused_with_an_alternative(kind: str, source: str) -> None:
     with pytest.raises(DrillAborted, match=f"{kind} is not applicable.*kind {source}.*kill_driver"):
         fault_of(kind).require("flights", declared(source=source))
     fault_of(kind).require("flights", declared(source="kafka"))

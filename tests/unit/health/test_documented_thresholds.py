@@ -79,7 +79,7 @@ def test_checkpoint_duration_adds_both_logs_and_the_state_commit(milliseconds: i
         ("spark://host:7077", {"spark.cores.max": "many"}, 8, 8.0),
     ],
 )
-def test_a_sum_over_tasks_becomes_wall_time_by_what_ran_at_once(
+def test_sum_over_tasks_becomes_wall_time_by_concurrent_tasks(
     master: str, conf: dict[str, str], partitions: int | None, expected: float
 ) -> None:
     """min(partitions, cores) ran at once; where the cores are not known the sum is an upper bound."""
@@ -216,7 +216,7 @@ def test_memory_usage_on_a_cluster_is_the_worse_of_driver_and_executors() -> Non
     assert "executors" in verdict.evidence
 
 
-def test_memory_usage_of_executors_that_nobody_measured_is_unknown() -> None:
+def test_memory_usage_of_unmeasured_executors_is_unknown() -> None:
     for more in (resident([GB] * 5), _executors(10, 10, 10, until=NOW - 120.5)):
         verdict = judge(memory_usage.CHECK, _on_cluster(*more))
         assert verdict.status is Status.UNKNOWN
@@ -225,7 +225,7 @@ def test_memory_usage_of_executors_that_nobody_measured_is_unknown() -> None:
     assert bad_driver.status is CRITICAL, "what is known to be bad is said all the same"
 
 
-def test_memory_usage_of_one_full_look_alarms_nobody() -> None:
+def test_memory_usage_of_one_full_sample_raises_no_alarm() -> None:
     verdict = judge(memory_usage.CHECK, _on_cluster(*_executors(999)))
     assert verdict.status is Status.UNKNOWN
     calmed = judge(memory_usage.CHECK, _on_cluster(*_executors(999, 999, 999, 10, 10)))

@@ -101,7 +101,7 @@ class TestBacklog:
         assert self._down(ExitKind.FAILED).status is CRITICAL
         assert self._down(ExitKind.COMPLETED).status is CRITICAL
 
-    def test_files_that_wait_before_any_was_read_cannot_be_told_in_seconds(self) -> None:
+    def test_files_waiting_before_the_first_read_have_no_lag_in_seconds(self) -> None:
         limited = spec(source=FilesSource(path="/in", max_files_per_trigger=4))
         waiting = WaitingInput(count=9, size=1, since=NOW)
         assert judge(backlog.CHECK, window(spec=limited, waiting=waiting)).status is UNKNOWN
@@ -124,7 +124,7 @@ class TestBacklog:
         reports = [report(n, top={"batchDuration": 10_000, "numInputRows": 10_000}, source=source) for n in range(5)]
         assert judge(backlog.CHECK, window(reports)).value == 5
 
-    def test_without_offsets_the_rates_tell_a_queue_that_grows(self) -> None:
+    def test_without_offsets_a_growing_queue_shows_in_the_rates(self) -> None:
         """Batches of 1, 2, 3 … minutes that start back to back: the last one's rows waited for ten minutes."""
         reports = []
         for n in range(1, 12):

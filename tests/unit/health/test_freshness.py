@@ -126,7 +126,7 @@ def test_an_alarm_of_old_numbers_stays() -> None:
     assert judge(checkpoint_duration.CHECK, hung(7_200, reports=reports)).status is CRITICAL
 
 
-def test_the_size_of_state_is_what_the_last_commit_left() -> None:
+def test_state_size_is_that_after_the_last_commit() -> None:
     """Negative control: no commit, no change."""
     assert judge(state_size.CHECK, hung(7_200)).status is OK
 
@@ -154,7 +154,7 @@ class TestBacklog:
         assert "nothing was committed for 6m, so the average is 185 records/s" in verdict.reason
         assert "are read" not in verdict.reason
 
-    def test_a_stream_that_stands_still_gets_an_alarm_from_what_waits(self) -> None:
+    def test_stalled_stream_raises_an_alarm_from_waiting_input(self) -> None:
         """At 833 records a second these would be two minutes of work, and 54 if the speed is the one up to now."""
         assert self.verdict(5, 100_000).value == pytest.approx(100_000 / 833)
         verdict = self.verdict(2_610, 100_000)

@@ -126,7 +126,7 @@ def test_time_left_until_the_state_is_critical(days: float, status: Status) -> N
     assert verdict.value == pytest.approx(days * DAY, rel=0.03)
 
 
-def test_the_evidence_tells_both_thresholds_with_an_interval() -> None:
+def test_evidence_names_both_thresholds_with_an_interval() -> None:
     """At 0.5 GB, 5 GB is 10 days away; 1 GB a ninth of that; earliest <= expected <= latest."""
     verdict = grow(10 * DAY, now=GB // 2, noise=5e6)
     warning, critical = (verdict.evidence[f"seconds_until_{limit}"] for limit in ("warning", "critical"))

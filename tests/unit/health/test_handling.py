@@ -103,7 +103,7 @@ class TestAcknowledgement:
         assert is_due(swinging, 120, handled(ACKNOWLEDGED))
         assert not is_due(sent(swinging, 120, CRITICAL), 180, handled(ACKNOWLEDGED)), "once"
 
-    def test_a_consequence_that_is_worse_than_what_was_acknowledged_is_an_escalation(self) -> None:
+    def test_consequence_worse_than_the_acknowledged_incident_is_an_escalation(self) -> None:
         stalled = replace(DOWN, incident_id="i2", check="progress_stalled", status=CRITICAL, consequence_of="i1")
         assert is_due(sent(DOWN, 50, WARNING), 120, handled(ACKNOWLEDGED), stalled)
 
@@ -172,7 +172,7 @@ class TestScope:
             (mute(0, 1, "clicks", "orders", tag="nightly"), "clicks, orders (tag nightly)"),
         ],
     )
-    def test_it_says_what_it_covers(self, given: Mute, scope: str) -> None:
+    def test_mute_names_its_scope(self, given: Mute, scope: str) -> None:
         assert given.scope == scope
 
 
@@ -289,7 +289,7 @@ SPANS = st.builds(lambda one, other: (min(one, other), max(one, other) + 1), MOM
     acknowledged_at=st.none() | MOMENTS,
     resolved_at=st.none() | MOMENTS,
 )
-def test_whatever_people_do_what_is_open_or_over_is_known_in_the_end(
+def test_channel_ends_with_the_current_status_whatever_people_do(
     spans: list[tuple[float, float]],
     statuses: list[Status],
     acknowledged_at: float | None,

@@ -30,7 +30,7 @@ def test_no_data_is_unknown_and_never_ok(check: Check) -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_batches_whose_reports_were_lost_are_no_data_for_what_only_reports_say(check: Check) -> None:
+def test_batches_without_reports_are_no_data_for_checks_of_reports(check: Check) -> None:
     """A kill lost every report; the logs tell the times of the batches and nothing else."""
     batches = tuple(
         Batch(stream="orders", query_id="q", batch_id=n, planned_at=NOW - 100 + n, committed_at=NOW - 99 + n)

@@ -59,7 +59,7 @@ def test_values_are_read_as_people_write_them() -> None:
         ({"state_growth": {"critical": "8 d"}}, "f.state_growth", ["7d", "8d", "at least"]),
     ],
 )
-def test_a_wrong_override_names_key_value_and_what_is_allowed(raw: object, where: str, words: list[str]) -> None:
+def test_invalid_override_names_key_value_and_allowed_values(raw: object, where: str, words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         validate_overrides(raw, where="f")  # type: ignore[arg-type]
     assert caught.value.where == where
@@ -86,7 +86,7 @@ def test_the_generated_thresholds_file_reads_back_as_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_every_check_declares_what_a_reader_needs(check: Check) -> None:
+def test_every_check_declares_its_documentation(check: Check) -> None:
     names = [threshold.name for threshold in check.thresholds]
     assert names[:2] == ["warning", "critical"]
     assert len(set(names)) == len(names)

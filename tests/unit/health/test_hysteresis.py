@@ -80,7 +80,7 @@ def test_a_steady_value_is_judged_exactly_as_its_grade(value: float, length: int
 
 
 @given(st.lists(seconds, min_size=1, max_size=40))
-def test_the_status_is_never_worse_than_the_worst_nor_better_than_what_three_of_five_say(values: list[float]) -> None:
+def test_status_lies_between_the_worst_value_and_three_of_five(values: list[float]) -> None:
     settled = settle(values, grade)
     remembered = values[-MEMORY:]
     if settled.status is None:

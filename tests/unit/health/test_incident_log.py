@@ -50,7 +50,7 @@ def test_a_mute_that_a_person_ended_is_in_the_log_with_both() -> None:
     ]
 
 
-def test_an_entry_says_what_was_muted_and_for_how_long() -> None:
+def test_log_entry_names_the_mute_scope_and_duration() -> None:
     (entry, _) = incident_log(INCIDENT, [TAKEN], [MUTE], NOW)
     assert (entry.since, entry.until, entry.scope) == (550, 800, "pair: backlog")
 

@@ -139,23 +139,23 @@ class TestDue:
         (self.worse,) = play(WARNING, CRITICAL)
         (self.ended,) = play(WARNING, OK, OK, OK)
 
-    def test_what_nobody_heard_of(self) -> None:
+    def test_incident_without_notification_is_due(self) -> None:
         assert is_due(self.open, 0)
 
     @pytest.mark.parametrize(("now", "expected"), [(100, False), (3_699.9, False), (3_700, True), (9_000, True)])
     def test_again_after_the_resend_interval_and_not_before(self, now: float, expected: bool) -> None:
         assert is_due(told(self.open, 100, WARNING), now) is expected
 
-    def test_worse_than_what_was_told(self) -> None:
+    def test_status_worse_than_last_notification_is_due(self) -> None:
         assert is_due(told(self.worse, 100, WARNING), 101)
         assert not is_due(told(self.worse, 100, CRITICAL), 101)
 
-    def test_swinging_between_warning_and_critical_is_told_once_as_each(self) -> None:
+    def test_flapping_between_warning_and_critical_is_notified_once_per_status(self) -> None:
         """CRITICAL was told; the way down and up again within the hour is no news."""
         assert not is_due(told(self.open, 100, CRITICAL), 200)
         assert not is_due(told(self.worse, 100, CRITICAL), 300)
 
-    def test_the_end_is_told_once_to_those_who_heard_of_the_beginning(self) -> None:
+    def test_resolution_is_notified_once_where_the_opening_was(self) -> None:
         assert is_due(told(self.ended, 100, WARNING), 200)
         assert not is_due(told(self.ended, 200, OK), 300)
         assert not is_due(self.ended, 200)

@@ -98,7 +98,7 @@ def test_a_topic_with_another_id_was_recreated_however_far_it_has_grown() -> Non
 
 
 @pytest.mark.parametrize("way_out", ["a new checkpoint", "another topic", "another cluster"])
-def test_what_begins_anew_is_held_against_the_topic_that_it_finds(way_out: str) -> None:
+def test_new_start_is_compared_with_the_current_topic(way_out: str) -> None:
     first = verdict(waits(topic_id="one"))
     if way_out == "a new checkpoint":
         found = verdict(waits(topic_id="two"), before=first, at=replace(log(0, 0), query_id="another"))
@@ -127,7 +127,7 @@ def test_of_a_script_that_may_read_a_topic_nothing_is_known() -> None:
         (8, 9, 8, True),  # the batch that found it is planned to end where the new topic ends
     ],
 )
-def test_a_topic_that_ends_before_what_was_read_was_recreated(
+def test_topic_that_ends_before_the_read_offsets_was_recreated(
     planned: int, committed: int, last: int, anew: bool
 ) -> None:
     lag = PartitionLag(partition=0, planned=planned, committed=committed, first=0, last=last)

@@ -193,7 +193,7 @@ def test_a_first_batch_may_read_a_long_backlog() -> None:
     assert judge(CHECK, running(3_599, count=3)).status is CRITICAL
 
 
-def test_a_batch_that_a_restart_runs_again_starts_anew() -> None:
+def test_batch_re_run_by_a_restart_counts_from_the_restart() -> None:
     """Planned two days ago, the driver was stopped over the weekend and is up for 20 s: nothing is stuck."""
     assert judge(CHECK, running(2 * 86_400, launched=20)).status is OK
 
@@ -206,7 +206,7 @@ def test_idle_is_not_stuck() -> None:
 
 
 @pytest.mark.parametrize(("waited", "status"), [(99, OK), (100, WARNING), (301, CRITICAL)])
-def test_input_that_nobody_plans_is_stuck(waited: float, status: Status) -> None:
+def test_unplanned_input_is_stuck(waited: float, status: Status) -> None:
     """The driver lives, no batch runs, and files have waited since `waited` seconds."""
     assert judge(CHECK, between_batches(WaitingInput(count=7, size=70, since=NOW - waited))).status is status
 
@@ -218,7 +218,7 @@ def test_a_backlog_that_is_being_read_is_not_stuck() -> None:
 
 
 @pytest.mark.parametrize(("committed", "status"), [(99, OK), (7_190, CRITICAL)])
-def test_input_whose_age_is_not_told_has_waited_since_the_last_commit(committed: float, status: Status) -> None:
+def test_input_of_unknown_age_has_waited_since_the_last_commit(committed: float, status: Status) -> None:
     """Five million records, and the broker did not hand out the oldest in time, or they carry no timestamp."""
     backlog = WaitingInput(what="record", count=5_000_000, since=None)
     mine = between_batches(backlog, planned_at=NOW - committed - 10, committed_at=NOW - committed)
@@ -277,9 +277,7 @@ def test_a_trigger_that_found_no_data_shows_an_idle_query() -> None:
         ({"topic": {"0": 90}}, 9_000, CRITICAL),
     ],
 )
-def test_a_source_that_names_its_newest_offset_tells_idle_from_stuck(
-    latest: object, age: float, status: Status
-) -> None:
+def test_newest_offset_of_a_source_distinguishes_idle_from_stuck(latest: object, age: float, status: Status) -> None:
     """That it had nothing more holds for two minutes and a batch of 20 s; that it had more, until a batch reads it."""
     end = {"topic": {"0": 50}}
     reports = [*history(), report(20, NOW - age, source={"latestOffset": latest, "endOffset": end})]
@@ -360,7 +358,7 @@ def after_a_pause(
     )
 
 
-def test_the_first_batch_after_a_planned_stop_reads_what_came_meanwhile() -> None:
+def test_first_batch_after_a_planned_stop_reads_the_accumulated_input() -> None:
     """Three hours of stop, batches of 2 s: the first one may take an hour; after half an hour, half an hour."""
     assert judge(CHECK, after_a_pause(10_800, 185)).status is OK
     assert judge(CHECK, after_a_pause(10_800, 3_599)).status is OK

@@ -39,7 +39,7 @@ def running(committed: float, since: float | None, *, batches: int = 20, millise
 @pytest.mark.parametrize(
     ("milliseconds", "status"), [(30_400, OK), (59_999, OK), (60_000, WARNING), (180_001, CRITICAL)]
 )
-def test_a_batch_is_judged_by_what_it_takes_beyond_its_length(milliseconds: int, status: Status) -> None:
+def test_batch_is_judged_by_its_time_beyond_the_batch_length(milliseconds: int, status: Status) -> None:
     verdict = judge(batch_longer_than_trigger.CHECK, running(1, None, milliseconds=milliseconds))
     assert verdict.status is status
     assert "beyond its length, in intervals of 30 s, is" in verdict.reason
@@ -87,7 +87,7 @@ def test_a_commit_that_left_records_of_unknown_age_is_not_said_to_reach_the_newe
     assert "3,000 records wait" in verdict.reason
 
 
-def test_the_update_time_that_spark_reports_is_the_length_of_the_batch_and_judged_by_nobody() -> None:
+def test_reported_update_time_is_not_judged_in_real_time_mode() -> None:
     reports = [report(n, operator={"allUpdatesTimeMs": 30_000, "numRowsUpdated": 200}) for n in range(5)]
     assert judge(state_update_latency.CHECK, window(reports, spec=LIVE)).status is UNKNOWN
     assert judge(state_update_latency.CHECK, window(reports)).status is CRITICAL

@@ -94,7 +94,7 @@ class TestReplayDebt:
         ("total", "status"),
         [(0, OK), (2_041_660, OK), (2_041_670, WARNING), (12_041_660, WARNING), (12_041_670, CRITICAL)],
     )
-    def test_predicted_recovery_is_what_is_judged(self, total: int, status: Status) -> None:
+    def test_predicted_recovery_is_judged(self, total: int, status: Status) -> None:
         """10 s start-up + 1 s redone + rows x 24 us: 60 s are reached at 2,041,667 rows, 300 s at 12,041,667."""
         verdict = judge(replay_debt.CHECK, changing(total // 10, state=instances(10, 10, 10, 10)))
         assert verdict.status is status
@@ -133,7 +133,7 @@ class TestReplayDebt:
         assert predicted == sorted(predicted)
         assert predicted[-1] == pytest.approx(predicted[0] + 9 * 200_000 * 24e-6)
 
-    def test_without_the_checkpoint_the_reports_tell_the_snapshots(self) -> None:
+    def test_without_the_checkpoint_snapshots_are_taken_from_reports(self) -> None:
         verdict = judge(replay_debt.CHECK, changing(300))
         assert (verdict.evidence["snapshot_version"], verdict.evidence["rows_changed"]) == (10, 3_000)
 
@@ -158,7 +158,7 @@ class TestReplayDebt:
         plain = spec(state=StateSpec(changelog=False))
         assert judge(replay_debt.CHECK, changing(1_000_000, spec=plain)).evidence["rows_changed"] == 0
 
-    def test_start_up_is_the_default_where_no_driver_tells_it(self) -> None:
+    def test_start_up_time_is_the_default_without_a_driver_record(self) -> None:
         mine = window(batches=changing(0).batches, state=instances(20))
         assert judge(replay_debt.CHECK, mine).value == DEFAULTS.of("replay_debt")["start_up"] + 1
 

@@ -251,7 +251,7 @@ def test_what_a_stream_needs_is_in_its_file() -> None:
     assert named(spec(source=FilesSource(path="/in"), sink=ParquetSink(path="/out"))) == []
 
 
-def test_the_checks_have_the_names_of_what_is_away() -> None:
+def test_checks_are_named_after_the_unreachable_service() -> None:
     checks: list[Check] = list(CHECK_OF.values())
     assert [each.name for each in checks] == ["broker_unreachable", "database_unreachable"]
 

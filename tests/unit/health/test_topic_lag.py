@@ -111,14 +111,14 @@ def test_stalled_while_records_wait(minutes: int, status: Status, rule: str) -> 
     assert ("following" in verdict.reason) == (rule == "following")
 
 
-def test_a_partition_that_stands_still_is_told_though_another_one_is_followed() -> None:
+def test_stalled_partition_is_reported_while_others_advance() -> None:
     verdict = course([[(100, 105), (50 + n, 90 + n)] for n in range(7)])
     assert verdict.status is UNKNOWN
     words = "events-0: 5 records wait, and the committed offset 100 has not moved for 6m"
     assert f"standing still, 1 of 2 partitions: {words}" in verdict.reason
 
 
-def test_the_partition_its_records_and_their_age_are_told() -> None:
+def test_partition_its_records_and_their_age_are_reported() -> None:
     verdict = course(still(9))
     mine = window(
         spec=stream(),

@@ -36,7 +36,7 @@ def test_each_job_is_in_the_folder_of_the_jobs() -> None:
     assert {job.parent for job in JOBS} == {REPOSITORY / "spark_jobs"}
 
 
-def test_each_job_says_what_bounds_its_state_and_what_it_guarantees() -> None:
+def test_each_job_documents_its_state_bound_and_its_guarantees() -> None:
     for job in JOBS:
         text = ast.get_docstring(ast.parse(job.read_text())) or ""
         told = [word for word in ("State", "bounds it", "Guarantee, end to end") if word in text]

@@ -89,7 +89,7 @@ MODES = st.sampled_from([{"ttl_ms": TTL_MS}, {}, {"by_event": True}])
 
 
 @given(BATCHES, MODES)
-def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str, Any]) -> None:
+def test_job_agrees_with_the_oracle(batches: list[Batch], mode: dict[str, Any]) -> None:
     """Two ways to answer: point after point with what is kept between them, and each session's history at once."""
     made = run(batches, **mode)
     outcome = judged(made)
@@ -102,7 +102,7 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch], mode: dict[str,
 
 
 @given(BATCHES, MODES)
-def test_each_reading_is_told_once_and_each_session_ends_once(batches: list[Batch], mode: dict[str, Any]) -> None:
+def test_each_reading_is_emitted_once_and_each_session_ends_once(batches: list[Batch], mode: dict[str, Any]) -> None:
     """The ledger: rows of a session carry on where the one before left off, on the grid, and the last one is its END.
 
     It needs neither the times of the readings nor the oracle.
@@ -159,9 +159,7 @@ def test_nothing_stays_of_a_device_that_fell_silent(batches: list[Batch], mode: 
 
 
 @given(BATCHES, MODES)
-def test_a_device_with_anything_to_tell_has_one_timer_and_no_other_has_any(
-    batches: list[Batch], mode: dict[str, Any]
-) -> None:
+def test_only_a_device_with_pending_output_has_a_timer(batches: list[Batch], mode: dict[str, Any]) -> None:
     made = run(batches, **mode)
     state = made.ticking.state()
     assert sorted(device for device, _ in made.ticking.timers()) == sorted(
@@ -196,7 +194,7 @@ def beats(*steps: tuple[int, str], **mode: Any) -> list[tuple[str, str, int, int
     return [(row.session_id, row.kind, row.at_ms - START - grid, row.added, row.number) for row in found.out]
 
 
-def test_a_heartbeat_comes_when_its_time_is_over_and_counts_what_came_until_then() -> None:
+def test_heartbeat_is_emitted_after_its_interval_and_counts_its_readings() -> None:
     assert beats((0, "a"), (4_000, "a"), (5_999, "a")) == [("a", "HEARTBEAT", 0, 1, 1)]
     assert beats((0, "a"), (4_000, "a"), (5_999, "a"), (1, "")) == [
         ("a", "HEARTBEAT", 0, 1, 1),
@@ -204,7 +202,7 @@ def test_a_heartbeat_comes_when_its_time_is_over_and_counts_what_came_until_then
     ]
 
 
-def test_after_an_outage_each_missed_heartbeat_is_told_as_of_its_time() -> None:
+def test_after_an_outage_each_missed_heartbeat_is_emitted_with_its_own_time() -> None:
     rows = beats((1, "a"), (600_000, "a"))
     assert rows == [
         ("a", "HEARTBEAT", 10_000, 1, 1),
@@ -218,7 +216,7 @@ def test_a_silence_of_just_the_limit_does_not_end_a_session() -> None:
     assert [row[1] for row in beats((0, "a"), (25_001, "a"), (5_001, ""))[-2:]] == ["END", "HEARTBEAT"]
 
 
-def test_a_session_id_that_comes_again_begins_anew_and_has_the_next_number() -> None:
+def test_repeated_session_id_begins_a_session_with_the_next_number() -> None:
     rows = beats((0, "a"), (26_000, "a"), (5_000, ""), ttl_ms=TTL_MS)
     assert rows[-2:] == [("a", "END", 25_000, 0, 1), ("a", "HEARTBEAT", 30_000, 1, 2)]
 
@@ -230,14 +228,14 @@ def test_a_device_is_forgotten_with_its_last_session_or_when_its_number_expires(
     assert beats(*steps, ttl_ms=50_000)[-1][4] == 1
 
 
-def test_a_heartbeat_is_told_when_the_clock_has_reached_it_and_not_before() -> None:
+def test_heartbeat_is_emitted_when_the_clock_reaches_it_and_not_before() -> None:
     """Also in a batch of the very millisecond: Spark fires the timer in it, once."""
     assert len(beats((0, "a"), (9_999, ""))) == 1
     assert len(beats((0, "a"), (10_000, ""))) == 2
     assert len(beats((0, "a"), (10_000, ""), (10_000, ""))) == 3
 
 
-def test_by_event_time_an_older_reading_that_comes_second_is_told_in_its_time() -> None:
+def test_by_event_time_an_out_of_order_reading_is_emitted_at_its_time() -> None:
     """The timer was set for the newer one: it moves."""
     files = [
         [[("d-1", "a", "x", 0, False)]],
@@ -327,7 +325,7 @@ def test_a_session_that_ended_too_early_is_caught(history: Run) -> None:
     assert lost == unexpected > 0
 
 
-def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
+def test_fork_owes_only_rows_emitted_after_its_start(history: Run) -> None:
     later = history._replace(facts=replace(history.facts, first=4))
     whole, rest = expectation(history), expectation(later)
     assert 0 < len(rest.rows) < len(whole.rows)

@@ -17,7 +17,7 @@ def marks(*batches: list[int]) -> list[int]:
     return marks_of([[DAY + at for at in batch] for batch in batches], 10 * MINUTE)
 
 
-def test_an_event_is_told_once_however_often_and_wherever_it_comes_again() -> None:
+def test_event_is_emitted_once_however_often_it_repeats() -> None:
     batches = [[line("a"), line("a"), line("b", 1)], [line("a"), line("c", 2, user_id=2, action="buy")]]
     found = expectation("event_dedup", batches, marks([0, 0, 1], [0, 2]))
     assert found.problems == ()
@@ -51,7 +51,7 @@ def test_what_is_no_event_or_of_the_future_is_malformed() -> None:
     assert found.problems == ()
 
 
-def test_repeats_that_differ_in_one_batch_are_chance_and_told() -> None:
+def test_differing_repeats_in_one_batch_are_reported_as_undetermined() -> None:
     found = expectation("event_dedup", [[line("a"), line("a", action="buy")]], marks([0, 0]))
     assert found.problems == (
         "repeats of one event that differ, in one batch: it is undefined which of them is kept: a (batch 0)",

@@ -61,7 +61,7 @@ def test_a_flight_more_than_a_day_ahead_of_its_file_moves_no_watermark(job: str,
     assert found.counts.malformed == bad
 
 
-def test_a_flight_is_told_once_and_again_when_it_was_forgotten() -> None:
+def test_flight_is_emitted_once_and_again_after_its_state_expired() -> None:
     batches = [
         [flight("a", 0), flight("a", 0)],
         [flight("a", 0), flight("b", 12, tailnum=None, departed_at=None, dep_delay=None)],
@@ -110,7 +110,7 @@ def test_a_rotation_is_a_run_of_departures_of_one_aircraft() -> None:
     assert (counts.pairs, counts.emitted, counts.open, counts.dropped) == (6, 5, 1, 0)
 
 
-def test_a_departure_that_comes_when_its_rotation_is_told_begins_another() -> None:
+def test_departure_after_its_rotation_was_emitted_begins_another() -> None:
     batches = [[flight("a", 0), flight("x", 15, tailnum="N2")], [], [flight("late", 1), flight("new", 1.5)], []]
     found = expectation("aircraft_rotations", batches, marks(2, [0, 15], [], [], []))
     assert found.rows[("N1", moment(DAY))] == (moment(DAY + 12 * HOUR), 1, ["JFK-BOS"])

@@ -75,5 +75,5 @@ def test_an_internal_name_is_found(code: str) -> None:
     assert internal(code)
 
 
-def test_the_page_names_what_an_oracle_returns() -> None:
+def test_page_names_the_return_values_of_an_oracle() -> None:
     assert Expectation.__name__ in PUBLIC[Expectation.__module__]

@@ -91,9 +91,7 @@ def counters(outcome: Reconciliation) -> tuple[int, int, int, int]:
 
 
 @given(BATCHES, st.integers(0, 9))
-def test_the_job_says_what_the_oracle_says_wherever_the_upgrade_is(
-    batches: list[list[tuple[str, int]]], upgrade: int
-) -> None:
+def test_job_agrees_with_the_oracle_wherever_the_upgrade_is(batches: list[list[tuple[str, int]]], upgrade: int) -> None:
     made = run(batches, upgrade)
     outcome = judged(made)
     assert counters(outcome) == (0, 0, 0, 0), outcome.to_dict()
@@ -182,7 +180,7 @@ def test_a_row_of_the_wrong_version_is_caught(history: Run) -> None:
     assert counters(judged(early))[3] > 0
 
 
-def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
+def test_fork_owes_only_rows_emitted_after_its_start(history: Run) -> None:
     later = expectation(history._replace(facts=replace(history.facts, first=2)))
     assert sorted(later.rows) == [("ann", 4), ("ben", 2)]
     assert (later.counts.emitted_before, later.counts.emitted) == (4, 2)

@@ -71,7 +71,7 @@ def judged(made: Run, out: list[Any] | None = None) -> Reconciliation:
 
 
 @given(BATCHES)
-def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
+def test_job_agrees_with_the_oracle(batches: list[Batch]) -> None:
     """Two ways to count the same actions: one batch after another with timers, and the whole history at once."""
     made = run(batches)
     outcome = judged(made)
@@ -82,7 +82,7 @@ def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
 
 
 @given(BATCHES)
-def test_what_is_told_adds_up_to_what_was_done(batches: list[Batch]) -> None:
+def test_emitted_counts_add_up_to_the_actions(batches: list[Batch]) -> None:
     """The ledger: actions in = added out at any time, and = final counts + the counts of those who stay."""
     made = run(batches)
     assert sum(row["added"] for row in made.out) == sum(map(len, made.sent.values()))
@@ -140,12 +140,12 @@ def one_user(*steps: tuple[int, int]) -> list[tuple[str, int, int]]:
     return [(row["status"], row["count"], row["at_ms"] - START - steps[0][0]) for row in made.out]
 
 
-def test_a_user_is_told_and_forgotten_after_the_silence() -> None:
+def test_user_is_emitted_and_removed_after_the_inactivity() -> None:
     assert one_user((1, 3), (9_999, 0)) == [("UPDATE", 3, 0)]
     assert one_user((1, 3), (9_999, 0), (2, 0), (90_000, 0)) == [("UPDATE", 3, 0), ("TIMEOUT", 3, 10_000)]
 
 
-def test_a_batch_of_the_very_millisecond_tells_that_a_user_left() -> None:
+def test_batch_at_the_exact_millisecond_emits_the_departure_of_a_user() -> None:
     """Spark fires the timer in it, once; nobody would tell it later. Triggers and timeouts are of round numbers."""
     made = run([Batch(1, [[(1, False)]], False), Batch(10_000, [], False)])
     assert [row["status"] for row in made.out] == ["UPDATE", "TIMEOUT"]
@@ -245,7 +245,7 @@ def test_a_timeout_that_never_came_is_caught(history: Run) -> None:
     assert counters(judged(history, history.out[:-1])) == (1, 0, 0, 0)
 
 
-def test_a_fork_owes_only_what_was_told_after_it_began(history: Run) -> None:
+def test_fork_owes_only_rows_emitted_after_its_start(history: Run) -> None:
     wanted = expectation(history._replace(facts=replace(history.facts, first=2)))
     assert sorted((key[0], key[2]) for key in wanted.rows) == [(1, "TIMEOUT"), (1, "UPDATE"), (2, "TIMEOUT")]
     assert (wanted.counts.emitted_before, wanted.counts.emitted) == (4, 1)

@@ -73,7 +73,7 @@ def judged(made: Run, out: list[Any] | None = None) -> Reconciliation:
 
 
 @given(BATCHES)
-def test_the_job_says_what_the_oracle_says(batches: list[Batch]) -> None:
+def test_job_agrees_with_the_oracle(batches: list[Batch]) -> None:
     """Two ways to cut the same events: one batch after another with timers, and the whole history at once."""
     made = run(batches)
     outcome = judged(made)
@@ -262,7 +262,7 @@ def test_a_session_that_is_still_open_is_not_expected_and_its_events_are_booked(
     assert (counts.records, counts.malformed, counts.pairs, counts.emitted, counts.open) == (7, 1, 6, 5, 1)
 
 
-def test_a_fork_owes_only_what_ended_after_it_began(history: Run) -> None:
+def test_fork_owes_only_sessions_ended_after_its_start(history: Run) -> None:
     later = history._replace(facts=replace(history.facts, first=2))
     wanted = expectation(later)
     assert [key[0] for key in wanted.rows] == ["web:1"]

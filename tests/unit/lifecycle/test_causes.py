@@ -135,7 +135,7 @@ def test_what_passes_wins_over_the_damage_that_it_looks_like() -> None:
     assert (found.what, found.curable) == ("the object store does not answer", True)
 
 
-def test_a_script_that_hides_its_failure_behind_a_status_is_judged_by_what_it_hid() -> None:
+def test_script_that_exits_with_a_status_is_judged_by_its_hidden_error() -> None:
     status = ErrorLink(kind="streamwarden.errors.ScriptFailed", message="the script ended with status 1")
     hidden = ErrorLink(kind="org.apache.spark.SparkException", condition="CANNOT_LOAD_STATE_STORE.UNCATEGORIZED")
     assert cause_of((status,)) is None, "not known: a restart may help"
@@ -222,7 +222,7 @@ def test_a_code_names_one_cause_and_is_recorded() -> None:
         assert record.cause == row.code
 
 
-def test_next_steps_say_what_to_do() -> None:
+def test_next_steps_name_an_action() -> None:
     for cause in CAUSES:
         assert re.search(r"[a-z]", cause.next_step)
         assert cause.curable or not cause.outage, f"{cause.what}: what is away comes back"

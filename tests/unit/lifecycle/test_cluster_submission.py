@@ -35,7 +35,7 @@ def stream(spark: SparkSpec) -> StreamSpec:
     return StreamSpec(name="counts", job="/p/jobs/counts.py", checkpoint="/d/cp", spark=spark)
 
 
-def test_yarn_is_told_queue_executors_kerberos_and_what_to_ship() -> None:
+def test_yarn_gets_queue_executors_kerberos_and_files_to_ship() -> None:
     assert cluster_conf(YARN) == {
         "spark.executor.instances": "3",
         "spark.executor.cores": "2",
@@ -49,7 +49,7 @@ def test_yarn_is_told_queue_executors_kerberos_and_what_to_ship() -> None:
     }
 
 
-def test_kubernetes_is_told_namespace_image_and_account() -> None:
+def test_kubernetes_gets_namespace_image_and_account() -> None:
     told = cluster_conf(KUBERNETES)
     assert told["spark.kubernetes.namespace"] == "streams"
     assert told["spark.kubernetes.container.image"] == "registry/streamwarden:1"
@@ -64,7 +64,7 @@ def test_a_standalone_master_hands_out_cores_not_executors() -> None:
     assert "spark.executor.instances" not in told
 
 
-def test_what_nobody_said_is_left_to_spark() -> None:
+def test_undeclared_settings_are_left_to_spark() -> None:
     assert cluster_conf(SparkSpec(master="yarn")) == {}
 
 

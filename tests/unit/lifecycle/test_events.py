@@ -84,7 +84,7 @@ def test_a_driver_that_vanished_counts_as_crashed_when_it_was_replaced() -> None
     assert "vanished" in found[1].why
 
 
-def test_a_supervisor_that_gave_up_says_why_and_what_to_do() -> None:
+def test_supervisor_that_gave_up_names_the_reason_and_the_next_step() -> None:
     detail = {"reason": "6 failures within an hour", "next_step": "fix the cause", "exhausted": "true"}
     event = DriverEvent(driver_id="d1", at=51.0, kind=GAVE_UP, detail=detail)
     found = stream_events([driver(1, 0.0, ExitKind.FAILED, 50.0)], {"d1": [event]})

@@ -92,7 +92,7 @@ def test_what_a_restart_can_cure(error_class: str | None, message: str, curable:
     assert record.next_step
 
 
-def test_a_topic_that_a_producer_waits_for_in_vain_is_told_as_missing() -> None:
+def test_topic_that_a_producer_awaits_in_vain_is_reported_as_missing() -> None:
     message = "org.apache.kafka.common.errors.TimeoutException: Topic counts not present in metadata after 60000 ms."
     assert "create the topic" in failure(None, message, at=1, cut_batch=True, built=True).next_step
 
@@ -106,7 +106,7 @@ def test_a_topic_that_a_producer_waits_for_in_vain_is_told_as_missing() -> None:
         ("STREAM_FAILED", "Partitions Set(flights-3, flights-4) have been deleted."),
     ],
 )
-def test_a_topic_that_was_made_anew_is_told_from_one_that_a_retention_passed(error_class: str, reason: str) -> None:
+def test_recreated_topic_is_distinguished_from_expired_records(error_class: str, reason: str) -> None:
     """The way out of the one loses the output of the other: a folder's manifest skips batches that it knows."""
     lost = "Some data may have been lost because they are not available in Kafka any more;\nReason: "
     anew, passed = (
@@ -140,7 +140,7 @@ def test_an_unknown_error_before_the_query_started_may_pass_and_is_tried_again()
         ("java.lang.IllegalStateException", False, True),
     ],
 )
-def test_only_what_is_known_to_come_again_stays_down(error_class: str, started: bool, curable: bool) -> None:
+def test_only_a_failure_that_would_recur_stays_down(error_class: str, started: bool, curable: bool) -> None:
     assert failure(error_class, "x", at=1, cut_batch=None, built=started).curable is curable
 
 
@@ -220,7 +220,7 @@ def test_a_host_without_memory_for_a_process_is_tried_again(number: int, curable
     assert compose(None, process, now=9).curable is curable
 
 
-def test_the_last_words_of_spark_submit_name_what_is_away() -> None:
+def test_last_lines_of_spark_submit_name_the_unreachable_service() -> None:
     log = (
         'Exception in thread "main" java.net.ConnectException: Call From a/1.2.3.4 to rm:8032 failed\n'
         "\tat org.apache.hadoop.ipc.Client.call(Client.java:1)\n"

@@ -60,7 +60,7 @@ def test_a_second_failure_waits_for_the_back_off_from_its_exit() -> None:
     assert (found.next, found.at, found.attempt) == (Next.RESTARTS, NOW - 5 + 60, 2)
 
 
-def test_a_stream_out_of_restarts_is_left_down_with_what_to_do() -> None:
+def test_stream_out_of_restarts_is_left_down_with_a_next_step() -> None:
     found = said(driver(1), driver(2), driver(3))
     assert found is not None
     assert found.next is Next.LEFT_DOWN
@@ -89,7 +89,9 @@ def test_what_the_supervisor_decided_counts_until_a_person_starts_the_stream() -
         (Supervisor.SHELL, None, Next.RESTARTS),
     ],
 )
-def test_nothing_is_promised_that_nobody_does(by: Supervisor | None, paused: bool | None, expected: Next) -> None:
+def test_follow_up_promises_only_actions_that_someone_takes(
+    by: Supervisor | None, paused: bool | None, expected: Next
+) -> None:
     found = said(driver(1), by=by, paused=paused)
     assert found is not None
     assert found.next is expected

@@ -300,7 +300,7 @@ def test_a_manifest_that_names_files_elsewhere_is_refused(origin: StreamSpec, tm
         fork(origin, into=tmp_path / "fork")
 
 
-def test_the_digest_tells_inputs_apart(origin: StreamSpec, tmp_path: Path) -> None:
+def test_digest_distinguishes_inputs(origin: StreamSpec, tmp_path: Path) -> None:
     one = fork(origin, into=tmp_path / "one", rewind="all").input_digest
     assert fork(origin, into=tmp_path / "two", rewind=3).input_digest == one
     (Path(str(origin.source.path)) / "in 016.json").write_text("longer than it was")

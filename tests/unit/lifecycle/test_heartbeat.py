@@ -51,7 +51,7 @@ def test_a_clock_that_steps_back_adds_nothing() -> None:
     assert Silence(100.0, 3.0).at(90.0, heard=False) == Silence(90.0, 3.0)
 
 
-def test_since_when_it_is_silent_is_what_the_driver_said_last() -> None:
+def test_silence_is_counted_from_the_last_heartbeat() -> None:
     assert silent_since([]) is None
     first = event(JVM_SILENT, 115, 15)
     assert silent_since([first]) == 100

@@ -314,7 +314,7 @@ def test_a_wish_older_than_the_failure_forgives_nothing(since: float) -> None:
     assert isinstance(world.move(), Wait)
 
 
-def test_the_event_says_why_and_what_to_do() -> None:
+def test_event_names_the_reason_and_the_next_step() -> None:
     """For whoever reads the driver's events later."""
     world = World(script=[(1, ExitKind.FAILED)], curable=False)
     end, _ = world.run()

@@ -102,7 +102,7 @@ def test_a_query_in_real_time_mode_is_refused_at_its_start(queries: ForkQueries)
         ({"format": "kafka", "topic": "mid"}, NamedInput(topic="in, mid")),
     ],
 )
-def test_a_query_that_reads_what_another_writes_is_refused(
+def test_query_that_reads_the_output_of_another_is_refused(
     queries: ForkQueries, written: dict[str, str], read: NamedInput, writer_first: bool
 ) -> None:
     """The fork redirects what is written and not what is read."""

@@ -53,7 +53,7 @@ def test_each_value_that_differs_is_named_with_the_declared_one() -> None:
     ]
 
 
-def test_the_error_says_what_to_do_and_that_a_checkpoint_may_be_left_out() -> None:
+def test_error_names_the_next_step_and_that_a_checkpoint_is_optional() -> None:
     (found,) = query_contradictions(spec(), NamedQuery(checkpoint="/cp"), single=True, trigger_written=False)
     assert found.observed == "the script names the checkpoint /cp"
     assert found.expected == "the checkpoint that the stream's file declares, /data/checkpoints/words"

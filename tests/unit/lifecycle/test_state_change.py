@@ -33,14 +33,14 @@ def test_a_changed_type_names_the_field_and_both_types() -> None:
     assert state_change(AVRO) == "the state's field shop is STRING in the checkpoint and INT in the job"
 
 
-def test_what_avro_allows_is_not_told_beside_what_it_refuses() -> None:
+def test_changes_that_avro_allows_are_not_listed_with_refused_ones() -> None:
     before = struct(entries="IntegerType", points="IntegerType", gone="StringType")
     after = struct(entries="LongType", points="StringType", new="LongType")
     text = AVRO.partition("new value_schema")[0] + f"new value_schema={after} and old value_schema={before}"
     assert state_change(text) == "the state's field points is INT in the checkpoint and STRING in the job"
 
 
-def test_a_lost_name_that_comes_back_with_another_type_is_told_by_the_schema_that_had_it() -> None:
+def test_field_that_returns_with_another_type_is_reported_with_its_old_type() -> None:
     before, after = struct(n="LongType", old="StringType"), struct(n="LongType", old="IntegerType")
     text = AVRO.partition("new value_schema")[0] + f"new value_schema={after} and old value_schema={before}"
     assert state_change(text) == "the state's field old is STRING in the checkpoint and INT in the job"
@@ -68,7 +68,7 @@ def test_types_with_arguments_are_kept_whole() -> None:
     )
 
 
-def test_an_order_that_changed_is_told() -> None:
+def test_changed_field_order_is_reported() -> None:
     before, after = struct(a="LongType", b="StringType"), struct(b="StringType", a="LongType")
     assert told(before, after) == "the state's order is a, b in the checkpoint and b, a in the job"
 
@@ -89,7 +89,7 @@ def test_a_changed_key_is_called_so() -> None:
         UNSAFE.format(before=struct(a="LongType"), after=struct(a="LongType")),
     ],
 )
-def test_what_tells_of_no_change_is_left_alone(text: str) -> None:
+def test_text_without_a_state_change_is_ignored(text: str) -> None:
     assert state_change(text) is None
 
 

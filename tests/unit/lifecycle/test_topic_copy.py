@@ -53,7 +53,7 @@ def test_of_files_there_is_no_topic_to_copy(feed: Feed, tmp_path: Path) -> None:
         KafkaSink(connection="events", topic="sums", key=("k",)),
     ],
 )
-def test_a_fork_that_begins_anew_shares_its_input_alone_with_what_it_was(sink: SinkSpec) -> None:
+def test_renewed_fork_shares_only_its_input_with_the_first_one(sink: SinkSpec) -> None:
     before = forked_spec(replace(ORIGIN, sink=sink), PLACES, Feed.COPY)
     places = Places.under("/drills/run/anew")
     after = renewed_spec(before, places)

@@ -44,7 +44,7 @@ def test_the_ids_of_the_rules_are_theirs_alone() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
 
 
-def test_the_page_of_a_dag_shows_what_was_found() -> None:
+def test_dag_page_shows_the_findings() -> None:
     spec, thresholds = STREAMS["flight_dedup_unbounded"], load_thresholds(ROOT)
     assert "| `SW101 error` | Deduplicate" in stream_doc(spec, thresholds, planned(spec))
     assert "| `SW101 unknown` | what state the job keeps" in stream_doc(spec, thresholds, lint_declared(spec, DRILLS))

@@ -449,13 +449,13 @@ def test_a_good_stream_is_clean() -> None:
     assert lint(facts(drills=drilled(), history=history(rows_removed=5))) == ()
 
 
-def test_a_stream_without_state_is_not_asked_for_what_only_state_needs() -> None:
+def test_rules_for_state_skip_a_stream_without_state() -> None:
     """Neither snapshots nor an encoding nor a docstring on state."""
     of = spec(conf={f"{STORE}.minDeltasForSnapshot": "99"})
     assert lint(facts(of=of, job=job("def build(spark, spec): ..."), plan=PlanFacts(), drills=drilled())) == ()
 
 
-def test_drills_that_nobody_read_are_unknown_not_missing() -> None:
+def test_unread_drills_are_unknown_not_missing() -> None:
     (finding,) = found(facts(), "SW107")
     assert finding.severity is Severity.UNKNOWN
 

@@ -93,7 +93,7 @@ BOTH = "(id#0 = id#8) AND (at#1-T6000ms = hour#9-T3600ms)"
         ),
     ],
 )
-def test_an_operator_of_a_plan_is_found_with_what_bounds_it(plan: str, kind: OperatorKind, bound: Bound) -> None:
+def test_operator_of_a_plan_is_found_with_its_bound(plan: str, kind: OperatorKind, bound: Bound) -> None:
     assert [(each.kind, each.bound) for each in read_plan(plan, OutputMode.APPEND).operators] == [(kind, bound)]
 
 

@@ -17,12 +17,12 @@ JOBS, *OTHERS = PAGES
 
 
 @pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.path)
-def test_a_page_is_what_the_code_says(page: Page) -> None:
+def test_page_matches_the_code(page: Page) -> None:
     """If it is not: `make docs`."""
     assert (ROOT / page.path).read_text() == page.render(ROOT)
 
 
-def test_the_page_of_the_jobs_is_what_the_streams_of_the_catalogue_say(tmp_path: Path) -> None:
+def test_jobs_page_matches_the_streams_of_the_catalogue(tmp_path: Path) -> None:
     """If it is not: `make docs`. A stream that a user added may be on the page or not."""
     copy_project(tmp_path)
     written, expected = (parts(text) for text in ((ROOT / JOBS.path).read_text(), JOBS.render(tmp_path)))
@@ -44,7 +44,7 @@ def test_every_page_that_says_it_is_generated_has_a_generator() -> None:
     assert marked == {page.path for page in PAGES if page.path.endswith(".md")}
 
 
-def test_every_table_says_what_it_is_for() -> None:
+def test_every_table_documents_its_purpose() -> None:
     assert [table.name for table in metadata.tables.values() if not table.comment] == []
 
 

@@ -95,7 +95,7 @@ def test_an_airflow_that_is_down_is_reported_and_nothing_fails(store: Store) -> 
     assert "http://127.0.0.1:9" in found.problem.observed
 
 
-def test_a_note_is_cut_to_what_airflow_keeps(airflow: AirflowApi) -> None:
+def test_note_is_cut_to_the_length_that_airflow_keeps(airflow: AirflowApi) -> None:
     run_id = "scheduled__2026-11-23T06:00:00+00:00"
     AirflowServer(url=airflow.url).annotate(DAG, run_id, "x" * 2000, task_id="run")
     AirflowServer(url=airflow.url).annotate(DAG, run_id, "restarted")

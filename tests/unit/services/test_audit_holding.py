@@ -188,7 +188,7 @@ def test_an_audit_of_a_stream_that_ended_badly_leaves_no_folder(
     assert work(spec) == []
 
 
-def test_what_a_killed_audit_left_is_removed_and_what_a_running_one_uses_stays(tmp_path: Path) -> None:
+def test_files_of_a_killed_audit_are_removed_and_those_of_a_running_one_stay(tmp_path: Path) -> None:
     spec = StreamSpec(name="counts", job="", checkpoint="", data=str(tmp_path))
     program = (
         "import sys, time\n"

@@ -57,7 +57,7 @@ def test_the_files_of_a_range_are_those_of_its_entries(spec: StreamSpec) -> None
     assert names(spec, 1, 3) == ["part-2", "part-3"]
 
 
-def test_of_a_compact_entry_it_takes_what_was_written_after_the_batch_before(spec: StreamSpec) -> None:
+def test_compact_entry_contributes_files_written_after_the_previous_batch(spec: StreamSpec) -> None:
     entry(spec, "9.compact", *((f"part-{batch}", 1_000.0 + batch - 0.5) for batch in range(10)))
     entry(spec, "10", ("part-10", 1_009.5))
     assert names(spec, 6, 10) == ["part-7", "part-8", "part-9", "part-10"]
@@ -91,7 +91,7 @@ def logs(checkpoint: Path, *ends: tuple[str, ...], began: tuple[str, ...]) -> No
         (checkpoint / "sources" / str(place) / "0").write_text(f"v1\n{text}")
 
 
-def test_the_input_of_a_range_is_what_lies_between_the_offsets_of_its_batches(spec: StreamSpec, tmp_path: Path) -> None:
+def test_input_of_a_range_lies_between_the_offsets_of_its_batches(spec: StreamSpec, tmp_path: Path) -> None:
     topics = ['{"events":{"0":4,"1":2}}', '{"events":{"0":4,"1":5}}', '{"events":{"0":9,"1":5}}']
     ends = zip(topics, ("3", "5", "8"), strict=True)
     logs(tmp_path / "c", *ends, began=('{"events":{"0":1,"1":0}}', "1700000000000"))
@@ -104,7 +104,7 @@ def test_the_input_of_a_range_is_what_lies_between_the_offsets_of_its_batches(sp
     assert newest["rate"] == (1_700_000_000_000, [(5, 8, 2)])
 
 
-def test_two_sources_that_cannot_be_told_apart_are_left_out(spec: StreamSpec, tmp_path: Path) -> None:
+def test_indistinguishable_sources_are_left_out(spec: StreamSpec, tmp_path: Path) -> None:
     topic = '{"events":{"0":4}}'
     logs(tmp_path / "c", (topic, topic, "3", "3"), began=('{"events":{"0":1}}',) * 2 + ("17", "17"))
     read = input_of(spec, open_path(str(tmp_path / "c")), Range(after=-1, upto=0))

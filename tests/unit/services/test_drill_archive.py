@@ -56,7 +56,7 @@ def test_a_second_process_is_kept_out_until_the_first_is_killed(tmp_path: Path) 
         holder.wait()
 
 
-def test_the_versions_name_what_the_verdict_was_reached_with(tmp_path: Path) -> None:
+def test_versions_name_the_software_behind_the_verdict(tmp_path: Path) -> None:
     versions = DrillArchive(tmp_path).versions()
     assert versions["pyspark"] == "4.3.0"
     assert {"python", "streamwarden", "great-expectations", "cpus"} <= versions.keys()

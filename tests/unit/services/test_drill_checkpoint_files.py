@@ -46,7 +46,7 @@ def content(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("pair", sorted(RULES))
-def test_the_inspector_foretells_what_is_declared(
+def test_inspector_predicts_the_declared_damage(
     pair: tuple[CheckpointTarget, FileDamage], unpack: Unpack, tmp_path: Path
 ) -> None:
     target, damage = pair

@@ -133,7 +133,7 @@ def test_a_secret_that_the_streams_file_no_longer_has_is_never_replaced(origin: 
 
 
 @pytest.mark.parametrize("place", ["", "fork", "fork/input", "fork/checkpoint", "anew", "anew/checkpoint"])
-def test_healing_never_removes_what_is_behind_a_link(origin: StreamSpec, tmp_path: Path, place: str) -> None:
+def test_healing_never_removes_files_behind_a_link(origin: StreamSpec, tmp_path: Path, place: str) -> None:
     """A person may have replaced a folder of the drill by a link to another disk: the drill reports it."""
     data = tmp_path / "data"
     forks = DrillForks(DrillArchive(data), lambda _: origin)

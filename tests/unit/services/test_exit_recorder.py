@@ -44,7 +44,7 @@ def test_a_batch_that_was_committed_since_the_launch_is_the_drivers_own(
     assert decision.after == wait
 
 
-def test_a_checkpoint_that_cannot_be_read_tells_nothing(store_url: str, tmp_path: Path) -> None:
+def test_unreadable_checkpoint_gives_no_facts(store_url: str, tmp_path: Path) -> None:
     """Neither a commit nor a cut batch is claimed."""
     commits = tmp_path / "checkpoint" / "commits"
     commits.parent.mkdir()

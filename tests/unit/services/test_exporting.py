@@ -124,7 +124,7 @@ def test_a_store_that_does_not_answer_is_a_number_of_its_own() -> None:
     assert scraped(read_at=None, judged_at=None) == {"streamwarden_scrape_failures{}": 1}
 
 
-def test_the_number_of_series_of_a_stream_is_what_the_reference_says() -> None:
+def test_number_of_series_of_a_stream_matches_the_reference() -> None:
     stated = re.search(r"At most (\d+) for each stream", page())
     assert stated is not None
     assert len(scraped(full_row("a"), full_row("b"))) - len(scraped(full_row("a"))) == int(stated[1])

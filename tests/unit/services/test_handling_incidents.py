@@ -122,7 +122,7 @@ class TestAcknowledging:
 
 
 class TestMuting:
-    def test_nothing_of_a_muted_stream_is_sent_and_what_is_open_at_the_end_is(self, space: Workspace) -> None:
+    def test_muted_stream_sends_nothing_until_the_mute_ends_then_open_incidents(self, space: Workspace) -> None:
         pager = Pager()
         muted(space)
         space.store.incidents.save(DOWN)

@@ -118,7 +118,7 @@ def test_a_storage_that_cannot_be_opened_is_named_and_the_others_are_judged(tmp_
     assert by_check(result.streams["orders"].verdicts)["checkpoint_duration"].status is Status.OK
 
 
-def test_a_damaged_source_log_blinds_only_what_reads_it(tmp_path: Path, store: Store) -> None:
+def test_damaged_source_log_affects_only_the_checks_that_read_it(tmp_path: Path, store: Store) -> None:
     stream = Stream(tmp_path, store)
     stream.run(range(20))
     (stream.checkpoint / "sources/0/7").write_text("v1\n{half")
@@ -130,7 +130,7 @@ def test_a_damaged_source_log_blinds_only_what_reads_it(tmp_path: Path, store: S
     assert verdicts["replay_debt"].status is Status.OK
 
 
-def test_an_incident_is_opened_once_told_and_resolved(tmp_path: Path, store: Store) -> None:
+def test_incident_is_opened_once_notified_and_resolved(tmp_path: Path, store: Store) -> None:
     """60 s checkpoints for four evaluations, then good ones: one incident, one message due, an end after three."""
     stream = Stream(tmp_path, store)
     stream.run(range(20), checkpoint_ms=60_000)
@@ -228,7 +228,7 @@ def test_a_driver_launched_weeks_ago_is_still_the_streams_driver(tmp_path: Path,
     assert window.driver_alive is True
 
 
-def test_a_stream_that_a_person_stopped_after_its_driver_failed_pages_nobody(tmp_path: Path, store: Store) -> None:
+def test_stream_stopped_by_a_person_after_a_failure_sends_no_notification(tmp_path: Path, store: Store) -> None:
     """No driver is alive to obey: the stop remains as the desired state, until a person starts the stream."""
     stream = Stream(tmp_path, store)
     stream.run(range(20), until=T0 - 80_000)

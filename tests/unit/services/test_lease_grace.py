@@ -126,7 +126,7 @@ def test_a_start_waits_for_a_driver_that_may_live_and_finds_it(abroad: Abroad, m
     assert (sum(slept), abroad.exit()) == (2, None)
 
 
-def test_a_start_knows_after_the_grace_that_nobody_lives(abroad: Abroad, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_proceeds_after_the_grace_when_no_driver_lives(abroad: Abroad, monkeypatch: pytest.MonkeyPatch) -> None:
     class Launched(Exception):
         """It came as far as the claim."""
 

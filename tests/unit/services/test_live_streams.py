@@ -202,7 +202,7 @@ def test_the_steps_of_a_drill_read_the_live_checkpoint_and_pass_the_stream_on(
     assert again.fork is None
 
 
-def test_a_live_stream_that_is_given_to_what_removes_scratch_is_refused(origin: StreamSpec, tmp_path: Path) -> None:
+def test_removal_of_scratch_refuses_a_live_stream(origin: StreamSpec, tmp_path: Path) -> None:
     """Negative control: of a fork of the same stream the scratch is removed, and the stream is left alone."""
     forks = DrillForks(DrillArchive(tmp_path / "data"), lambda _: origin)
     before = everything(tmp_path / "origin")

@@ -198,7 +198,7 @@ def test_long_and_short_values_are_compared_to_their_last_byte(kind: pa.DataType
     assert counts(as_key) == recounted(as_key) == (wrong, 0, wrong, 0)
 
 
-def test_samples_say_which_batch_wrote_a_row_and_what_it_read() -> None:
+def test_samples_name_the_batch_of_a_row_and_its_input() -> None:
     wanted = output([("a", 1), ("b", 2), ("c", 3)], ("id", "n"))
     rows = {"id": ["a", "b", "b", "d"], "n": [9, 2, 2, 4]}
     in_a_table = Output(columns=("id", "n"), parts=[part_of(rows, 4, [4, 5, 6, 7])])

@@ -52,7 +52,7 @@ def test_a_new_stream_is_found_at_once(tmp_path: Path) -> None:
         cache.spec(space, "three", None)
 
 
-def test_while_one_thread_reads_changed_files_the_others_get_what_was_read_before(
+def test_while_one_thread_reads_changed_files_others_get_the_previous_catalog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project(tmp_path / "project")

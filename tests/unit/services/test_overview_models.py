@@ -64,7 +64,7 @@ def test_a_model_has_the_fields_of_its_source_and_their_descriptions() -> None:
     assert Shown.__doc__ == "What the API shows."
 
 
-def test_it_is_made_of_the_instance_and_what_the_instance_holds() -> None:
+def test_model_is_built_from_the_instance_and_its_parts() -> None:
     made = Shown.model_validate(REPORT)
     assert made.model_dump() == {"at": 2.0, "planned": 7, "committed": None, "note": "fine"}
 

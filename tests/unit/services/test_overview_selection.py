@@ -45,7 +45,7 @@ def test_streams_in_trouble_come_first_then_by_name() -> None:
         ({"text": "nothing"}, []),
     ],
 )
-def test_a_selection_keeps_what_fits(chosen: dict[str, Any], expected: list[str]) -> None:
+def test_selection_keeps_matching_streams(chosen: dict[str, Any], expected: list[str]) -> None:
     assert shown(**chosen) == expected
 
 

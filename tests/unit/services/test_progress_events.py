@@ -105,7 +105,7 @@ def test_the_events_of_a_run_that_failed_are_sent_by_the_next(publisher: Make) -
     assert at.covered == [(None, 0), (0, 2)]
 
 
-def test_a_second_try_of_a_run_sends_what_the_first_could_not(publisher: Make) -> None:
+def test_second_try_of_a_run_sends_the_events_that_the_first_could_not(publisher: Make) -> None:
     at = publisher(EACH_TIME)
     at.commit(0)
     assert at.run(Ending.LOST, name="run") == 1
@@ -114,7 +114,7 @@ def test_a_second_try_of_a_run_sends_what_the_first_could_not(publisher: Make) -
     assert at.covered == [(None, 0)]
 
 
-def test_while_a_run_has_not_ended_nobody_else_sends_its_events(publisher: Make) -> None:
+def test_no_other_run_sends_the_events_of_an_unfinished_run(publisher: Make) -> None:
     at = publisher(EACH_TIME)
     at.commit(0)
     assert at.run(Ending.OPEN, name="slow") == 1

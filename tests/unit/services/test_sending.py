@@ -75,7 +75,7 @@ def test_one_message_that_is_always_refused_does_not_keep_back_the_others(store:
     assert heard == ["i3", "i4"]
 
 
-def test_a_channel_that_was_added_later_hears_of_what_is_open(store: Store) -> None:
+def test_channel_added_later_is_notified_of_open_incidents(store: Store) -> None:
     """And of no end of something that it never heard of."""
     store.incidents.save(DOWN)
     store.incidents.save(replace(DOWN, incident_id="i2", stream="clicks", resolved_at=T0 + 1, status=Status.OK))

@@ -134,7 +134,7 @@ def test_a_twin_of_a_fork_from_the_beginning_begins_with_batch_0(origin: StreamS
     assert len(list(Path(twin.places.input).iterdir())) == 17
 
 
-def test_healing_removes_what_is_no_evidence_of_the_twins(origin: StreamSpec, tmp_path: Path) -> None:
+def test_healing_removes_files_of_the_twins_that_are_not_evidence(origin: StreamSpec, tmp_path: Path) -> None:
     data = tmp_path / "data"
     forks, view = forks_of(origin, data), made(origin, data, 3, JOB, TWIN)
     home = data / "drills" / RUN / making.TWIN

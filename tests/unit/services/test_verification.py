@@ -166,7 +166,7 @@ def test_an_input_folder_that_is_gone_leaves_no_verdict(tmp_path: Path) -> None:
         input_files(tmp_path / "none")
 
 
-def test_a_job_without_an_oracle_is_told_where_it_belongs(tmp_path: Path) -> None:
+def test_error_for_a_job_without_oracle_names_its_place(tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match="no oracle") as error:
         load_oracle(tmp_path / "job.py")
     assert str(tmp_path / "oracles" / "job.py") in str(error.value)

@@ -35,12 +35,12 @@ def test_relative_paths_count_from_where_one_stands(project: Project) -> None:
     assert (found.project, found.data) == (project.root, project.root / "scratch")
 
 
-def test_no_project_anywhere_lists_what_was_tried(tmp_path: Path) -> None:
+def test_error_without_a_project_lists_the_tried_places(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="STREAMWARDEN_PROJECT is not set"):
         Workspace.open(environ={}, cwd=tmp_path)
 
 
-def test_a_named_project_that_is_none_is_told(tmp_path: Path) -> None:
+def test_named_folder_without_a_project_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no folder config/streams"):
         Workspace.open(environ={"STREAMWARDEN_PROJECT": str(tmp_path)}, cwd=tmp_path)
 
@@ -57,7 +57,7 @@ def test_another_process_opens_the_same_workspace_by_the_environment(project: Pr
     assert Workspace.open(environ=here.environment(), cwd=Path("/")) == here
 
 
-def test_a_catalog_is_read_anew_each_time(project: Project) -> None:
+def test_catalog_is_read_again_each_time(project: Project) -> None:
     workspace = Workspace.open(project.root, environ={})
     assert workspace.catalog().streams == {}
     project.stream("a")

@@ -58,9 +58,7 @@ def test_a_parquet_column_has_exactly_one_of_sparks_types(kind: pa.DataType, nam
         ("null", ["bigint", "string"], []),
     ],
 )
-def test_a_json_value_tells_whole_numbers_from_fractions_and_both_from_texts(
-    text: str, fits: list[str], does_not: list[str]
-) -> None:
+def test_json_value_distinguishes_integers_fractions_and_texts(text: str, fits: list[str], does_not: list[str]) -> None:
     kinds = list(json_types(json.loads(text, parse_float=Decimal)))
     assert [name for name in fits if not all(kind.agrees(parse_type(name)) for kind in kinds)] == []
     assert [name for name in does_not if all(kind.agrees(parse_type(name)) for kind in kinds)] == []

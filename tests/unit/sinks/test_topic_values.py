@@ -48,7 +48,7 @@ def test_not_a_number_is_one_float_of_its_own() -> None:
     assert isnan(found)
 
 
-def test_the_first_row_that_tells_a_columns_type_is_its_sample() -> None:
+def test_first_row_that_shows_a_columns_type_is_its_sample() -> None:
     rows = {(1,): (None, []), (2,): (None, [None]), (3,): (NOON, [NOON])}
     expectation = Expectation(key_columns=("id",), value_columns=("at", "times"), rows=rows, counts=COUNTS)
     assert expectation.samples() == {"id": 1, "at": NOON, "times": [NOON]}

@@ -97,7 +97,7 @@ def test_its_batches_are_as_long_as_the_streams_and_no_end_of_the_input_is_await
     assert not stream.ends
 
 
-def test_only_what_is_planned_is_subtracted_so_that_a_restarted_driver_goes_on_to_the_same_end(
+def test_only_planned_batches_are_subtracted_so_a_restart_reaches_the_same_end(
     stream: StreamSpec, tmp_path: Path
 ) -> None:
     spec = fork(stream, into=tmp_path / "fork", rewind=2, batches=4).spec
@@ -154,7 +154,7 @@ OF_INPUT = [kind for kind in FAULTS if kind.startswith(("input_", "partitions_",
 
 
 @pytest.mark.parametrize("kind", OF_INPUT)
-def test_a_fault_of_the_input_is_refused_with_what_to_do_instead(kind: str, stream: StreamSpec) -> None:
+def test_input_fault_is_refused_with_an_alternative(kind: str, stream: StreamSpec) -> None:
     with pytest.raises(DrillAborted, match=f"{kind} is not applicable.*kind rate") as refused:
         fault_of(kind).require(stream.name, stream)
     assert refused.value.expected.startswith("source.kind ")

@@ -40,6 +40,6 @@ def test_one_that_gets_no_leader_in_time_is_an_error() -> None:
         asked(KafkaError.NOT_LEADER_FOR_PARTITION, patience=0.2)
 
 
-def test_another_error_is_told_at_once() -> None:
+def test_other_errors_are_raised_at_once() -> None:
     with pytest.raises(KafkaException):
         asked(KafkaError.TOPIC_AUTHORIZATION_FAILED, (3, 17))

@@ -91,7 +91,7 @@ def test_a_kind_describes_itself_for_the_catalogue(kind: type[Source]) -> None:
 
 
 @pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.kind)
-def test_a_source_is_forked_and_what_is_stored_can_be_cut(kind: type[Source]) -> None:
+def test_source_is_forked_and_stored_input_can_be_cut(kind: type[Source]) -> None:
     forked = forked_spec(stream(kind), PLACES)
     assert type(forked.source) is kind
     if isinstance(forked.source, StoredSource):

@@ -55,7 +55,7 @@ def test_a_batch_whose_own_file_is_damaged_may_be_mended(tmp_path: Path, source:
         source.malformed_of(None, open_path(checkpoint), 0, 3)  # type: ignore[arg-type]
 
 
-def test_a_log_that_cannot_be_found_says_nothing_of_what_is_gone(tmp_path: Path) -> None:
+def test_missing_log_does_not_report_lost_input(tmp_path: Path) -> None:
     """A storage that is not mounted looks like an empty one."""
     assert first_known_batch(open_path(tmp_path)) is None
     with pytest.raises(CheckpointError):

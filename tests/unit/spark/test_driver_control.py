@@ -84,7 +84,7 @@ def test_a_stop_names_who_asked_and_why() -> None:
     assert (record.kind, record.message, record.cut_batch) == (ExitKind.STOPPED, "stopped by ann: deploy", False)
 
 
-def test_a_sigterm_after_a_stop_request_is_told_from_one_out_of_the_blue() -> None:
+def test_sigterm_after_a_stop_request_differs_from_an_unexpected_one() -> None:
     asked = ended(Ending(Reason.TERMINATED, "SIGTERM", REQUEST), at=5, cut_batch=None)
     unasked = ended(Ending(Reason.TERMINATED, "SIGTERM"), at=5, cut_batch=None)
     assert "ann (deploy)" in asked.message
@@ -115,7 +115,7 @@ def test_a_lease_that_is_lost_before_the_first_batch_is_fenced_not_failed() -> N
     assert (record.kind, record.message) == (ExitKind.FENCED, "replaced by d2")
 
 
-def test_a_driver_that_was_ended_while_a_query_started_tells_that() -> None:
+def test_driver_ended_while_a_query_started_reports_it() -> None:
     error = while_the_jvm_went_down()
     assert refusal(error, Ending(Reason.TERMINATED, "SIGTERM")).kind is ExitKind.KILLED
     assert refusal(error, Ending(Reason.LEASE_LOST, "replaced by d2")).kind is ExitKind.FENCED

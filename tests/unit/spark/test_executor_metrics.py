@@ -49,7 +49,7 @@ def test_without_process_tree_metrics_the_jvms_own_count() -> None:
     assert (found.peak_bytes, found.resident) == (400, False)
 
 
-def test_an_executor_that_has_told_nothing_yet_has_no_memory() -> None:
+def test_executor_without_reports_has_no_memory() -> None:
     told: list[dict[str, object]] = [{}, {"peakMemoryMetrics": {}}, {"peakMemoryMetrics": {"JVMHeapMemory": 0}}]
     for peak in told:
         (found,) = parse_executors([{"id": "0", "isActive": True, **peak}])
@@ -94,7 +94,7 @@ def test_an_answer_of_another_shape_is_refused(answer: object) -> None:
         ({"spark.memory.offHeap.size": "1g", "spark.memory.offHeap.enabled": "true"}, 1024 + 384 + 1024),
     ],
 )
-def test_the_limit_is_what_a_container_is_given(conf: dict[str, str], mib: int) -> None:
+def test_limit_is_the_memory_of_the_container(conf: dict[str, str], mib: int) -> None:
     assert executor_limit(conf) == mib * MIB
 
 
@@ -168,7 +168,7 @@ def session(url: str | None, master: str = "spark://m:7077") -> object:
     return SimpleNamespace(sparkContext=context)
 
 
-def test_a_watch_keeps_measurements_and_tells_each_loss_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_keeps_measurements_and_reports_each_loss_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first read fails, and it goes on."""
     monkeypatch.setattr("streamwarden.spark.executors.watch.EVERY", 0.01)
     monkeypatch.setattr("streamwarden.spark.executors.watch.UNTIL_THE_FIRST", 0.01)

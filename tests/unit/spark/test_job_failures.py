@@ -39,14 +39,14 @@ def own_argv_and_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-def test_a_line_of_the_job_and_what_its_function_said() -> None:
+def test_failure_names_the_line_of_the_job_and_its_error() -> None:
     assert from_spark(WORKER, "STREAM_FAILED", "/p/jobs/job.py") == (
         "ValueError",
         "/p/jobs/job.py:12: ValueError: no rate for XX",
     )
 
 
-def test_the_root_cause_is_told_although_spark_wraps_it() -> None:
+def test_root_cause_is_reported_although_spark_wraps_it() -> None:
     error_class, message = from_spark(DISK, "STREAM_FAILED", "/p/jobs/job.py")
     assert error_class == "TASK_WRITE_FAILED"
     assert message == ("java.io.IOException: No space left on device ([TASK_WRITE_FAILED] Task failed)")

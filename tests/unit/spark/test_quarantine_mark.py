@@ -138,7 +138,7 @@ def test_a_checkpoint_that_cannot_be_read_leaves_the_mark_where_it_is(
     assert live() == ["batch=0", "batch=1", "batch=2"]
 
 
-def test_a_batch_whose_input_is_gone_is_told_once_and_is_not_in_the_way(root: str, lake: Bucket, live: Life) -> None:
+def test_batch_with_lost_input_is_reported_once_and_does_not_block(root: str, lake: Bucket, live: Life) -> None:
     commit(root, 3, lake)
     live.failing = {0: InputGone("gone"), 1: InputGone("gone")}
     assert live(report(3, 1)) == ["batch=2", "batch=3"]

@@ -75,7 +75,7 @@ def test_a_failure_that_the_script_recovered_from_is_blamed_for_nothing_later(ra
     assert raised.explain_query("run b1") == (None, ())
 
 
-def test_of_two_that_failed_none_is_blamed_where_the_error_does_not_tell_which(raised: ForeachErrors) -> None:
+def test_no_function_is_blamed_when_the_error_fits_two(raised: ForeachErrors) -> None:
     writer = Writer(raised)
     writer.start("a", "run a", OUTAGE)
     assert behind(raised, Ended()) is OUTAGE

@@ -17,7 +17,7 @@ from streamwarden.spark.scripts.fork_reads import changed, limit
     "plan",
     ["InsertIntoStatement", "CreateTableAsSelect", "MergeIntoTable", "DropTable", "DeleteFromTable", "CreateView"],
 )
-def test_a_statement_that_changes_what_is_stored_is_known_by_its_plan(plan: str) -> None:
+def test_writing_statement_is_recognised_by_its_plan(plan: str) -> None:
     assert changes_storage(plan)
 
 
@@ -78,7 +78,7 @@ def test_what_the_script_says_to_kafkas_client_is_said_to_it() -> None:
     assert found == {"bootstrap.servers": "b:9092"}
 
 
-def test_an_object_that_is_called_keeps_what_it_is_wrapped_in() -> None:
+def test_wrapped_callable_object_keeps_its_own_attributes() -> None:
     """It may have an attribute of the same name as the wrapper's own."""
 
     class Keep:

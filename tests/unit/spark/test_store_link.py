@@ -339,7 +339,7 @@ def test_reports_that_were_spilled_are_loaded_under_the_names_of_their_queries(
     assert [each.name for each in desk.store.queries.of("counts")] == ["first", "second"]
 
 
-def test_only_the_newest_run_of_a_query_tells_how_it_ended(desk: Desk) -> None:
+def test_only_the_newest_run_of_a_query_reports_its_end(desk: Desk) -> None:
     """A script that retries a run which failed, and then ends well, did not fail; and it may retry for months."""
     for run in ("run 1", "run 2"):
         desk.link.emit(QueryStarted(QUERY, run))

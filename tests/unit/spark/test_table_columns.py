@@ -78,7 +78,7 @@ def test_every_type_that_a_table_can_have() -> None:
 
 
 @pytest.mark.parametrize("kind", NONE)
-def test_a_type_that_it_cannot_have_is_told_with_its_column(kind: str) -> None:
+def test_unsupported_type_is_reported_with_its_column(kind: str) -> None:
     with pytest.raises(JobError, match="the column c1 is of the type") as caught:
         columns_of(schema("int", kind), "job.py")
     assert "timestamp_ntz" in caught.value.expected

@@ -20,7 +20,7 @@ def opened(*names: str) -> None:
     TopicWriter(StreamSpec(name="a", job="a.py", checkpoint="/c", sink=SINK)).open(schema)
 
 
-def test_rows_without_a_column_of_the_key_are_told() -> None:
+def test_missing_key_column_is_reported() -> None:
     with pytest.raises(JobError, match="the rows have no column user") as told:
         opened("window", "n")
     assert "the job gives window, n" in told.value.next_step
@@ -31,7 +31,7 @@ def test_two_columns_of_one_name_make_no_json_object() -> None:
         opened("window", "user", "n", "n")
 
 
-def test_a_connection_that_is_not_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_connection_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_EVENTS", raising=False)
     with pytest.raises(ConfigError, match="the connection 'events' is not known here"):
         opened("window", "user", "n")

@@ -100,7 +100,7 @@ def kept(start: int, changes: list[Change], snapshots: tuple[int, ...]) -> Conte
     return content(files_of_snapshots(start, changes, snapshots).values())
 
 
-def test_a_snapshot_flushes_what_came_since_the_one_before() -> None:
+def test_snapshot_flushes_the_rows_since_the_previous_one() -> None:
     assert kept(0, [change(1, 10, 10), change(2, 20, 10), change(3, 30, 10)], (2, 3)) == Content(30, 0)
 
 
@@ -137,7 +137,7 @@ def test_a_removal_is_a_key_without_a_value_in_the_changelogs() -> None:
     assert found.size == pytest.approx(24_000 * (one_row + one_key), rel=0.01)
 
 
-def test_a_row_takes_what_the_snapshots_show() -> None:
+def test_row_size_is_taken_from_the_snapshots() -> None:
     """Keys that are alike compress well in sorted files. The changelogs, which are not sorted, do not show that."""
     measured = {5: 25_000 * 12.0, 10: 25_000 * 12.0}
     found = predicted(predict(history(grown(24), files=files(snapshot_bytes=measured))))

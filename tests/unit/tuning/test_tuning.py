@@ -173,7 +173,7 @@ def on_cluster(*, executors: int, used: float, limit: float) -> list:
     ],
     ids=["enough", "beside the heap", "on the heap", "a larger heap is a larger limit", "and is not always enough"],
 )
-def test_on_a_cluster_the_executors_are_what_holds_the_state(backend, state, used, settings) -> None:
+def test_on_a_cluster_the_executors_hold_the_state(backend, state, used, settings) -> None:
     """Two of them, each with half of it; the driver's heap, which is tiny here, has none."""
     executors = ExecutorsSpec(instances=2, memory=1024 * MIB)
     of = spec(
@@ -191,7 +191,7 @@ def test_on_a_cluster_the_executors_are_what_holds_the_state(backend, state, use
     assert numbers(advice)["resident memory"] == used
 
 
-def test_nothing_is_said_of_executors_that_nobody_measured() -> None:
+def test_unmeasured_executors_get_no_recommendation() -> None:
     """The driver's memory says nothing of theirs."""
     of = spec(spark=SparkSpec(master="yarn"))
     advice = memory.advise(history([batch(0)], of, measurements=(measured("resident_bytes", 1e9, NOW),)))
@@ -223,7 +223,7 @@ def varied(of=None, *, slower: float = 1.0) -> History:
     return history(reports, of)
 
 
-def test_the_two_parts_of_a_batch_are_told_apart_by_its_rows() -> None:
+def test_fixed_and_per_row_time_are_separated_by_the_rows() -> None:
     """250 rows a second: 1 / (0.8 - 0.25) s."""
     advice = trigger.advise(varied())
     found = numbers(advice)
@@ -322,7 +322,7 @@ def test_a_wait_for_input_is_not_part_of_a_restart() -> None:
     assert numbers(capacity.advise(found))["restart"] == pytest.approx(20 + 5 + 2)
 
 
-def test_a_stream_that_cannot_catch_up_is_told() -> None:
+def test_stream_that_cannot_catch_up_is_reported() -> None:
     """It reads as fast as rows come, no faster."""
     found = history([batch(number, seconds=10.0) for number in range(30)], drivers=restarted(180.0))
     advice = capacity.advise(found)
@@ -330,7 +330,7 @@ def test_a_stream_that_cannot_catch_up_is_told() -> None:
     assert "1.1 times the cores" in advice.says
 
 
-def test_without_a_measured_restart_no_capacity_is_told() -> None:
+def test_without_a_measured_restart_no_capacity_is_reported() -> None:
     advice = capacity.advise(steady())
     assert advice.status is Decision.UNKNOWN
     assert "no restart was measured" in advice.says

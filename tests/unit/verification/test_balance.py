@@ -141,7 +141,7 @@ def test_a_group_that_is_in_the_output_and_in_the_state_does_not_balance() -> No
         ([3, 4, 9, 10], [3, 4, 9, 10], None, 0, Range(after=9, upto=10)),
     ],
 )
-def test_an_audit_covers_what_is_kept(
+def test_audit_covers_the_kept_batches(
     offsets: range, commits: range, last: int | None, margin: int, expected: Range | None
 ) -> None:
     assert audited_range(offsets, commits, last, margin=margin) == expected
@@ -159,7 +159,7 @@ def test_the_batch_that_has_to_write_a_window_is_the_first_whose_watermark_passe
     assert writing_batch(None, marks, range(5, 9)) is None
 
 
-def test_the_sentence_names_the_group_its_batch_and_what_is_missing() -> None:
+def test_sentence_names_the_group_its_batch_and_the_missing_amount() -> None:
     entry = Entry(
         key={"carrier": "AA"},
         sides={"input": {"groups": 1, "n": 3}, "output": {"groups": 0, "n": None}},

@@ -108,7 +108,7 @@ def test_a_watermark_that_the_input_does_not_explain_is_reported(files: list[Pat
     assert expectation.rows == answer(QUESTION, files, facts).rows
 
 
-def test_the_batch_of_a_file_decides_what_is_late(files: list[Path], facts: RunFacts) -> None:
+def test_batch_of_a_file_decides_which_rows_are_late(files: list[Path], facts: RunFacts) -> None:
     """The far flight first: two batches later everything else comes too late."""
     late = RunFacts(
         files={0: [files[2]], 2: [files[0], files[1]]},
@@ -155,7 +155,7 @@ BLIND = {0: 0, 1: 20 * MINUTE, 2: 20 * MINUTE, 3: 20 * MINUTE}
 
 
 @pytest.mark.parametrize("starts", [(), (Start(at=1.0, planned=1, committed=0, sink=0),)])
-def test_a_watermark_that_stands_does_not_lower_what_is_owed(
+def test_stalled_watermark_does_not_lower_the_expected_rows(
     files: list[Path], facts: RunFacts, starts: tuple[Start, ...]
 ) -> None:
     """Not without a start, and not with the start of a driver that read the cut batch again."""
@@ -195,7 +195,7 @@ def without_its_last_batch(facts: RunFacts) -> RunFacts:
     return replace(facts, watermarks={batch: facts.watermarks[batch] for batch in range(3)}, committed=2, ended=True)
 
 
-def test_a_run_that_came_to_its_end_owes_what_the_last_watermark_passed(files: list[Path], facts: RunFacts) -> None:
+def test_finished_run_owes_the_rows_that_the_last_watermark_passed(files: list[Path], facts: RunFacts) -> None:
     expectation = answer(QUESTION, files, without_its_last_batch(facts))
     assert expectation.rows == answer(QUESTION, files, facts).rows
     assert len(expectation.problems) == 1

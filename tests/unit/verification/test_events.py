@@ -131,7 +131,7 @@ def told_live(key: str, value: str) -> Event:
     return Event.of(key.encode(), value.encode(), {EVENT_ID: event_id(key.encode(), value.encode()).encode()})
 
 
-def test_in_real_time_mode_what_a_kill_made_come_again_is_there_once() -> None:
+def test_in_real_time_mode_records_repeated_after_a_kill_count_once() -> None:
     """Counts of two keys; the driver was killed after the fourth record, and the next began at the first."""
     first = [told_live("a", "1"), told_live("b", "1"), told_live("a", "2"), told_live("a", "3")]
     found = live(*first, *first, told_live("b", "2"))
@@ -145,7 +145,7 @@ def test_in_real_time_mode_the_newest_row_of_a_key_counts_although_it_was_there_
     assert values(live(told_live("a", "1"), told_live("a", "2"), told_live("a", "1"))) == ["1"]
 
 
-def test_in_real_time_mode_records_of_others_are_left_out_and_a_wrong_id_is_told() -> None:
+def test_in_real_time_mode_foreign_records_are_skipped_and_a_wrong_id_is_reported() -> None:
     other, stranger = event("k", "v", 1), Event.of(b"k", b"v", {})
     forged = Event.of(b"k", b"w", {EVENT_ID: event_id(b"k", b"v").encode()})
     found = live(other, stranger, forged)

@@ -61,7 +61,7 @@ def test_an_instant_in_another_zone_is_the_same_instant() -> None:
         {"dep_delay": 2**31},
     ],
 )
-def test_a_line_that_misses_or_misspells_what_is_asked_for_is_no_flight(change: dict[str, Any]) -> None:
+def test_line_with_a_missing_or_misspelt_field_is_not_a_flight(change: dict[str, Any]) -> None:
     assert decoded(**change) is None
 
 

@@ -49,7 +49,7 @@ def test_two_values_that_changed_places_are_both_wrong_although_the_sums_agree()
     assert counts(reconcile(EXPECTED, [RIGHT[0], *swapped, *RIGHT[3:]])) == (0, 0, 0, 2)
 
 
-def test_a_key_nobody_expects_is_unexpected() -> None:
+def test_key_without_expectation_is_unexpected() -> None:
     assert counts(reconcile(EXPECTED, [*RIGHT, (("LAX", 0), (0, 1))])) == (0, 0, 1, 0)
 
 

@@ -57,7 +57,7 @@ def test_a_ping_is_late_by_its_own_session_whatever_it_could_join() -> None:
     assert spans(found) == [(4, 101, 125, 3)]
 
 
-def test_what_comes_when_its_session_is_told_begins_another() -> None:
+def test_ping_after_its_session_was_emitted_begins_another() -> None:
     """100-110 is told in batch 1, at watermark 111. A ping at 106 comes in time and finds it gone."""
     found = told([100, 116], [], [106], [300])
     assert (1, 100, 110, 1) in spans(found)
@@ -69,7 +69,7 @@ runs = st.lists(st.lists(pings, max_size=6), min_size=1, max_size=8)
 
 
 @given(runs)
-def test_each_ping_is_told_once_or_open_or_late(run: list[list[Ping]]) -> None:
+def test_each_ping_is_emitted_once_or_open_or_late(run: list[list[Ping]]) -> None:
     found = sessions(steps(run), GAP)
     kept = [ping for _, each in found.emitted for ping in each.rows] + [
         ping for each in found.open for ping in each.rows
@@ -87,14 +87,14 @@ def test_the_order_within_a_batch_changes_nothing(run: list[list[Ping]], rng: An
 
 
 @given(runs)
-def test_group_and_start_tell_every_session_apart(run: list[list[Ping]]) -> None:
+def test_group_and_start_identify_every_session(run: list[list[Ping]]) -> None:
     found = sessions(steps(run), GAP)
     keys = [(each.group, each.start) for _, each in found.emitted]
     assert len(keys) == len(set(keys))
 
 
 @given(st.lists(pings, max_size=30))
-def test_in_one_batch_sessions_are_what_splitting_at_long_pauses_gives(batch: list[Ping]) -> None:
+def test_sessions_of_one_batch_equal_a_split_at_long_pauses(batch: list[Ping]) -> None:
     wanted = []
     for group in "ab":
         times = sorted(ping.at for ping in batch if ping.group == group)

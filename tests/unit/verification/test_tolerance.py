@@ -50,7 +50,7 @@ def test_sums_that_cancel_out_need_an_absolute_bound() -> None:
         (Decimal("1.0000000001"), Decimal(1), 0),
     ],
 )
-def test_nulls_and_what_is_no_number_are_compared_exactly(actual: object, expected: object, outcome: int) -> None:
+def test_nulls_and_non_numbers_are_compared_exactly(actual: object, expected: object, outcome: int) -> None:
     assert wrong(actual, expected, total=Tolerance(relative=1e-9)) == outcome
 
 

@@ -1,4 +1,4 @@
-"""The jars by which a driver's Spark reaches what its stream reads and writes, where Spark itself has none for it."""
+"""The connectors' jars with which a driver's Spark reads and writes, where Spark itself has none."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
     Raises ProcessError if the jars are not on this host.
     """
     named = [conf[_JARS]] if conf.get(_JARS) else []
-    for each in (_CONNECTORS[name] for name in needed(spec)):
-        if any(each.artifact in conf.get(place, "") for place in _PLACES):
+    for connector in (_CONNECTORS[name] for name in needed(spec)):
+        if any(connector.artifact in conf.get(place, "") for place in _PLACES):
             continue
-        found = maven.jars(each.pom)
-        if not found:
+        jars = maven.jars(connector.pom)
+        if not jars:
             raise ProcessError(
-                f"the jars of {each.what} are not on this host",
-                expected=f"those that `streamwarden prepare {each.option}` fetches, or a {each.artifact} in "
+                f"the jars of {connector.what} are not on this host",
+                expected=f"those that `streamwarden prepare {connector.option}` fetches, or a {connector.artifact} in "
                 + " or ".join(_PLACES),
                 where=spec.file or spec.name,
-                next_step=f"run `streamwarden prepare {each.option}`, or name them in the stream's spark.conf",
+                next_step=f"run `streamwarden prepare {connector.option}`, or name them in the stream's spark.conf",
             )
-        named += map(str, found)
+        named += map(str, jars)
     return {**conf, _JARS: ",".join(named)} if named else dict(conf)
 
 

@@ -40,17 +40,17 @@ def find_java(environ: Mapping[str, str] | None = None, *, installed: Path = _IN
 
 
 def _candidates(environ: Mapping[str, str], installed: Path) -> Iterable[Path]:
-    found: dict[Path, None] = {}
+    candidates: dict[Path, None] = {}
     if environ.get("JAVA_HOME"):
-        found[Path(environ["JAVA_HOME"])] = None
+        candidates[Path(environ["JAVA_HOME"])] = None
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
-        found[Path(on_path).resolve().parent.parent] = None
+        candidates[Path(on_path).resolve().parent.parent] = None
     if installed.is_dir():
         for home in sorted(installed.iterdir()):
             if (home / "bin" / "java").exists():
-                found[home.resolve()] = None
-    return found
+                candidates[home.resolve()] = None
+    return candidates
 
 
 def _problem(home: Path) -> str | None:

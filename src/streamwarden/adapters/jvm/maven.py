@@ -13,13 +13,13 @@ from typing import Final
 from streamwarden.errors import ProcessError
 
 KAFKA: Final = Path(__file__).parent / "jars" / "kafka.xml"
-"""What a driver needs to read and write Kafka."""
+"""Dependencies of a driver that reads or writes Kafka."""
 
 KAFKA_BROKER: Final = Path(__file__).parent / "jars" / "kafka-broker.xml"
 """Kafka itself, for `dev kafka`."""
 
 S3: Final = Path(__file__).parent / "jars" / "s3.xml"
-"""What a driver needs for `s3a://` paths."""
+"""Dependencies of a driver with `s3a://` paths."""
 
 RESOLVING_TIMEOUT: Final = 600.0
 """Seconds; a first time downloads Maven's own plugins too."""
@@ -35,11 +35,11 @@ def jars(pom: Path) -> tuple[Path, ...]:
 def resolve(pom: Path) -> tuple[Path, ...]:
     """The jars of `pom`; runs Maven if they are not there. Raises ProcessError if it is missing or fails.
 
-    They are resolved beside their place and put there whole: what is found later is all of them.
+    Downloaded to a temporary folder and renamed, so a reader sees all of them or none.
     """
     folder = _folder(pom)
-    if found := jars(pom):
-        return found
+    if resolved := jars(pom):
+        return resolved
     maven = shutil.which("mvn")
     if maven is None:
         raise ProcessError(

@@ -1,4 +1,4 @@
-"""Where the Spark lies that was installed with this package, and what a process needs to run on it."""
+"""The home of the Spark that was installed with this package, and the environment of a process that runs on it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def spark_home() -> Path:
     """The Spark that was installed with this package, whatever SPARK_HOME says. Raises ProcessError if it is gone."""
     from importlib.util import find_spec
 
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    package = find_spec("pyspark")
+    if package is None or package.origin is None:
         raise ProcessError(
             "PySpark is not installed",
             expected="pyspark in this environment",
             where=sys.prefix,
             next_step="install the PySpark that the stream runs on, or run `make setup` in a checkout",
         )
-    return Path(found.origin).parent
+    return Path(package.origin).parent
 
 
 def spark_environment(java_home: Path) -> dict[str, str]:

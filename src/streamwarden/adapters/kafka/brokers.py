@@ -77,7 +77,7 @@ def unreachable(known: Connection) -> str | None:
     librdkafka to a broker that is down lasts as long as it may. Raises ConfigError for a connection that names no
     broker."""
     servers = client_settings(known)["bootstrap.servers"]
-    plain = ",".join(each.strip().rpartition("://")[2] for each in servers.split(","))
+    plain = ",".join(server.strip().rpartition("://")[2] for server in servers.split(","))
     return refusal(plain, _PORT, within=_CONNECTS_WITHIN)
 
 
@@ -117,16 +117,16 @@ def topic_id(known: Connection, topic: str, *, within: float) -> str | None:
     client = AdminClient(settings)  # must live until the answer has come
     try:
         asked = client.describe_topics(TopicCollection([topic]), request_timeout=within)
-        found = str(asked[topic].result(timeout=within).topic_id)
+        identity = str(asked[topic].result(timeout=within).topic_id)
     except (KafkaException, TooLate):
         return None
-    return None if found == str(Uuid(0, 0)) else found
+    return None if identity == str(Uuid(0, 0)) else identity
 
 
 def headers(message: Message) -> dict[str, bytes]:
     """A record's headers that have a value; of several with one name, the last."""
-    found: Any = message.headers() or []
-    return {name: value for name, value in found if value is not None}
+    pairs: Any = message.headers() or []
+    return {name: value for name, value in pairs if value is not None}
 
 
 def client_settings(known: Connection) -> dict[str, str]:

@@ -50,7 +50,7 @@ def set_up(
     """Write the broker's settings into `folder` and lay out its data if there is none; the command that runs it.
 
     Args:
-        jars: Kafka and what it needs.
+        jars: Kafka and its dependencies.
         controller: port by which the node reaches itself as a controller; the same at each start.
         settings: more lines of `server.properties`.
         format_options: more options of Kafka's storage tool, such as `--add-scram`.
@@ -95,11 +95,11 @@ def create_topics(address: str, topics: Iterable[str], partitions: int) -> list[
         return []
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     try:
-        known = admin.list_topics(timeout=ANSWER_WITHIN).topics
-        missing = [name for name in wanted if name not in known]
+        existing = admin.list_topics(timeout=ANSWER_WITHIN).topics
+        missing = [name for name in wanted if name not in existing]
         made = admin.create_topics([NewTopic(name, partitions) for name in missing]) if missing else {}
-        for each in made.values():
-            each.result(timeout=ANSWER_WITHIN)
+        for creation in made.values():
+            creation.result(timeout=ANSWER_WITHIN)
     except KafkaException as error:
         raise SourceError(
             f"the topics cannot be created: {error.args[0].str()}",

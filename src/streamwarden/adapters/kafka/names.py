@@ -1,4 +1,4 @@
-"""What Kafka allows as the name of a topic."""
+"""Check that a topic's name is one that Kafka allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL database by the name of a connection: how it is reached, and what its errors mean to a stream."""
+"""A PostgreSQL database by the name of a connection: how to reach it, and the meaning of its errors for a stream."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def _place(named: Connection) -> tuple[str | None, str | None]:
 
 
 def _extra(named: Connection) -> dict[str, Any]:
-    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    keywords = {option.keyword.decode() for option in Conninfo.get_defaults()}
     extra = {key: value for key, value in named.extra.items() if key not in _AIRFLOWS_OWN}
-    unknown = sorted(extra.keys() - known)
+    unknown = sorted(extra.keys() - keywords)
     if unknown:
         raise ConfigError(
             f"the connection {named.name!r} has {', '.join(unknown)} in its extra",
@@ -115,7 +115,7 @@ def passes(error: psycopg.Error) -> bool:
 
 
 def explain(error: psycopg.Error, *, connection: str, where: str) -> StreamwardenError:
-    """The error of Streamwarden's that `error` is: the database's own words and what to do."""
+    """The error of Streamwarden's that `error` is: the database's own message and the next step."""
     said = " ".join(str(error).split())
     state = error.sqlstate or ""
     if passes(error):
@@ -162,12 +162,12 @@ _STEP: Final = {
 
 def _detailed(error: psycopg.Error, said: str) -> str:
     """With the server's detail and place (`COPY t, line 3, column note`), where the message lacks them."""
-    more = [each for each in (error.diag.message_detail, error.diag.context) if each and each not in said]
-    return "; ".join([said, *(" ".join(each.split()) for each in more)])
+    more = [text for text in (error.diag.message_detail, error.diag.context) if text and text not in said]
+    return "; ".join([said, *(" ".join(text.split()) for text in more)])
 
 
 def _settled(state: str, said: str, connection: str) -> tuple[str, str]:
-    """What is expected and what to do where another attempt would end the same."""
+    """The expectation and the next step for a refusal that another attempt would not change."""
     if found(NOT_LET_IN, said) or state.startswith("28"):
         return (
             "the user and password of the connection to be right, and the server to take connections from this host",

@@ -33,16 +33,16 @@ class LocalFiles:
 
     def names(self, path: str) -> Sequence[str]:
         with os.scandir(_native(path)) as scan:
-            return [each.name for each in scan]
+            return [entry.name for entry in scan]
 
     def entries(self, path: str) -> Sequence[FileInfo]:
         with os.scandir(_native(path)) as scan:
-            return [info for each in scan if (info := _scanned(each)) is not None]
+            return [info for entry in scan if (info := _scanned(entry)) is not None]
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         with os.scandir(_native(path)) as scan:
-            found = (_scanned(each) for each in scan if each.name in wanted)
-            return {info.name: info.size for info in found if info is not None}
+            infos = (_scanned(entry) for entry in scan if entry.name in wanted)
+            return {info.name: info.size for info in infos if info is not None}
 
     def stat(self, path: str) -> FileInfo:
         return _local(Path(path).name, Path(_native(path)).stat())
@@ -82,7 +82,7 @@ class FsspecFiles:
         listed = self._ask("ls", path, detail=True, refresh=True)
         if len(listed) == 1 and listed[0]["type"] == "file" and _same(listed[0]["name"], path):
             raise NotADirectoryError(20, "not a folder", path)
-        return [_remote(each) for each in listed if not _same(each["name"], path)]
+        return [_remote(info) for info in listed if not _same(info["name"], path)]
 
     def sizes(self, path: str, wanted: Collection[str]) -> Mapping[str, int]:
         return {entry.name: entry.size for entry in self.entries(path) if entry.name in wanted}

@@ -123,11 +123,11 @@ def of_connection(known: Connection) -> ObjectStoreAccess:
 def environment(known: ObjectStoreAccess) -> dict[str, str | None]:
     """The standard variables by which a driver's processes find the store; None: a variable that must not be there."""
     region = known.region or (REGION if known.endpoint else None)
-    found: dict[str, str | None] = dict.fromkeys((*_ENDPOINTS, *_REGIONS))
+    variables: dict[str, str | None] = dict.fromkeys((*_ENDPOINTS, *_REGIONS))
     if known.key is not None:  # the caller's own token does not match this key
-        found |= dict(zip(KEYS, (known.key, known.secret, known.token), strict=True))
+        variables |= dict(zip(KEYS, (known.key, known.secret, known.token), strict=True))
     style = "path" if known.path_style else "virtual"
-    return found | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region, _ADDRESSING: style}
+    return variables | {"AWS_ENDPOINT_URL_S3": known.endpoint, "AWS_REGION": region, _ADDRESSING: style}
 
 
 def spark_settings(known: ObjectStoreAccess) -> dict[str, str]:
@@ -196,10 +196,10 @@ def _by_path(style: str | None, endpoint: str | None) -> bool:
 
 
 def _inner(extra: Mapping[str, Any], *keys: str) -> Any:
-    found: Any = extra
+    value: Any = extra
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _text(value: Any) -> str | None:

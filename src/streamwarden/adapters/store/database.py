@@ -252,10 +252,10 @@ def _same_file(path: Path) -> Callable[[Any, Any, Any], None]:
 
 def _file(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _forget_connections(engine: Engine | None) -> None:

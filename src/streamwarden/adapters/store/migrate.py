@@ -46,25 +46,25 @@ def revision(connection: Connection) -> str | None:
     """The store's revision; None for an empty database."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    return None if found is None else str(found)
+    version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return None if version is None else str(version)
 
 
 def _is_current(database: Database) -> bool:
-    found = database.read(revision)
-    if found is not None and not found.startswith("v"):  # the revisions of the schema before its first release
+    version = database.read(revision)
+    if version is not None and not version.startswith("v"):  # the revisions of the schema before its first release
         raise database.failure(
-            f"the store is of a version before 0.1.0 (revision {found}), which nothing migrates",
+            f"the store is of a version before 0.1.0 (revision {version}), which nothing migrates",
             expected="an empty database, or a store of version 0.1.0 or later",
             next_step="stop the streams, then delete this store or name a new one in STREAMWARDEN_STORE_URL",
         )
-    if found is not None and found > HEAD:
+    if version is not None and version > HEAD:
         raise database.failure(
-            f"the store was migrated to revision {found} by a newer Streamwarden",
+            f"the store was migrated to revision {version} by a newer Streamwarden",
             expected=f"revision {HEAD} or older",
             next_step="upgrade this installation",
         )
-    return found == HEAD
+    return version == HEAD
 
 
 def _upgrade(connection: Connection) -> None:

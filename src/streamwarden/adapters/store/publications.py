@@ -26,7 +26,7 @@ class SqlPublicationRepository:
 
     def propose(self, proposed: Collection[Publication]) -> None:
         """Keep these as pending; one that is pending for the same stream is replaced."""
-        rows = [{name: getattr(each, name) for name in publications.c.keys()} for each in proposed]  # noqa: SIM118
+        rows = [{name: getattr(publication, name) for name in publications.c.keys()} for publication in proposed]  # noqa: SIM118
         self._database.write(lambda connection: upsert(connection, publications, rows))
 
     def settle(self, streams: Collection[str]) -> None:
@@ -34,9 +34,9 @@ class SqlPublicationRepository:
 
         def put(connection: Connection) -> None:
             for stream in streams:
-                mine = publications.c.stream == stream
-                connection.execute(publications.delete().where(mine, publications.c.pending.is_(False)))
-                connection.execute(publications.update().where(mine).values(pending=False))
+                of_stream = publications.c.stream == stream
+                connection.execute(publications.delete().where(of_stream, publications.c.pending.is_(False)))
+                connection.execute(publications.update().where(of_stream).values(pending=False))
 
         self._database.write(put)
 

@@ -91,11 +91,11 @@ def _plain(value: object) -> object:
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, Mapping):
-        return {storable(str(key)): _plain(each) for key, each in value.items()}
+        return {storable(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Set):
-        return [_plain(each) for each in sorted(value, key=repr)]
+        return [_plain(item) for item in sorted(value, key=repr)]
     if isinstance(value, PurePath):
         return storable(str(value))
     if value is None or isinstance(value, bool | int | float):

@@ -22,7 +22,7 @@ _REMOTE: Final = re.compile(r"(?!file:)[a-zA-Z][\w+.-]*:/")
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
-    """What the backend cannot do, or what it costs here."""
+    """Limits of the backend, and its costs here."""
     spec, backend = facts.spec, facts.spec.state.backend
     operators = facts.operators() or ()
     where = f"{facts.file}: state.backend"
@@ -34,10 +34,10 @@ def judge(facts: Facts) -> Iterable[Finding]:
         )
         yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: checkpoint")
     if backend is Backend.HDFS:
-        for each in operators:
-            if each.kind is OperatorKind.PROCESSOR:
-                observed = f"{each.name} runs on RocksDB only, and the backend is hdfs"
-                yield RULE.finding(facts, observed, each.origin, each.where, severity=Severity.ERROR)
+        for operator in operators:
+            if operator.kind is OperatorKind.PROCESSOR:
+                observed = f"{operator.name} runs on RocksDB only, and the backend is hdfs"
+                yield RULE.finding(facts, observed, operator.origin, operator.where, severity=Severity.ERROR)
         memory = facts.history.state_memory if facts.history else None
         heap = _heap(spec.spark)
         if memory is not None and heap is not None and memory > HEAP_SHARE * heap:
@@ -46,12 +46,13 @@ def judge(facts: Facts) -> Iterable[Finding]:
                 f"{HEAP_SHARE:.0%}"
             )
             yield RULE.finding(facts, observed, FactOrigin.HISTORY, where)
-        growing = [each for each in operators if each.bound is Bound.NONE]
-        for each in growing:
+        growing = [operator for operator in operators if operator.bound is Bound.NONE]
+        for operator in growing:
             observed = (
-                f"the state of {each.name} grows without end on the heap (backend hdfs): RocksDB would spill to disk"
+                f"the state of {operator.name} grows without end on the heap (backend hdfs): "
+                "RocksDB would spill to disk"
             )
-            yield RULE.finding(facts, observed, each.origin, each.where)
+            yield RULE.finding(facts, observed, operator.origin, operator.where)
         if not facts.all_known:
             observed = "whether the state grows without end, or needs RocksDB, is not known without `lint --plan`"
             yield RULE.unknown(facts, observed, FactOrigin.DECLARATION, where)

@@ -23,12 +23,14 @@ def judge(facts: Facts) -> Iterable[Finding]:
     """State has a bound, and what would apply the bound is off, late or missing."""
     operators = facts.operators() or ()
     where = f"{facts.file}: spark.conf"
-    for each in operators:
-        if each.bound is Bound.UNCLEARED:
-            yield RULE.finding(facts, f"{each.name}: {each.why}", each.origin, each.where, severity=Severity.ERROR)
-    uncertain = not facts.all_known or any(each.bound is Bound.UNKNOWN for each in operators)
+    for operator in operators:
+        if operator.bound is Bound.UNCLEARED:
+            yield RULE.finding(
+                facts, f"{operator.name}: {operator.why}", operator.origin, operator.where, severity=Severity.ERROR
+            )
+    uncertain = not facts.all_known or any(operator.bound is Bound.UNKNOWN for operator in operators)
     if not flag(facts.conf, NO_DATA, True):
-        if any(each.by_event_time for each in operators):
+        if any(operator.by_event_time for operator in operators):
             observed = f"{NO_DATA} is false: what the last rows closed stays in the state until new rows come"
             yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
         elif uncertain:
@@ -39,7 +41,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
         observed = f"old versions are removed only every {format_duration(interval)}"
         yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
     history = facts.history
-    bounded = any(each.bound not in (Bound.NONE, Bound.ONE_ROW, Bound.UNKNOWN) for each in operators)
+    bounded = any(operator.bound not in (Bound.NONE, Bound.ONE_ROW, Bound.UNKNOWN) for operator in operators)
     if history is not None and (bounded or uncertain) and history.batches >= FEWEST:
         grown = history.rows_last - history.rows_first
         if history.rows_removed == 0 and grown > 0:

@@ -12,9 +12,9 @@ from streamwarden.lint.rule import Rule
 
 def judge(facts: Facts) -> Iterable[Finding]:
     """One finding for each value that differs."""
-    for each in contradictions(facts.spec, facts.job):
-        observed = f"{each.observed}, and the file declares {each.declared} (`{each.key}`)"
-        yield RULE.finding(facts, observed, FactOrigin.JOB, f"{facts.job.path}:{each.line}")
+    for contradiction in contradictions(facts.spec, facts.job):
+        observed = f"{contradiction.observed}, and the file declares {contradiction.declared} (`{contradiction.key}`)"
+        yield RULE.finding(facts, observed, FactOrigin.JOB, f"{facts.job.path}:{contradiction.line}")
 
 
 RULE = Rule(

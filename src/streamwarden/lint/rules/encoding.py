@@ -14,13 +14,13 @@ def judge(facts: Facts) -> Iterable[Finding]:
     """Only custom state can evolve: native operators derive theirs from the query, whatever the encoding."""
     operators = facts.operators() or ()
     encoding = facts.conf.get(f"{STATE_STORE}.encodingFormat", facts.spec.state.encoding.value).lower()
-    for each in operators:
-        if each.kind is OperatorKind.PROCESSOR and encoding != "avro":
+    for operator in operators:
+        if operator.kind is OperatorKind.PROCESSOR and encoding != "avro":
             observed = (
-                f"the state of {each.name} is encoded as {encoding}: no field can be added to it or taken from it"
+                f"the state of {operator.name} is encoded as {encoding}: no field can be added to it or taken from it"
             )
             yield RULE.finding(facts, observed, FactOrigin.DECLARATION, f"{facts.file}: state.encoding")
-    named = any(each.kind is OperatorKind.PROCESSOR for each in operators)
+    named = any(operator.kind is OperatorKind.PROCESSOR for operator in operators)
     if not facts.all_known and not named and encoding != "avro":
         observed = (
             f"the encoding is {encoding}, and whether the job uses transformWithState is not known without its plan"

@@ -1,4 +1,4 @@
-"""SW109: a sink that writes twice what runs twice."""
+"""SW109: a sink that is not idempotent when a batch is re-run."""
 
 from __future__ import annotations
 

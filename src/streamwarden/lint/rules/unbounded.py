@@ -13,25 +13,28 @@ def judge(facts: Facts) -> Iterable[Finding]:
     """An operator whose state only grows. Without a source that shows all operators, the answer is unknown."""
     if not facts.all_known:
         yield RULE.unknown(facts, _unread(facts), FactOrigin.JOB, facts.job.path)
-    for each in facts.operators() or ():
-        if each.bound is Bound.UNKNOWN and not facts.all_known:
+    for operator in facts.operators() or ():
+        if operator.bound is Bound.UNKNOWN and not facts.all_known:
             continue  # the finding above names it
-        kind = "" if each.kind in each.name else f" ({each.kind})"
-        observed = f"{each.name}{kind}: {each.why}"
+        kind = "" if operator.kind in operator.name else f" ({operator.kind})"
+        observed = f"{operator.name}{kind}: {operator.why}"
         declared = facts.spec.state.bounded_by
-        if each.bound is Bound.NONE and declared:
+        if operator.bound is Bound.NONE and declared:
             observed = f"{observed}. It is declared to be bounded by {declared}, and nothing enforces that"
-            yield RULE.finding(facts, observed, each.origin, each.where, severity=Severity.WARNING)
-        elif each.bound is Bound.NONE:
-            yield RULE.finding(facts, observed, each.origin, each.where)
-        elif each.bound is Bound.UNKNOWN:
-            yield RULE.unknown(facts, observed, each.origin, each.where)
+            yield RULE.finding(facts, observed, operator.origin, operator.where, severity=Severity.WARNING)
+        elif operator.bound is Bound.NONE:
+            yield RULE.finding(facts, observed, operator.origin, operator.where)
+        elif operator.bound is Bound.UNKNOWN:
+            yield RULE.unknown(facts, observed, operator.origin, operator.where)
 
 
 def _unread(facts: Facts) -> str:
     if facts.job.problem:
         return f"what state the job keeps is not known: {facts.job.problem}"
-    calls = ", ".join(f"{each.name} ({each.where})" for each in facts.job.operators) or "no method that keeps state"
+    calls = (
+        ", ".join(f"{operator.name} ({operator.where})" for operator in facts.job.operators)
+        or "no method that keeps state"
+    )
     return (
         f"what state the job keeps, and what bounds it, is not known: its text calls {calls}, and only the logical "
         "plan (`lint --plan`) or the checkpoint of a query that has run shows more"

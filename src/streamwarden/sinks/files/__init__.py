@@ -1,1 +1,1 @@
-"""What the kinds of sink share that write files with Spark's exactly-once file sink."""
+"""Shared code of the kinds of sink that write files with Spark's exactly-once file sink."""

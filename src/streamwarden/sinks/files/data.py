@@ -1,5 +1,5 @@
 """Reads the data files of one output, each by itself: they may differ in their columns and types, and some may be
-damaged. What cannot be read is reported with the rows of the others."""
+damaged. Unreadable files are reported with the rows of the others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 COMPRESSED: Final = (".gz", ".bz2", ".deflate")
-"""What Spark adds to the name of a file of text that it compresses."""
+"""Suffixes that Spark adds to the name of a compressed text file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataFile:
-    """What one data file holds: each column's types, the columns, and the number of rows."""
+    """The content of one data file: each column's types, the columns, and the number of rows."""
 
     types: Mapping[str, Sequence[ColumnType]]
     table: pa.Table
@@ -55,7 +55,7 @@ class DataFormat:
 
     def names(self, path: str) -> bool:
         """Whether `path` is the name of such a file: `part-0.json`, `part-0.json.gz`."""
-        return path.endswith(tuple(f".{self.suffix}{each}" for each in ("", *COMPRESSED)))
+        return path.endswith(tuple(f".{self.suffix}{compression}" for compression in ("", *COMPRESSED)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ReadFiles:
 
 
 def read_files(root: Location, files: Sequence[str], data_format: DataFormat) -> ReadFiles:
-    """Read every file. One that is named twice counts twice.
+    """Read every file; a file listed twice is read twice.
 
     Raises VerificationError if the storage does not answer for the folder `root` either.
     """
@@ -87,17 +87,17 @@ def read_files(root: Location, files: Sequence[str], data_format: DataFormat) ->
     for file in files:
         try:
             with root.fs.open(file) as opened:
-                found = data_format.read(opened, file)
+                content = data_format.read(opened, file)
         except MemoryError:  # which says nothing of the file
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             _require_answer(root, error)
             unreadable.append((file, " ".join(str(error).split())))
             continue
-        parts.append(Part(table=found.table, count=found.count, file=file))
-        for name, kinds in found.types.items():
-            known = types.setdefault(name, [])
-            known += [kind for kind in kinds if kind not in known]
+        parts.append(Part(table=content.table, count=content.count, file=file))
+        for name, kinds in content.types.items():
+            column_types = types.setdefault(name, [])
+            column_types += [kind for kind in kinds if kind not in column_types]
     return ReadFiles(columns=tuple(types), types=types, parts=parts, unreadable=unreadable)
 
 
@@ -109,7 +109,7 @@ def of_table(table: pa.Table) -> DataFile:
     """
     import pyarrow as pa
 
-    types = {each.name: (arrow_type(each.type),) for each in table.schema}
+    types = {arrow_field.name: (arrow_type(arrow_field.type),) for arrow_field in table.schema}
     # Made without the fields' own metadata: a file must not be able to declare a column as boxed.
     plain = pa.table([_plain(column) for column in table.columns], names=table.column_names)
     plain.validate(full=True)
@@ -134,7 +134,7 @@ def _require_answer(root: Location, error: Exception) -> None:
             f"the output cannot be read: {error}",
             expected="a storage that answers",
             where=root.path,
-            next_step="see that the storage is reachable and the credentials are right",
+            next_step="check that the storage is reachable and the credentials are correct",
         ) from unavailable
 
 

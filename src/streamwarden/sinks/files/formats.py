@@ -53,12 +53,12 @@ class FilesSink(FileSink):
 
     def problems(self) -> Iterator[Problem]:
         yield from FileSink.problems(self)  # without super(): slots=True makes another class of this one
-        known = _FORMATS[self.format]
+        known_format = _FORMATS[self.format]
         for name, value in self.options.items():
-            if name.lower() not in known.options:
-                allowed = f"{' and '.join(sorted(known.options))}: the sink sets what values are written with"
-            elif not known.options[name.lower()](value):
-                allowed = known.allowed[name.lower()]
+            if name.lower() not in known_format.options:
+                allowed = f"{' and '.join(sorted(known_format.options))}: the sink sets what values are written with"
+            elif not known_format.options[name.lower()](value):
+                allowed = known_format.allowed[name.lower()]
             else:
                 continue
             yield Problem(key=("sink", "options", name), observed=show(value), allowed=allowed)
@@ -67,14 +67,14 @@ class FilesSink(FileSink):
         return {**_FORMATS[self.format].written, **self.options}
 
     def data_format(self, like: Mapping[str, object]) -> DataFormat:
-        known = _FORMATS[self.format]
+        known_format = _FORMATS[self.format]
         options = {name.lower(): value for name, value in self.options.items()}
-        return DataFormat(self.format, known.suffix, partial(known.read, like=like, options=options))
+        return DataFormat(self.format, known_format.suffix, partial(known_format.read, like=like, options=options))
 
 
 def _content(opened: BinaryIO, name: str) -> bytes:
     """The file without its compression. Raises OSError, ValueError."""
-    expand = next((each for suffix, each in _EXPAND.items() if name.endswith(suffix)), None)
+    expand = next((decompress for suffix, decompress in _EXPAND.items() if name.endswith(suffix)), None)
     try:
         return opened.read() if expand is None else expand(opened.read())
     except (EOFError, zlib.error) as error:
@@ -157,17 +157,17 @@ def _read_orc(opened: BinaryIO, name: str, *, like: Mapping[str, object], option
     from pyarrow import orc
 
     table = orc.ORCFile(pa.BufferReader(opened.read())).read()
-    wall = [each.name for each in table.schema if (each.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"]
+    wall = [item.name for item in table.schema if (item.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"]
     for column in wall:
         at = table.schema.get_field_index(column)
         table = table.set_column(at, column, table.column(at).cast(pa.timestamp("us")))
-    found = of_table(table)
-    table = found.table
+    content = of_table(table)
+    table = content.table
     for column in wall:
         if _is_clock(like.get(column)):
             at = table.schema.get_field_index(column)
             table = table.set_column(at, column, table.column(at).cast(pa.timestamp("us")))
-    return replace(found, table=table)
+    return replace(content, table=table)
 
 
 _SPARK_TYPE: Final = b"spark.sql.catalyst.type"
@@ -187,7 +187,7 @@ def _read_text(opened: BinaryIO, name: str, *, like: Mapping[str, object], optio
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What Streamwarden knows of a format.
+    """How Streamwarden reads a format.
 
     Args:
         suffix: of the names of its files.
@@ -206,8 +206,8 @@ class _Format:
     @property
     def options(self) -> dict[str, Callable[[str], bool]]:
         """The options that may be declared, each with whether a value is allowed."""
-        found: dict[str, Callable[[str], bool]] = {"compression": lambda value: value.lower() in self.compressions}
-        return {**found, "sep": lambda value: len(value) == 1 and value not in '"\r\n'} if self.separated else found
+        allowed: dict[str, Callable[[str], bool]] = {"compression": lambda value: value.lower() in self.compressions}
+        return {**allowed, "sep": lambda value: len(value) == 1 and value not in '"\r\n'} if self.separated else allowed
 
     @property
     def allowed(self) -> dict[str, str]:

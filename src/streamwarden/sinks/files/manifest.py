@@ -1,6 +1,6 @@
 """Judges the manifest of an output folder: which files it vouches for, and which entries and files it lacks.
 
-Unlike Spark's reader this one also checks what the manifest should hold: an entry for each batch up to the newest
+Unlike Spark's reader this one also checks that the manifest is complete: an entry for each batch up to the newest
 commit, and each file that it names.
 """
 
@@ -33,23 +33,23 @@ def read_manifest(root: Location, committed: int | None, first: int) -> Manifest
     Raises VerificationError for an entry that cannot be understood, OSError if the storage does not answer.
     """
     named, last = newest_entry(root), -1 if committed is None else committed
-    found = read_sink_manifest(root, last if named is None else max(named, last), past_damage=True)
-    if found is None:
+    manifest = read_sink_manifest(root, last if named is None else max(named, last), past_damage=True)
+    if manifest is None:
         return Manifest(newest=None, files=(), gaps=tuple(range(first, last + 1))) if _has_folder(root) else None
-    for problem in _not_understood(root, found):
+    for problem in _not_understood(root, manifest):
         raise VerificationError(
             f"an entry of the manifest reads {problem}",
             expected="JSON objects, each with the action add or delete and the path of a file on the same storage",
             where=(root / SINK_LOG).path,
             next_step="restore the manifest, or read this output with the Spark version that wrote it",
         )
-    files = tuple(file.path for file in found.files)
-    newest = found.entries[-1].batch if found.entries else None
+    files = tuple(file.path for file in manifest.files)
+    newest = manifest.entries[-1].batch if manifest.entries else None
     last = last if newest is None else max(newest, last)
     return Manifest(
         newest=newest,
         files=files,
-        gaps=tuple(batch for batch in found.missing if first <= batch <= last),
+        gaps=tuple(batch for batch in manifest.missing if first <= batch <= last),
         missing=tuple(file for file in files if not _is_file(Location(root.fs, file))),
     )
 

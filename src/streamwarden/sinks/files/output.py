@@ -1,4 +1,4 @@
-"""Reads what a stream wrote, as an exactly-once reader must: through the sink's own manifest.
+"""Reads a stream's output, as an exactly-once reader must: through the sink's own manifest.
 
 Spark's file sink lists in `_spark_metadata/N` the files that batch N wrote; every few batches one `N.compact` repeats
 all that came before. A data file that no entry names is an orphan file, written by a batch that never committed: it is
@@ -56,7 +56,7 @@ def read_output(
             f"the output cannot be read: {error}",
             expected=f"a folder of {data_format.name} files",
             where=root.path,
-            next_step="see that the storage is reachable and the credentials are right",
+            next_step="check that the storage is reachable and the credentials are correct",
         ) from error
     if manifest is None:
         problems = []

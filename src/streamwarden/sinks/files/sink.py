@@ -51,7 +51,7 @@ class FileSink(Sink):
         """How the data files are read. A format that has no types of its own takes those of the values in `like`."""
 
     def writer_options(self) -> dict[str, str]:
-        """Options of Spark's writer: those of the declaration, and what the format needs."""
+        """Options of Spark's writer: those of the declaration and those of the format."""
         return self.options
 
     def problems(self) -> Iterable[Problem]:

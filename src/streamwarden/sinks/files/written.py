@@ -1,4 +1,4 @@
-"""Which data files a range of batches wrote, by the manifest: for an audit of a stream that runs on."""
+"""The data files that a range of batches wrote, from the manifest: for an audit of a stream that runs on."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def _files_of(manifest: SinkManifest, audited: Range, began: float | None) -> li
     """
     if audited.after < 0:
         return [file.path for file in manifest.files]
-    found = []
+    files = []
     for entry in manifest.entries:
         for file in entry.files:
             own = entry.batch > audited.after
             if entry.compact and own and began is not None:
                 own = file.modified_ms > began * 1000
             if own:
-                found.append(file.path)
-    return found
+                files.append(file.path)
+    return files
 
 
 def _exists(root: Location, path: str) -> bool:

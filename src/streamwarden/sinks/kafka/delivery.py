@@ -93,7 +93,7 @@ class _Taken:
         shown = types_of(objects)
         for name, kinds in shown.items():
             self.types.setdefault(name, set()).update(kinds)
-        values = {name: [typed(each.get(name), self.like.get(name)) for each in objects] for name in shown}
+        values = {name: [typed(item.get(name), self.like.get(name)) for item in objects] for name in shown}
         self.parts.append(part_of(values, len(events), [event.batch for event in events]))
         for event in events:
             self._ids += blake2b(f"{event.id}/{event.batch}".encode(), digest_size=_DIGEST).digest()
@@ -114,8 +114,8 @@ class _Taken:
         """The batch that wrote each record."""
         import numpy as np
 
-        found = [part.batches.fill_null(_NO_BATCH).to_numpy() for part in self.parts if part.batches is not None]
-        return np.concatenate([np.empty(0, np.int64), *found])
+        arrays = [part.batches.fill_null(_NO_BATCH).to_numpy() for part in self.parts if part.batches is not None]
+        return np.concatenate([np.empty(0, np.int64), *arrays])
 
 
 def _numbers(digests: bytearray) -> npt.NDArray[np.uint64]:
@@ -175,10 +175,10 @@ def _only(parts: Iterable[Part], kept: npt.NDArray[np.bool_]) -> Iterator[Part]:
 
     begin = 0
     for part in parts:
-        mine, begin = kept[begin : begin + part.count], begin + part.count
-        if mine.all():
+        own, begin = kept[begin : begin + part.count], begin + part.count
+        if own.all():
             yield part
-        elif mine.any():
-            mask = pa.array(mine)
+        elif own.any():
+            mask = pa.array(own)
             batches = None if part.batches is None else part.batches.filter(mask)
-            yield replace(part, table=part.table.filter(mask), count=int(mine.sum()), batches=batches)
+            yield replace(part, table=part.table.filter(mask), count=int(own.sum()), batches=batches)

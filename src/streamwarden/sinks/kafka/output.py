@@ -1,4 +1,4 @@
-"""Reads what a stream wrote into its topic, by another client than Spark: committed records, each event once."""
+"""Reads a stream's output from its topic, by another client than Spark: committed records, each event once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.events import CommittedRecords, Event, LiveRecords
 
 SILENCE: Final = 30.0
-"""Seconds without a record after which reading fails, with what the broker said last."""
+"""Seconds without a record after which reading fails, with the broker's last message."""
 
 _AT_ONCE: Final = 2_000
 """Records that are taken from the client at a time."""

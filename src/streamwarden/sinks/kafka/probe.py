@@ -1,4 +1,4 @@
-"""What a drill asks the topic that a fork's sink writes to."""
+"""The probe with which a drill reads the topic that a fork's sink writes to."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ def require_topic(known: Connection, topic: str, *, within: float = ANSWER_WITHI
     said: list[KafkaError] = []
     client = reader(known, "sink", error_cb=said.append)
     try:
-        found = client.list_topics(topic, timeout=within).topics[topic]
-        error = found.error
+        metadata = client.list_topics(topic, timeout=within).topics[topic]
+        error = metadata.error
     except KafkaException as refused:
         client.poll(0)  # hands out what the client heard of its connections
-        error = next((each for each in said if _not_let_in(each)), refused.args[0])
+        error = next((reported for reported in said if _not_let_in(reported)), refused.args[0])
     finally:
         client.close()
     if error is None:
-        return len(found.partitions)
+        return len(metadata.partitions)
     raise _explained(known, topic, error)
 
 

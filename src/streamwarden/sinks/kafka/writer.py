@@ -84,8 +84,8 @@ class TopicWriter:
         return self._query_id
 
     def _explained(self, error: Exception) -> Exception:
-        """What a broker's refusal comes from, where the broker says more than Spark's producer does (which waits for a
-        topic that is gone as it waits for a broker that is gone)."""
+        """The cause of a broker's refusal, if the broker reports more than Spark's producer (which waits alike for a
+        missing topic and for a missing broker); otherwise `error`."""
         if self._known is None or _OF_KAFKA not in f"{error}{getattr(error, '_stackTrace', '')}":
             return error
         try:

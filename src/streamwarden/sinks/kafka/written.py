@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _CLOCKS: Final = 600.0
-"""Seconds that the clock of what wrote a record may be behind that of what committed its batch."""
+"""Seconds that the clock of a record's writer may be behind that of the committer of its batch."""
 
 
 def topic_rows(spark: SparkSession, spec: StreamSpec, after: int, began: float | None, schema: StructType) -> DataFrame:
@@ -42,8 +42,8 @@ def topic_rows(spark: SparkSession, spec: StreamSpec, after: int, began: float |
     query = read_query_id(checkpoint_of(spec)) or ""
 
     def header(name: str) -> Column:
-        found = f.filter("headers", lambda each: each["key"] == name)
-        return f.try_element_at(found, f.lit(1))["value"].cast("string")
+        matching = f.filter("headers", lambda entry: entry["key"] == name)
+        return f.try_element_at(matching, f.lit(1))["value"].cast("string")
 
     named = records.load().select("value", header(BATCH).alias("by"), header(EVENT_ID).alias("id"))
     own = named.where(f.col("by").rlike(f"^{query}/[0-9]+$"))

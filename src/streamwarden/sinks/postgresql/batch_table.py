@@ -27,7 +27,7 @@ _SELECT: Final = "SELECT batch_id, plan, token FROM {relation} WHERE query_id = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """What the batch table has for a query: its newest batch in the table (None: none yet), the digest of that batch's
+    """The row of a query in the batch table: its newest batch in the table (None: none yet), the digest of that batch's
     plan, and the token of its newest writer."""
 
     batch: int | None
@@ -121,12 +121,12 @@ def claim(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: s
     """
     relation = sql.Identifier(table.schema, BATCH_TABLE)
     key = {"query": sql.Literal(query_id), "table": sql.Literal(table.name)}
-    mine = sql.Literal(token)
+    token_literal = sql.Literal(token)
     cursor.execute(
         sql.SQL(
             "INSERT INTO {relation} (query_id, table_name, stream, batch_id, plan, token, rows)"
             " VALUES ({query}, {table}, {stream}, {none}, '', {mine}, 0) ON CONFLICT DO NOTHING"
-        ).format(relation=relation, stream=sql.Literal(stream), none=sql.Literal(_NONE), mine=mine, **key)
+        ).format(relation=relation, stream=sql.Literal(stream), none=sql.Literal(_NONE), mine=token_literal, **key)
     )
     row = cursor.execute(sql.SQL(f"{_SELECT} FOR UPDATE").format(relation=relation, **key)).fetchone()
     assert row is not None  # inserted above, or there before
@@ -142,7 +142,7 @@ def claim(cursor: psycopg.Cursor[Any], table: Table, query_id: str, *, stream: s
     if position.token < token:
         cursor.execute(
             sql.SQL("UPDATE {relation} SET token = {mine} WHERE query_id = {query} AND table_name = {table}").format(
-                relation=relation, mine=mine, **key
+                relation=relation, mine=token_literal, **key
             )
         )
     return position

@@ -100,7 +100,7 @@ def keep(forked: StreamSpec) -> None:
 
 
 def set_back(forked: StreamSpec, batch: int | None, plan: bytes) -> None:
-    """Make the table and the batch table hold what they held after `batch`, of the rows that were kept.
+    """Set the table and the batch table back to their content after `batch`, from the rows that were kept.
 
     Args:
         plan: content of `offsets/BATCH`, of which the batch table holds a digest.

@@ -1,4 +1,4 @@
-"""Reads what a stream wrote into its table, and compares the batch table with the checkpoint."""
+"""Reads a stream's output from its table, and compares the batch table with the checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a drill asks the database that a fork's sink writes to."""
+"""The probe with which a drill queries the database that a fork's sink writes to."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class _Notes:
     def next(self, timeout: Seconds) -> int | None:
         from streamwarden.sinks.postgresql.batch_table import Note
 
-        for each in self._session.notifies(timeout=timeout, stop_after=1):
-            note = Note.parse(each.payload)
+        for notification in self._session.notifies(timeout=timeout, stop_after=1):
+            note = Note.parse(notification.payload)
             if note is not None and note.table == self._table:
                 return note.batch_id
         return None

@@ -19,7 +19,7 @@ BATCH_TABLE: Final = "streamwarden_sink"
 """The table, in the schema of the target, that says which batch of which query is in the target."""
 
 _LONGEST: Final = 63
-"""Bytes of a name: PostgreSQL cuts what is longer."""
+"""Bytes of a name: PostgreSQL truncates longer ones."""
 
 _WIDER: Final = {
     "smallint": ("integer", "bigint"),
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a stream wants to write.
+    """The table that a stream writes to.
 
     Args:
         schema: None: the first one of the user's search path.
@@ -107,7 +107,7 @@ def ensure(cursor: psycopg.Cursor[Any], target: Target) -> Table:
 
 
 def _create(schema: str, target: Target) -> sql.Composed:
-    columns = [sql.SQL("{} {}").format(sql.Identifier(each.name), sql.SQL(each.type)) for each in target.columns]
+    columns = [sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type)) for column in target.columns]
     columns.append(sql.SQL("{} bigint NOT NULL").format(sql.Identifier(BATCH)))
     if target.key:
         columns.append(sql.SQL("PRIMARY KEY ({})").format(_listed(target.key)))
@@ -187,11 +187,12 @@ def _fitting(cursor: psycopg.Cursor[Any], schema: str, target: Target) -> Table:
     if problems:
         raise ConfigError(
             f"the table does not fit: {'; '.join(problems)}",
-            expected=f"({', '.join(f'{each.name} {each.type}' for each in wanted)})",
+            expected=f"({', '.join(f'{column.name} {column.type}' for column in wanted)})",
             where=where,
-            next_step="alter it, or name a table that is not there in `sink.table`: it is made as it must be",
+            next_step="alter it, or set `sink.table` to a table that does not exist; "
+            "it will be created with the right columns",
         )
-    return Table(schema=schema, name=target.table, oids=tuple(there[each.name][0] for each in wanted))
+    return Table(schema=schema, name=target.table, oids=tuple(there[column.name][0] for column in wanted))
 
 
 def fits(rows: str, column: str) -> bool:
@@ -209,7 +210,7 @@ def fits(rows: str, column: str) -> bool:
 
 def _is_unique(cursor: psycopg.Cursor[Any], relation: sql.Composable, key: Sequence[str]) -> bool:
     """Whether no two rows can have the same key: a primary key, or as good as one (of nulls there may be many)."""
-    found = cursor.execute(
+    row = cursor.execute(
         sql.SQL(
             "SELECT array_agg(a.attname::text) FROM pg_index i"
             " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])"
@@ -218,4 +219,4 @@ def _is_unique(cursor: psycopg.Cursor[Any], relation: sql.Composable, key: Seque
             " GROUP BY i.indexrelid HAVING bool_and(a.attnotnull)"
         ).format(relation)
     ).fetchall()
-    return any(set(columns) == set(key) for (columns,) in found)
+    return any(set(columns) == set(key) for (columns,) in row)

@@ -67,8 +67,8 @@ def mapped(kind: DataType) -> Mapped | None:
         expression = "{0}" if plain else "transform({0}, each -> " + element.expression.replace("{0}", "each") + ")"
         return Mapped(f"{element.type}[]", expression)
     if isinstance(kind, spark.StructType):
-        known = all(mapped(each.dataType) for each in kind.fields)
-        return Mapped("jsonb", _JSON) if known else None
+        all_mapped = all(mapped(column.dataType) for column in kind.fields)
+        return Mapped("jsonb", _JSON) if all_mapped else None
     if isinstance(kind, spark.MapType):
         return Mapped("jsonb", _JSON) if mapped(kind.keyType) and mapped(kind.valueType) else None
     if isinstance(kind, spark.DecimalType):
@@ -97,7 +97,7 @@ _PLAIN: Final = {
 def columns_of(schema: StructType, job: str) -> tuple[tuple[Column, str], ...]:
     """Each column of the rows with the expression by which its values travel. Raises JobError for a type that
     PostgreSQL has nothing for."""
-    found = []
+    columns = []
     for field in schema.fields:
         into = mapped(field.dataType)
         if into is None:
@@ -108,8 +108,8 @@ def columns_of(schema: StructType, job: str) -> tuple[tuple[Column, str], ...]:
                 next_step=f"cast {field.name} in the job, or leave it out",
             )
         quoted = "`" + field.name.replace("`", "``") + "`"
-        found.append((Column(field.name, into.type), into.expression.replace("{0}", quoted)))
-    return tuple(found)
+        columns.append((Column(field.name, into.type), into.expression.replace("{0}", quoted)))
+    return tuple(columns)
 
 
 class TableWriter:

@@ -34,8 +34,8 @@ def link_input(spec: StreamSpec, forked: StreamSpec, checkpoint: str | None) -> 
         target = Path(str(forked.source.path), file.name)
         target.parent.mkdir(parents=True, exist_ok=True)
         link_or_copy(origin / file.name, target)
-    seen = frozenset() if checkpoint is None else _seen(open_path(checkpoint, forked.storage.connection))
-    unseen = [file for file in files if file.seen_as not in seen]
+    taken = frozenset() if checkpoint is None else _seen(open_path(checkpoint, forked.storage.connection))
+    unseen = [file for file in files if file.seen_as not in taken]
     queues = Counter(file.name.partition("/")[0] if forked.source.parts else "" for file in unseen)
     return BoundedInput(
         what="file",
@@ -49,13 +49,13 @@ def link_input(spec: StreamSpec, forked: StreamSpec, checkpoint: str | None) -> 
 def _input_files(source: Location, parts: Sequence[str]) -> list[InputFile]:
     """Whole files below the source's folder, or its parts. A name that begins with `.` or `_` is a temporary file of
     another program."""
-    found = []
+    files = []
     for part in parts or ("",):
         folder, below = (source / part, f"{part}/") if part else (source, "")
         with contextlib.suppress(FileNotFoundError):  # it has no input yet
             for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_"))):
-                found.append(InputFile(f"{below}{name}", entry.size))
-    return sorted(found, key=lambda file: file.name)
+                files.append(InputFile(f"{below}{name}", entry.size))
+    return sorted(files, key=lambda file: file.name)
 
 
 def _seen(checkpoint: Location) -> frozenset[str]:

@@ -30,7 +30,7 @@ _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 
 @dataclass(frozen=True)
 class FilesInput:
-    """What is needed to read a batch's files again, exactly as the query reads them."""
+    """How to read a batch's files again, exactly as the query reads them."""
 
     format: str
     options: dict[str, str]

@@ -44,7 +44,7 @@ def input_files(folder: Path) -> list[Path]:
 
 def _downloaded(spec: StreamSpec, into: Path) -> tuple[str, ...]:
     """The local copy of each source's folder."""
-    found = []
+    files = []
     for number, folder in enumerate(spec.source.folders):
         target = into / str(number)
         target.mkdir()
@@ -57,8 +57,8 @@ def _downloaded(spec: StreamSpec, into: Path) -> tuple[str, ...]:
                 where=folder,
                 next_step="check that the object store is reachable and that the disk has room",
             ) from error
-        found.append(str(target))
-    return tuple(found)
+        files.append(str(target))
+    return tuple(files)
 
 
 def _download_files(source: Location, target: Path) -> None:

@@ -29,12 +29,12 @@ def waiting_files(spec: StreamSpec, checkpoint: Location) -> WaitingInput | None
     oldest = _max_age({key.lower(): value for key, value in spec.source.options.items()})
     if oldest is None or any(mark in folder for folder in folders for mark in "*?[{"):
         return None
-    found = [
+    of_folders = [
         _waiting(open_path(folder, spec.storage.connection), oldest, source_entries(checkpoint, at))
         for at, folder in enumerate(folders)
     ]
-    known = [each for each in found if each is not None]
-    return reduce(_together, known) if len(known) == len(found) else None
+    countable = [waiting for waiting in of_folders if waiting is not None]
+    return reduce(_together, countable) if len(countable) == len(of_folders) else None
 
 
 def unplanned_files(forked: StreamSpec) -> int:
@@ -59,8 +59,8 @@ def unplanned_files(forked: StreamSpec) -> int:
 
 
 def _together(one: WaitingInput, other: WaitingInput) -> WaitingInput:
-    """What waits in front of two sources of one query; each of its batches reads of both."""
-    since = [each.since for each in (one, other) if each.since is not None]
+    """The input that waits in two sources of one query; each of its batches reads both."""
+    since = [waiting.since for waiting in (one, other) if waiting.since is not None]
     return WaitingInput(
         count=one.count + other.count,
         size=None if one.size is None or other.size is None else one.size + other.size,
@@ -78,11 +78,11 @@ def _waiting(folder: Location, oldest: float, log: Mapping[int, tuple[SourceFile
         return WaitingInput(count=0, size=0, since=None)
     if any(entry.is_dir for entry in entries):
         return None
-    read = [each for batch in log.values() for each in batch]
-    known = {file_name(each.path) for each in read}  # the folder is flat: a name is a file
-    horizon = max((each.timestamp_ms for each in read), default=0) / 1000 - oldest
+    read = [file for batch in log.values() for file in batch]
+    names = {file_name(file.path) for file in read}  # the folder is flat: a name is a file
+    horizon = max((file.timestamp_ms for file in read), default=0) / 1000 - oldest
     waiting = [
-        entry for entry in entries if entry.name not in known and (entry.modified is None or entry.modified >= horizon)
+        entry for entry in entries if entry.name not in names and (entry.modified is None or entry.modified >= horizon)
     ]
     recent: Mapping[int, tuple[SourceFile, ...]] = dict(list(log.items())[-RECENT:])
     return WaitingInput(

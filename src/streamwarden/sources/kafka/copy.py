@@ -35,7 +35,7 @@ _AS_WRITTEN: Final = {"message.timestamp.type": "CreateTime", "max.message.bytes
 
 
 def create(origin: StreamSpec, forked: StreamSpec, feed: Feed) -> BoundedInput:
-    """Create the fork's topic, fill it with what its origin's keeps now, and read it back.
+    """Create the fork's topic, fill it with the records that its origin's keeps now, and read it back.
 
     Raises SourceError if the origin's cannot be read or the copy is not equal to it, CheckpointError if the broker
     refuses to create it, ConfigError.
@@ -89,11 +89,11 @@ def grow(forked: StreamSpec, copied: CopiedTopic) -> None:
     known, name = of(forked.source)
     first = len(copied.partitions)
     scratch_topics.extend(known, name, 2 * first)
-    for each in copied.partitions:
-        place = TopicRange(copied.origin, each.partition, each.start, each.end)
-        held = _read(forked, place, each.cut, each.end)
-        _send(known, name, first + each.partition, islice(held, _end(known, name, first + each.partition), None))
-        _require_equal(known, name, first + each.partition, each.held_digest, each.held)
+    for part in copied.partitions:
+        place = TopicRange(copied.origin, part.partition, part.start, part.end)
+        held = _read(forked, place, part.cut, part.end)
+        _send(known, name, first + part.partition, islice(held, _end(known, name, first + part.partition), None))
+        _require_equal(known, name, first + part.partition, part.held_digest, part.held)
 
 
 def forget(forked: StreamSpec, before: Mapping[int, int]) -> None:
@@ -115,12 +115,15 @@ def recreate(forked: StreamSpec, copied: CopiedTopic, leave: Mapping[int, int]) 
     known, name = of(forked.source)
     scratch_topics.delete(known, name)
     scratch_topics.create(known, name, len(copied.partitions), **_AS_WRITTEN)
-    for each in copied.partitions:
-        place = TopicRange(copied.origin, each.partition, each.start, each.end)
+    for part in copied.partitions:
+        place = TopicRange(copied.origin, part.partition, part.start, part.end)
         sent = _send(
-            known, name, each.partition, islice(_read(forked, place, each.start, each.end), leave[each.partition])
+            known,
+            name,
+            part.partition,
+            islice(_read(forked, place, part.start, part.end), leave[part.partition]),
         )
-        _require_equal(known, name, each.partition, sent.text(), sent.count)
+        _require_equal(known, name, part.partition, sent.text(), sent.count)
 
 
 def of(source: SourceSpec) -> tuple[Connection, str]:
@@ -219,8 +222,8 @@ def _digest(records: Iterable[Message]) -> Digest:
 
 
 def _add(digest: Digest, record: Message) -> None:
-    found: Any = record.headers() or []
-    digest.add(_raw(record.key()), _raw(record.value()), record.timestamp()[1], found)
+    headers: Any = record.headers() or []
+    digest.add(_raw(record.key()), _raw(record.value()), record.timestamp()[1], headers)
 
 
 def _raw(part: str | bytes | None) -> bytes | None:

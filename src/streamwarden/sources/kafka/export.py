@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 SILENCE: Final = 30.0
-"""Seconds without a record after which reading fails, with what the broker said last."""
+"""Seconds without a record after which reading fails, with the broker's last message."""
 
 READ_UNCOMMITTED: Final = "read_uncommitted"
 """As Spark's source reads by default."""
 
 _BREAKS: Final = frozenset("\r\n")
-"""What ends a line of a file."""
+"""Ends a line of a file."""
 
 _NO_OBJECT: Final = "(no object)"
 """The line of a record that no line can hold: without a value, or with incomplete JSON over several lines."""
@@ -54,7 +54,7 @@ def export_topic(known: Connection, ranges: Mapping[int, Sequence[TopicRange]], 
     """
     into.mkdir(parents=True, exist_ok=True)
     return {
-        batch: [path for each in parts for path in _write(each, read_range(known, each), into)]
+        batch: [path for part in parts for path in _write(part, read_range(known, part), into)]
         for batch, parts in ranges.items()
     }
 
@@ -68,26 +68,26 @@ def export_copied(
     isolation: str = READ_UNCOMMITTED,
 ) -> dict[int, list[Path]]:
     """The same for a fork that read a copy of its origin's topic: the records as the origin has them, at their places
-    in the copy. What was done to the copy since does not matter.
+    in the copy. Later changes of the copy do not matter.
 
     Raises VerificationError if the origin's topic does not keep them any more, or the broker does not answer.
     """
     into.mkdir(parents=True, exist_ok=True)
     files: dict[int, list[Path]] = {batch: [] for batch in ranges}
-    wanted = sorted((each, batch) for batch, parts in ranges.items() for each in parts)
+    wanted = sorted((part, batch) for batch, parts in ranges.items() for part in parts)
     for partition, group in groupby(wanted, key=lambda pair: pair[0].partition):
         place = TopicRange(copied.origin, *copied.source_of(partition))
         with closing(read_messages(known, place, isolation=isolation)) as origin:
             at = 0
-            for each, batch in group:
+            for part, batch in group:
                 taken = [
-                    Record(each.start + number, message.timestamp()[1], message.value())
-                    for number, message in enumerate(islice(origin, each.start - at, each.end - at))
+                    Record(part.start + number, message.timestamp()[1], message.value())
+                    for number, message in enumerate(islice(origin, part.start - at, part.end - at))
                 ]
-                at = each.end
-                if len(taken) < each.end - each.start:
-                    raise _unread(each, each.start + len(taken), [f"{copied.origin} has no such record"])
-                files[batch] += _write(each, taken, into)
+                at = part.end
+                if len(taken) < part.end - part.start:
+                    raise _unread(part, part.start + len(taken), [f"{copied.origin} has no such record"])
+                files[batch] += _write(part, taken, into)
     return files
 
 
@@ -98,7 +98,7 @@ def isolation_of(source: SourceSpec) -> str:
 
 
 def read_range(known: Connection, wanted: TopicRange) -> Iterator[Record]:
-    """The records of one range as `read_messages` has them, reduced to what an oracle takes."""
+    """The records of one range as `read_messages` has them, reduced to the fields that an oracle takes."""
     for message in read_messages(known, wanted):
         yield Record(message.offset() or 0, message.timestamp()[1], message.value())
 
@@ -151,15 +151,15 @@ def _require_kept(consumer: Consumer, wanted: TopicRange) -> None:
             f"{gone} of the records that the stream read are no longer in the topic",
             expected=f"offsets {wanted.start} to {wanted.end - 1}; the partition has {low} to {high - 1}",
             where=f"partition {wanted.partition} of topic {wanted.topic}",
-            next_step="verify before the topic's retention passes (retention.ms); or was it recreated?",
+            next_step="verify within the topic's retention (retention.ms). If the topic was recreated, they are lost",
         )
 
 
 def _write(wanted: TopicRange, records: Iterable[Record], into: Path) -> Iterator[Path]:
     for timestamp, group in groupby(records, key=lambda record: record.timestamp):
-        found = list(group)
-        path = into / f"{wanted.partition:05d}-{found[0].offset:020d}.json"
-        path.write_text("".join(f"{line(record.value)}\n" for record in found), encoding="utf-8")
+        group_records = list(group)
+        path = into / f"{wanted.partition:05d}-{group_records[0].offset:020d}.json"
+        path.write_text("".join(f"{line(record.value)}\n" for record in group_records), encoding="utf-8")
         os.utime(path, ns=(timestamp * 1_000_000, timestamp * 1_000_000))
         yield path
 
@@ -170,10 +170,10 @@ def line(value: bytes | None) -> str:
     if not _BREAKS & set(text) and text.strip():
         return text
     try:
-        found: Any = json.loads(text)
+        parsed: Any = json.loads(text)
     except ValueError:
         return _NO_OBJECT
-    return json.dumps(found, ensure_ascii=False)
+    return json.dumps(parsed, ensure_ascii=False)
 
 
 def _unread(wanted: TopicRange, at: int, problems: Sequence[str]) -> VerificationError:

@@ -153,11 +153,11 @@ def lag_of(source: SourceSpec, planned: Mapping[int, int], committed: Mapping[in
     silence = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
     consumer = reader(known, "lag", **settings)
     try:
-        found = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
-        if found.error is not None:
-            raise _unknown(known, topic, found.error.str(), SourceError)
+        metadata = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
+        if metadata.error is not None:
+            raise _unknown(known, topic, metadata.error.str(), SourceError)
         lags = {}
-        for partition in sorted(found.partitions):
+        for partition in sorted(metadata.partitions):
             first, last = kept_offsets(consumer, topic, partition, deadline=deadline)
             lags[partition] = PartitionLag(
                 partition=partition,

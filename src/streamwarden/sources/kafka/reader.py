@@ -60,7 +60,7 @@ _ON_LOSS: Final = "failondataloss"
 
 @dataclass(frozen=True)
 class TopicInput:
-    """What is needed to read a batch's records again, exactly as the query reads them. Its repr shows no secret."""
+    """How to read a batch's records again, exactly as the query reads them. Its repr shows no secret."""
 
     topic: str
     rules: Rules
@@ -99,8 +99,8 @@ class TopicInput:
         """See `BatchInput`."""
         from pyspark.sql import functions as f
 
-        known = topic_ranges(checkpoint, place)
-        if batch not in known:
+        ranges_of = topic_ranges(checkpoint, place)
+        if batch not in ranges_of:
             require_range(checkpoint, batch)
             raise CheckpointError(
                 f"offsets/{batch} or the one before it names no offsets of a topic",
@@ -108,12 +108,12 @@ class TopicInput:
                 where=checkpoint.path,
                 next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
             )
-        ranges = known[batch]
+        ranges = ranges_of[batch]
         starts: dict[str, dict[str, int]] = defaultdict(dict)
         ends: dict[str, dict[str, int]] = defaultdict(dict)
-        for each in ranges:
-            starts[each.topic][str(each.partition)] = each.start
-            ends[each.topic][str(each.partition)] = each.end
+        for offsets in ranges:
+            starts[offsets.topic][str(offsets.partition)] = offsets.start
+            ends[offsets.topic][str(offsets.partition)] = offsets.end
         if not ranges:
             columns = "raw STRING, topic STRING, partition INT, offset BIGINT, reason STRING, parsed STRING"
             return spark.createDataFrame([], columns)
@@ -162,10 +162,10 @@ def read(spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:
         holder="record",
     )
     kept = {key: value for key, value in own.items() if key.lower() == _ON_LOSS}
-    known = TopicInput(topic, rules, parsing, access | kept)
+    topic_input = TopicInput(topic, rules, parsing, access | kept)
     reader = spark.readStream.format("kafka").options(**access).option("subscribe", topic)
     # A new query reads what is there already; Spark's own default would skip it without a message.
     reader = reader.option("startingOffsets", "earliest").options(**own)
     if source.limit is not None:
         reader = reader.option("maxOffsetsPerTrigger", source.limit)
-    return Reading(known.rows(reader.load()), known)
+    return Reading(topic_input.rows(reader.load()), topic_input)

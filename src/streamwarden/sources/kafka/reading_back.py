@@ -14,7 +14,7 @@ from streamwarden.stream.spec import SourceSpec, StreamSpec
 
 
 def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
-    """See `Source.read_back`. The input is what the committed batches read, whatever else is in the topic."""
+    """See `Source.read_back`. The input is that of the committed batches, whatever else is in the topic."""
     if run.into is None:
         return RunInput()
     ranges = _committed_ranges(run)

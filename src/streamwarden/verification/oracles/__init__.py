@@ -1,1 +1,1 @@
-"""What oracles are written with: the input batch by batch, windows, sessions, deduplication."""
+"""Building blocks for oracles: the input batch by batch, windows, sessions, deduplication."""

@@ -33,9 +33,9 @@ class InputBatch(Generic[T]):
 
     Args:
         rows: in the order of its files' names and lines.
-        closed: the watermark of the previous batch (Unix ms). What is at or before it comes too late for this batch,
+        closed: the watermark of the previous batch (Unix ms). A row at or before it comes too late for this batch,
             because nothing later was emitted yet.
-        mark: the watermark of this batch. What is at or before it is emitted, or forgotten, when the batch ends.
+        mark: the watermark of this batch. State at or before it is emitted, or forgotten, when the batch ends.
     """
 
     batch: int
@@ -164,16 +164,16 @@ def _replay(
         # A run that came to its end has the watermark of its whole input, whatever it says that it read.
         read = max(facts.watermarks, default=None) if batch is None and facts.ended else batch
         if read is not None and moving:
-            known = tops[id(side)][read]
-            tops[id(side)][read] = max(moving) if known is None else max(known, *moving)
-    found = timeline([tops[id(side)] for side in sides], [side.delay or 0 for side in sides], facts)
+            tops_of_batch = tops[id(side)][read]
+            tops[id(side)][read] = max(moving) if tops_of_batch is None else max(tops_of_batch, *moving)
+    marks = timeline([tops[id(side)] for side in sides], [side.delay or 0 for side in sides], facts)
     return InputReplay(
         batches=batches,
-        marks=found.marks,
-        committed=found.committed,
+        marks=marks.marks,
+        committed=marks.committed,
         records=records,
         malformed=malformed,
-        problems=(*files.problems, *found.problems),
+        problems=(*files.problems, *marks.problems),
     )
 
 

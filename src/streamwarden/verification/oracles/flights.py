@@ -35,7 +35,7 @@ class Flight(NamedTuple):
 
 def flight(line: str) -> Flight | None:
     """A flight; None if the line is not a JSON object, has a field of another type, or lacks its id or its time."""
-    found = fields(line, _FIELDS)
-    if found is None or found["flight_id"] is None or found["event_time"] is None:
+    values = fields(line, _FIELDS)
+    if values is None or values["flight_id"] is None or values["event_time"] is None:
         return None
-    return Flight(*found.values())  # type: ignore[arg-type]  # `fields` has checked each by its type above
+    return Flight(*values.values())  # type: ignore[arg-type]  # `fields` has checked each by its type above

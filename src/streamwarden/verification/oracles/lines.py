@@ -39,22 +39,22 @@ def fields(line: str, schema: Mapping[str, Callable[[object], object]]) -> dict[
     value = json_object(line)
     if value is None:
         return None
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, kind in schema.items():
         raw = value.get(name)
         try:
-            found[name] = None if raw is None else kind(raw)
+            values[name] = None if raw is None else kind(raw)
         except ValueError:
             return None
-    return found
+    return values
 
 
 def text(raw: object) -> str:
     """A STRING. Any other JSON value becomes its JSON text. Raises ValueError above a mebibyte."""
-    found = raw if isinstance(raw, str) else json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
-    if len(found) > _LONGEST // 4 and len(found.encode()) > _LONGEST:  # a character is four bytes at most
-        raise ValueError(f"{len(found)} characters")
-    return found
+    value = raw if isinstance(raw, str) else json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
+    if len(value) > _LONGEST // 4 and len(value.encode()) > _LONGEST:  # a character is four bytes at most
+        raise ValueError(f"{len(value)} characters")
+    return value
 
 
 def integer(raw: object) -> int:

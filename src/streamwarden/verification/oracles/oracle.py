@@ -1,6 +1,6 @@
 """The input of an oracle, its result, and the Protocol between them.
 
-An oracle computes what a stream's output should be, from the whole bounded input, independently of the run under test:
+An oracle computes a stream's expected output from the whole bounded input, independently of the run under test:
 it imports neither the job nor Spark. Nothing that the run under test wrote may lower what is expected of it: a fact of
 the checkpoint is either compared with the input and the launcher's own record, or adds a problem. From the run an
 oracle takes which batch read which file, because that decides which rows are late. It computes the watermarks, and
@@ -29,7 +29,7 @@ __all__ = ["Expectation", "RateFacts", "RowCounts", "RunFacts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
-    """What Spark's rate source produced: value v of second s at `began_ms` + s seconds, evenly spread.
+    """The rows of Spark's rate source: value v of second s at `began_ms` + s seconds, evenly spread.
 
     Args:
         began_ms: Unix milliseconds of its second 0, from `sources/0/0`.
@@ -103,7 +103,7 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the output should be.
+    """The expected output.
 
     Args:
         rows: key -> values; timestamps are aware datetimes in UTC.

@@ -51,26 +51,26 @@ def firsts(
     Args:
         delay: of the watermark, milliseconds; None: there is no watermark, and no identity is ever forgotten.
     """
-    found: Firsts[R] = Firsts()
+    result: Firsts[R] = Firsts()
     expiry: dict[Hashable, int] = {}
     for step in steps:
         of_this_batch: dict[Hashable, R] = {}
         for row in step.rows:
             key = identity(row)
             if delay is not None and at(row) <= step.closed:
-                found.late.append((step.batch, row))
+                result.late.append((step.batch, row))
             elif key in expiry:
-                found.repeats.append((step.batch, row))
+                result.repeats.append((step.batch, row))
                 if key in of_this_batch and of_this_batch[key] != row:
-                    found.clashes.append((step.batch, row))
+                    result.clashes.append((step.batch, row))
             else:
                 expiry[key] = at(row) + (delay or 0)
                 of_this_batch[key] = row
-                found.emitted.append((step.batch, row))
+                result.emitted.append((step.batch, row))
         if delay is not None:
             expiry = {key: end for key, end in expiry.items() if end > step.mark}
-    found.remembered.update(expiry)
-    return found
+    result.remembered.update(expiry)
+    return result
 
 
 def once_each(

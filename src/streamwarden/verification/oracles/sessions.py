@@ -69,18 +69,18 @@ def sessions(steps: Iterable[InputBatch[R]], gap: int) -> SessionOutcome[R]:
             else:
                 _join(living.setdefault(row.group, []), SessionWindow(row.group, row.at, row.at + gap, [row]))
         for group in list(living):
-            outcome.emitted.extend((step.batch, each) for each in living[group] if each.end <= step.mark)
-            living[group] = [each for each in living[group] if each.end > step.mark]
+            outcome.emitted.extend((step.batch, session) for session in living[group] if session.end <= step.mark)
+            living[group] = [session for session in living[group] if session.end > step.mark]
             if not living[group]:
                 del living[group]
-    outcome.open.extend(each for group in living.values() for each in group)
+    outcome.open.extend(session for group in living.values() for session in group)
     return outcome
 
 
 def _join(sessions: list[SessionWindow[R]], new: SessionWindow[R]) -> None:
     """Add a session to those of its group. It absorbs the sessions that it touches."""
-    for each in [each for each in sessions if each.start <= new.end and new.start <= each.end]:
-        new.start, new.end = min(new.start, each.start), max(new.end, each.end)
-        new.rows += each.rows
-        sessions.remove(each)
+    for session in [session for session in sessions if session.start <= new.end and new.start <= session.end]:
+        new.start, new.end = min(new.start, session.start), max(new.end, session.end)
+        new.rows += session.rows
+        sessions.remove(session)
     sessions.append(new)

@@ -117,7 +117,7 @@ def _least(tops: Sequence[int | None], delays: Sequence[int]) -> int:
 
 
 def _newer(one: int | None, other: int | None) -> int | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+    return max((time for time in (one, other) if time is not None), default=None)
 
 
 def aggregate(

@@ -23,9 +23,9 @@ class SqlDrillScheduleRepository:
             now: Unix seconds. A drill whose schedule changed counts from then too.
             keep: drills that stay as they are, because their files cannot be read. All others are forgotten.
         """
-        known = self._all()
-        same = {drill for drill, schedule in schedules.items() if drill in known and known[drill][0] == schedule}
-        gone = [drill for drill in known if drill not in same and drill not in keep]
+        stored = self._all()
+        same = {drill for drill, schedule in schedules.items() if drill in stored and stored[drill][0] == schedule}
+        gone = [drill for drill in stored if drill not in same and drill not in keep]
         new = [
             {"drill": drill, "schedule": text, "since": now} for drill, text in schedules.items() if drill not in same
         ]

@@ -17,13 +17,13 @@ from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
 from streamwarden.errors import DrillError
 
 _LISTED: Final = [column for column in drills.c if column.name != "facts"]
-"""What a list shows of a run: the facts of one are tens of kilobytes."""
+"""The columns that a list shows of a run: the facts of one are tens of kilobytes."""
 
 _DEVIATED: Final[Mapping[DrillVerdict, sa.ColumnElement[bool]]] = {
     DrillVerdict.PASSED: drills.c.deviated.is_(sa.false()),
     DrillVerdict.DEVIATED: drills.c.deviated.is_(None) | drills.c.deviated.is_(sa.true()),
 }
-"""What the second axis of a completed run says of its verdict."""
+"""The verdict that the second axis of a completed run stands for."""
 
 
 class SqlJournalRepository:
@@ -114,15 +114,15 @@ class SqlJournalRepository:
 
 
 def _conditions(chosen: RunFilter) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = [drills.c.drill.in_(sorted(chosen.drills))]
+    conditions: list[sa.ColumnElement[bool]] = [drills.c.drill.in_(sorted(chosen.drills))]
     if chosen.stream:
-        found.append(drills.c.stream == chosen.stream)
+        conditions.append(drills.c.stream == chosen.stream)
     if chosen.before is not None:
-        found.append(drills.c.started_at < chosen.before)
+        conditions.append(drills.c.started_at < chosen.before)
     if chosen.verdict is not None:
-        found.append(drills.c.status == chosen.verdict.status.value)
-        found.append(_DEVIATED.get(chosen.verdict, sa.true()))
-    return found
+        conditions.append(drills.c.status == chosen.verdict.status.value)
+        conditions.append(_DEVIATED.get(chosen.verdict, sa.true()))
+    return conditions
 
 
 def _entry(row: Row[Any]) -> JournalEntry:

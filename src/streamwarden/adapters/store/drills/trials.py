@@ -46,9 +46,9 @@ def newest_trials(stream: str | None, runs: int) -> sa.Select[Any]:
         partition_by=(trials.c.stream, trials.c.drill), order_by=trials.c.started_at.desc()
     )
     ranked = sa.select(trials, order.label("place"))
-    found = (ranked if stream is None else ranked.where(trials.c.stream == stream)).subquery()
-    newest = sa.select(found).where(found.c.place <= runs)
-    return newest.order_by(found.c.started_at.desc(), found.c.run_id, found.c.number)
+    selected = (ranked if stream is None else ranked.where(trials.c.stream == stream)).subquery()
+    newest = sa.select(selected).where(selected.c.place <= runs)
+    return newest.order_by(selected.c.started_at.desc(), selected.c.run_id, selected.c.number)
 
 
 def put(connection: Connection, run: DrillRun) -> None:
@@ -74,7 +74,7 @@ def _rows(found: Iterable[Trial]) -> list[dict[str, Any]]:
             "verdict": trial.verdict,
             "recovery_seconds": trial.recovery,
             "measured_seconds": trial.estimates[0].measured if trial.estimates else None,
-            "predicted": {each.formula: each.predicted for each in trial.estimates},
+            "predicted": {estimate.formula: estimate.predicted for estimate in trial.estimates},
         }
         for trial in found
     ]

@@ -101,11 +101,11 @@ class SqlDriverRepository:
             .join(begun, (begun.c.stream == drivers.c.stream) & (drivers.c.launched_at >= begun.c.at))
             .order_by(drivers.c.launched_at, drivers.c.token)
         )
-        found: dict[str, list[DriverRecord]] = {stream: [] for stream in streams}
+        records_of: dict[str, list[DriverRecord]] = {stream: [] for stream in streams}
         for row in self._database.read(lambda connection: connection.execute(query).all()):
-            if row.stream in found:
-                found[row.stream].append(_read(row))
-        return {stream: tuple(records) for stream, records in found.items()}
+            if row.stream in records_of:
+                records_of[row.stream].append(_read(row))
+        return {stream: tuple(records) for stream, records in records_of.items()}
 
     def events(self, driver_id: str) -> Sequence[DriverEvent]:
         """The events of the driver, oldest first."""
@@ -115,10 +115,10 @@ class SqlDriverRepository:
         """`events` of many drivers in one query."""
         order = driver_events.c.at, driver_events.c.id
         query = driver_events.select().where(driver_events.c.driver_id.in_(driver_ids)).order_by(*order)
-        found: dict[str, list[DriverEvent]] = {driver_id: [] for driver_id in driver_ids}
+        events_of: dict[str, list[DriverEvent]] = {driver_id: [] for driver_id in driver_ids}
         for row in self._database.read(lambda connection: connection.execute(query).all()):
-            found[row.driver_id].append(_event(row))
-        return {driver_id: tuple(events) for driver_id, events in found.items()}
+            events_of[row.driver_id].append(_event(row))
+        return {driver_id: tuple(events) for driver_id, events in events_of.items()}
 
     def events_of(self, stream: str, kind: str) -> Sequence[DriverEvent]:
         """The events of this kind of all drivers of `stream`, oldest first."""
@@ -132,8 +132,8 @@ class SqlDriverRepository:
 
     def _update(self, driver_id: str, values: dict[str, Any], *, unless_exited: bool = False) -> None:
         def change(connection: Connection) -> bool:
-            known = drivers.select().where(drivers.c.driver_id == driver_id).with_for_update()
-            row = connection.execute(known).one_or_none()
+            stored = drivers.select().where(drivers.c.driver_id == driver_id).with_for_update()
+            row = connection.execute(stored).one_or_none()
             if row is not None and not (unless_exited and row.exit_kind is not None):
                 connection.execute(drivers.update().where(drivers.c.driver_id == driver_id).values(values))
             return row is not None

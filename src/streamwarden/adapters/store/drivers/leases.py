@@ -69,10 +69,10 @@ class SqlLeaseRepository:
                 revision=at,
             )
             self._refuse_if_held(connection, resources, current, lease, at)
-            own = [each for each in current.values() if each.holder == holder and self._is_held(each, at)]
+            own = [held for held in current.values() if held.holder == holder and self._is_held(held, at)]
             if own:
                 lease = replace(own[0], renewed_at=at, expires_at=at + ttl, revision=at)
-            kept = {claim.resource: claim for each in own for claim in each.claims}
+            kept = {claim.resource: claim for held in own for claim in held.claims}
             return _shifted(_claim(connection, resources, current, lease, kept, at), -offset)
 
         return self._database.write(claim)
@@ -94,9 +94,9 @@ class SqlLeaseRepository:
             renewed = _renew(connection, _shifted(lease, offset), current, ttl=ttl, now=at)
             self._refuse_if_held(connection, wanted, current, lease, at)
             kept = {claim.resource: claim for claim in lease.claims}
-            for name, each in current.items():  # a repetition of a call whose answer was lost
-                if each.holder == lease.holder and each.released_at is None:
-                    kept.setdefault(name, each.claims[0])
+            for name, held in current.items():  # a repetition of a call whose answer was lost
+                if held.holder == lease.holder and held.released_at is None:
+                    kept.setdefault(name, held.claims[0])
             return _shifted(_claim(connection, resources, current, renewed, kept, at), -offset)
 
         return self._database.write(more)
@@ -142,7 +142,7 @@ class SqlLeaseRepository:
             found = _current(connection, {resource, resource_of(resource)}, lock=False).values()
             if not found:
                 return None
-            lease = max(found, key=lambda each: (each.released_at is None, each.acquired_at))
+            lease = max(found, key=lambda lease: (lease.released_at is None, lease.acquired_at))
             return _shifted(_whole(connection, lease), -self._offset(connection))
 
         return self._database.read(find)
@@ -166,10 +166,10 @@ class SqlLeaseRepository:
         higher token. Links are resolved outside of the transaction, because storage that hangs must block this claim
         alone.
         """
-        wanted = {resource_of(each) for each in checkpoints}
+        wanted = {resource_of(checkpoint) for checkpoint in checkpoints}
         query = sa.select(leases.c.checkpoint).where(leases.c.superseded_at.is_(None), leases.c.released_at.is_(None))
         held = self._database.read(lambda connection: connection.execute(query).scalars().all())
-        return sorted(wanted | {each for each in held if resource_of(each) in wanted})
+        return sorted(wanted | {resource for resource in held if resource_of(resource) in wanted})
 
     def _offset(self, connection: Connection) -> float:
         """Seconds by which the store's clock is ahead of this host's. A file has its host's clock."""
@@ -205,7 +205,7 @@ def _claim(
     now: float,
 ) -> Lease:
     """`lease` with all of `resources`. Those that are not in `kept` are installed, all under one new token."""
-    token = max((each.token for each in current.values()), default=0) + 1
+    token = max((held.token for held in current.values()), default=0) + 1
     claims = tuple(kept.get(name) or Claim(name, token) for name in resources)
     for claim in sorted(claims, key=_order):
         if claim.resource not in kept:
@@ -249,23 +249,24 @@ def _of_stream(connection: Connection, stream: str) -> list[Lease]:
 def _whole(connection: Connection, lease: Lease) -> Lease:
     """`lease` with every claim that its holder has now, and its own claims, which another driver may have replaced."""
     query = leases.select().where(leases.c.holder == lease.holder, leases.c.superseded_at.is_(None))
-    found = {claim.resource: claim for claim in lease.claims}
-    found |= {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
+    claims = {claim.resource: claim for claim in lease.claims}
+    claims |= {row.checkpoint: Claim(row.checkpoint, row.token) for row in connection.execute(query)}
     name = stream_resource(lease.stream)
-    return replace(lease, claims=tuple(found[each] for each in sorted(found, key=lambda each: (each != name, each))))
+    resources = sorted(claims, key=lambda resource: (resource != name, resource))
+    return replace(lease, claims=tuple(claims[resource] for resource in resources))
 
 
 def _renew(connection: Connection, lease: Lease, current: dict[str, Lease], *, ttl: float, now: float) -> Lease:
     """Extend every claim of `lease`. Raises LeaseLost, before it writes anything, if another driver has one of them."""
-    known = [each for name in lease.resources if (each := current.get(name)) is not None]
-    process = lease.process or next((each.process for each in known if each.holder == lease.holder), None)
+    present = [held for name in lease.resources if (held := current.get(name)) is not None]
+    process = lease.process or next((held.process for held in present if held.holder == lease.holder), None)
     renewed = replace(lease, process=process, renewed_at=now, expires_at=now + ttl, released_at=None, revision=now)
     for claim in sorted(lease.claims, key=_order):
-        found = current.get(claim.resource)
-        if found is None or found.token < claim.token:
-            _install(connection, renewed, claim, instead_of=found, now=now)
-        elif found.token != claim.token or found.holder != lease.holder or found.released_at is not None:
-            raise _lost(lease, claim, found)
+        stored = current.get(claim.resource)
+        if stored is None or stored.token < claim.token:
+            _install(connection, renewed, claim, instead_of=stored, now=now)
+        elif stored.token != claim.token or stored.holder != lease.holder or stored.released_at is not None:
+            raise _lost(lease, claim, stored)
     _extend(connection, renewed)
     return renewed
 

@@ -25,14 +25,14 @@ class SqlQueryRepository:
         """Record that a run of the query started. A newer run, and when the query was first seen, stay as they are."""
 
         def put(connection: Connection) -> None:
-            known = connection.execute(queries.select().where(*_is(record.stream, record.name))).one_or_none()
-            if known is not None and known.started_at > record.started_at:
+            stored = connection.execute(queries.select().where(*_is(record.stream, record.name))).one_or_none()
+            if stored is not None and stored.started_at > record.started_at:
                 return
             row = asdict(record)
-            if known is not None and known.checkpoint == record.checkpoint:
-                row["first_at"] = known.first_at
-            if known is not None and known.run_id == record.run_id:
-                row |= {"ended_at": known.ended_at, "error": known.error}
+            if stored is not None and stored.checkpoint == record.checkpoint:
+                row["first_at"] = stored.first_at
+            if stored is not None and stored.run_id == record.run_id:
+                row |= {"ended_at": stored.ended_at, "error": stored.error}
             upsert(connection, queries, [row])
 
         self._database.write(put)
@@ -56,11 +56,11 @@ class SqlQueryRepository:
         wanted = queries.select().order_by(queries.c.stream, queries.c.name)
         if len(streams) == 1:
             wanted = wanted.where(queries.c.stream == next(iter(streams)))
-        found: dict[str, list[QueryRecord]] = {stream: [] for stream in streams}
+        records_of: dict[str, list[QueryRecord]] = {stream: [] for stream in streams}
         for row in self._database.read(lambda connection: connection.execute(wanted).all()):
-            if row.stream in found:
-                found[row.stream].append(_read(row))
-        return {stream: tuple(records) for stream, records in found.items()}
+            if row.stream in records_of:
+                records_of[row.stream].append(_read(row))
+        return {stream: tuple(records) for stream, records in records_of.items()}
 
 
 def _is(stream: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:

@@ -124,9 +124,9 @@ class SqlBatchRepository:
         """
 
         def rename(connection: Connection) -> int:
-            mine = batches.c.stream == stream, batches.c.query_id == query_id
-            moved = connection.execute(sa.select(batches.c.batch_id, batches.c.at).where(*mine)).all()
-            ids = sa.select(batches.c.batch_id).where(*mine)
+            of_query = batches.c.stream == stream, batches.c.query_id == query_id
+            moved = connection.execute(sa.select(batches.c.batch_id, batches.c.at).where(*of_query)).all()
+            ids = sa.select(batches.c.batch_id).where(*of_query)
             for table in (state_operators, batches):
                 there = table.c.stream == to, table.c.query_id == query_id
                 connection.execute(table.delete().where(*there, table.c.batch_id.in_(ids)))
@@ -155,15 +155,21 @@ class SqlBatchRepository:
 
     def first_of_runs(self, stream: str, runs: Sequence[str]) -> dict[str, Progress]:
         """Run id -> report of its first batch, of those of `runs` that the store still has."""
-        mine = batches.c.stream == stream, batches.c.run_id.in_(runs), batches.c.executed
-        first = sa.select(sa.func.min(batches.c.batch_id)).where(*mine).group_by(batches.c.query_id, batches.c.run_id)
-        query = batches.select().where(*mine, batches.c.batch_id.in_(first)).order_by(batches.c.batch_id.desc())
+        first_batches = batches.c.stream == stream, batches.c.run_id.in_(runs), batches.c.executed
+        first = (
+            sa.select(sa.func.min(batches.c.batch_id))
+            .where(*first_batches)
+            .group_by(batches.c.query_id, batches.c.run_id)
+        )
+        query = (
+            batches.select().where(*first_batches, batches.c.batch_id.in_(first)).order_by(batches.c.batch_id.desc())
+        )
         rows = self._database.read(lambda connection: connection.execute(query).all())
         found = (to_batch(_read(row)).progress for row in rows)
         return {report.run_id: report for report in found if report is not None}
 
     def flows_since(self, streams: Collection[str], since: float) -> dict[str, Flow]:
-        """What the batches of each stream at or after `since` read; a stream without such a batch is left out."""
+        """The input of each stream's batches at or after `since`; a stream without such a batch is left out."""
         query = (
             sa.select(
                 batches.c.stream,
@@ -173,8 +179,8 @@ class SqlBatchRepository:
             .where(batches.c.stream.in_(streams), batches.c.at >= since, batches.c.executed)
             .group_by(batches.c.stream)
         )
-        found = self._database.read(lambda connection: connection.execute(query).all())
-        return {row.stream: Flow(rows=int(row.rows or 0), busy=float(row.busy_ms or 0) / 1000) for row in found}
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {row.stream: Flow(rows=int(row.rows or 0), busy=float(row.busy_ms or 0) / 1000) for row in rows}
 
     def newest(self, streams: Collection[str]) -> dict[str, NewestBatch]:
         """The newest committed batch of each stream; a stream without one is left out.
@@ -183,7 +189,7 @@ class SqlBatchRepository:
         """
         if not streams:
             return {}
-        given = sa.values(sa.column("stream", sa.String), name="given").data([(each,) for each in streams]).cte()
+        given = sa.values(sa.column("stream", sa.String), name="given").data([(stream,) for stream in streams]).cte()
         at = (
             sa.select(batches.c.at)
             .where(batches.c.stream == given.c.stream, _DONE)
@@ -205,8 +211,8 @@ class SqlBatchRepository:
             .join(last, sa.and_(batches.c.stream == last.c.stream, batches.c.at == last.c.at))
             .where(_DONE)
         )
-        found: Sequence[Any] = self._database.read(lambda connection: connection.execute(query).all())
-        return {row.stream: _newest(row) for row in sorted(found, key=attrgetter("batch_id"))}
+        rows: Sequence[Any] = self._database.read(lambda connection: connection.execute(query).all())
+        return {row.stream: _newest(row) for row in sorted(rows, key=attrgetter("batch_id"))}
 
     def sampled(self, stream: str, since: float, until: float, points: int) -> tuple[Batch, ...]:
         """At most `points` batches that ran from `since` to `until`, spread evenly, oldest first.
@@ -271,8 +277,8 @@ class SqlBatchRepository:
             batches.c.batch_id.between(since, upto),
             _DONE,
         )
-        known = set(self._database.read(lambda connection: connection.execute(query).scalars().all()))
-        return tuple(batch_id for batch_id in range(since, upto + 1) if batch_id not in known)
+        stored = set(self._database.read(lambda connection: connection.execute(query).scalars().all()))
+        return tuple(batch_id for batch_id in range(since, upto + 1) if batch_id not in stored)
 
     def operators(self, stream: str, since: float) -> tuple[Mapping[str, Any], ...]:
         """The rows of `state_operators` of batches at or after `since`, oldest first, each with its batch's `at`."""
@@ -308,14 +314,14 @@ class SqlBatchRepository:
 def _put_all(connection: Connection, rows: Iterable[tuple[BatchRow, tuple[OperatorProgress, ...]]]) -> None:
     before = horizon(connection, hold=True)
     for row, operators in rows:
-        known = _find(connection, (row.stream, row.query_id, row.batch_id), lock=True)
-        merged = row if known is None else merge(known, row)
-        if merged == known or merged.at < before or (known is not None and known.at < before):
+        stored = _find(connection, (row.stream, row.query_id, row.batch_id), lock=True)
+        merged = row if stored is None else merge(stored, row)
+        if merged == stored or merged.at < before or (stored is not None and stored.at < before):
             continue
         upsert(connection, batches, [_columns(merged)])
         if row.report is not None and merged.report == row.report:
-            _put_operators(connection, row, operators, replaces=known is not None)
-        mark_unrolled(connection, [(row.stream, merged.at)] + ([(row.stream, known.at)] if known else []))
+            _put_operators(connection, row, operators, replaces=stored is not None)
+        mark_unrolled(connection, [(row.stream, merged.at)] + ([(row.stream, stored.at)] if stored else []))
 
 
 def _put_operators(
@@ -323,8 +329,8 @@ def _put_operators(
 ) -> None:
     key = {"stream": row.stream, "query_id": row.query_id, "batch_id": row.batch_id}
     if replaces:
-        mine = [state_operators.c[name] == value for name, value in key.items()]
-        connection.execute(state_operators.delete().where(*mine))
+        same_operator = [state_operators.c[name] == value for name, value in key.items()]
+        connection.execute(state_operators.delete().where(*same_operator))
     if operators:
         connection.execute(_INSERT_OPERATORS, [{**key, **_operator(operator)} for operator in operators])
 

@@ -57,7 +57,11 @@ class SqlMeasurementRepository:
 
         def put(connection: Connection) -> None:
             before = horizon(connection, hold=True)
-            taken = {(each.stream, each.at, each.name, each.source): _row(each) for each in given if each.at >= before}
+            taken = {
+                (measurement.stream, measurement.at, measurement.name, measurement.source): _row(measurement)
+                for measurement in given
+                if measurement.at >= before
+            }
             upsert(connection, measurements, list(taken.values()))
             mark_unrolled(connection, [(stream, at) for stream, at, _, _ in taken])
 
@@ -158,12 +162,12 @@ class SqlMeasurementRepository:
             .group_by(rows.c.number, rows.c.name)
             .order_by(rows.c.number)
         )
-        found: dict[float, dict[str, RolledUp]] = {}
+        samples: dict[float, dict[str, RolledUp]] = {}
         for row in self._database.read(lambda connection: connection.execute(query).all()):
             start = first + row.number * span
-            numbers = found.setdefault((start + min(start + span, end)) / 2, {})
+            numbers = samples.setdefault((start + min(start + span, end)) / 2, {})
             numbers[row.name] = RolledUp(int(row.hours), int(row.samples), float(row.total))
-        return found
+        return samples
 
     def sampled(
         self, wanted: Collection[tuple[str, str]], since: float, until: float, points: int
@@ -195,19 +199,19 @@ class SqlMeasurementRepository:
             .group_by(measurements.c.at)
             .order_by(measurements.c.at)
         )
-        found = self._database.read(
+        rows_of = self._database.read(
             lambda connection: {
                 (stream, name): connection.execute(query, {"of": stream, "called": name}).all()
                 for stream, name in wanted
             }
         )
-        return {each: tuple((row.at, row.value) for row in rows) for each, rows in found.items()}
+        return {series: tuple((row.at, row.value) for row in rows) for series, rows in rows_of.items()}
 
     def _by_stream(self, query: sa.Select[Any], streams: Sequence[str]) -> dict[str, list[Row[Any]]]:
         """The rows of a query that is ordered by stream, also of the streams that have none."""
         rows = self._database.read(lambda connection: connection.execute(query).all())
         return {stream: [] for stream in streams} | {
-            stream: list(mine) for stream, mine in groupby(rows, key=attrgetter("stream"))
+            stream: list(group) for stream, group in groupby(rows, key=attrgetter("stream"))
         }
 
 

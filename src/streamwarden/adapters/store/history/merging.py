@@ -1,4 +1,4 @@
-"""Merges what is known about one batch into one row, in any order of arrival.
+"""Merges the facts about one batch into one row, in any order of arrival.
 
 The checkpoint's logs record when a batch was planned and committed; Spark's report has everything else. A report may
 come before the logs were read or after, twice, or from a second run of the same batch after a kill. Each field of the
@@ -22,7 +22,7 @@ class BatchOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """What a row keeps of one progress report: each field is a column; `progress` is the report itself, as JSON."""
+    """The stored part of a progress report: each field is a column; `progress` is the report itself, as JSON."""
 
     executed: bool
     started_at: float
@@ -57,8 +57,8 @@ class BatchRow:
     def at(self) -> float:
         """Orders the batches of a stream: committed, else started, else planned."""
         started_at = self.report.started_at if self.report else None
-        known = [at for at in (self.committed_at, started_at, self.planned_at) if at is not None]
-        return known[0] if known else 0.0
+        times = [at for at in (self.committed_at, started_at, self.planned_at) if at is not None]
+        return times[0] if times else 0.0
 
     @property
     def origin(self) -> BatchOrigin:

@@ -45,7 +45,7 @@ class Pruned:
 def prune(database: Database, now: float, *, keep: float = KEEP, keep_hourly: float = KEEP_HOURLY) -> Pruned:
     """Remove raw rows older than `keep` seconds (whole hours), and roll-ups older than `keep_hourly`.
 
-    Mutes go `keep_hourly` after their time. Incidents stay, and so does what people did about them.
+    Mutes go `keep_hourly` after their time. Incidents stay, with the actions of people on them.
 
     First the horizon moves, so that no row can be added behind it; then every hour behind it is rolled up; then the raw
     rows are deleted. If a call is interrupted, the next one continues from there.
@@ -88,11 +88,11 @@ def _delete_old(
             doomed = [
                 {f"this_{key}": value for key, value in row.items()} for row in connection.execute(some).mappings()
             ]
-            for each in (also, table):
-                if doomed and each is not None:
+            for part in (also, table):
+                if doomed and part is not None:
                     # One key at a time: SQLite searches no index for a list of several columns.
-                    this = (each.c[key] == sa.bindparam(f"this_{key}") for key in keys)
-                    connection.execute(each.delete().where(*this), doomed)
+                    this = (part.c[key] == sa.bindparam(f"this_{key}") for key in keys)
+                    connection.execute(part.delete().where(*this), doomed)
             return len(doomed)
 
         while count := database.write(delete):

@@ -86,14 +86,14 @@ def _roll_some(connection: Connection, now: float) -> int:
 
 
 def _of_batches(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for names, query in _batch_queries():
         row = connection.execute(query, _within(stream, hour)).mappings().one()
         for name in names:
             sums = {what: row[f"{name.name}_{what}"] for what in _SUMS}
             if sums["samples"]:
-                found.append({"name": name.value, "source": _SPARK, "unit": _UNITS[name], **sums})
-    return found
+                rows.append({"name": name.value, "source": _SPARK, "unit": _UNITS[name], **sums})
+    return rows
 
 
 def _of_measurements(connection: Connection, stream: str, hour: int) -> list[dict[str, Any]]:
@@ -172,8 +172,8 @@ def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
             tuple(numbers),
             sa.select(
                 *(
-                    sums(each).label(f"{name.name}_{what}")
-                    for name, each in numbers.items()
+                    sums(number).label(f"{name.name}_{what}")
+                    for name, number in numbers.items()
                     for what, sums in _SUMS.items()
                 )
             ),

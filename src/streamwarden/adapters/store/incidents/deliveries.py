@@ -66,8 +66,8 @@ def _first(connection: Connection, values: Mapping[str, Any]) -> sa.sql.dml.Retu
 
 def _update(read: Delivery) -> sa.Update:
     """Changes the row if no process has claimed it since it was `read`."""
-    mine = deliveries.c.subject == read.subject, deliveries.c.channel == read.channel
-    return deliveries.update().where(*mine, deliveries.c.attempts == read.attempts)
+    of_channel = deliveries.c.subject == read.subject, deliveries.c.channel == read.channel
+    return deliveries.update().where(*of_channel, deliveries.c.attempts == read.attempts)
 
 
 def _columns(delivery: Delivery) -> dict[str, Any]:

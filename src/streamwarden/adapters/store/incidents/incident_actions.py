@@ -43,10 +43,10 @@ class SqlIncidentActionRepository:
     def _read(self, wanted: sa.Select[Any]) -> dict[str, tuple[IncidentAction, ...]]:
         """In the order in which they were added: the clocks of two hosts may differ."""
         ordered = wanted.order_by(incident_actions.c.id)
-        found: dict[str, tuple[IncidentAction, ...]] = {}
+        actions: dict[str, tuple[IncidentAction, ...]] = {}
         for row in self._database.read(lambda connection: connection.execute(ordered).all()):
-            found[row.incident_id] = (*found.get(row.incident_id, ()), _action(row))
-        return found
+            actions[row.incident_id] = (*actions.get(row.incident_id, ()), _action(row))
+        return actions
 
 
 def _action(row: Row[Any]) -> IncidentAction:

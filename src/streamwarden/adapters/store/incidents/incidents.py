@@ -38,7 +38,8 @@ class SqlIncidentRepository:
 
         def select(connection: Connection) -> tuple[Incident, ...]:
             silent = frozenset(connection.execute(stopped).scalars())
-            return tuple(each for each in map(_incident, connection.execute(_OPEN)) if owner(each.stream) not in silent)
+            opened = map(_incident, connection.execute(_OPEN))
+            return tuple(incident for incident in opened if owner(incident.stream) not in silent)
 
         return self._database.read(select)
 
@@ -74,13 +75,13 @@ class SqlIncidentRepository:
 
         def put(connection: Connection) -> bool:
             this = incidents.c.incident_id == incident.incident_id
-            known = connection.execute(incidents.select().where(this).with_for_update()).one_or_none()
+            stored = connection.execute(incidents.select().where(this).with_for_update()).one_or_none()
             if incident.resolved_at is None and _another_is_open(connection, incident):
                 return False
-            if known is None:
+            if stored is None:
                 connection.execute(incidents.insert().values(row))
                 return True
-            if known.resolved_at is not None and incident.resolved_at is None:
+            if stored.resolved_at is not None and incident.resolved_at is None:
                 return True
             connection.execute(incidents.update().where(this).values(row))
             return True

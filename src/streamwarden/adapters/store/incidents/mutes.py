@@ -27,8 +27,8 @@ class SqlMuteRepository:
 
     def get(self, mute_id: str) -> Mute | None:
         """The mute with this id; None if there is none."""
-        found = self._read(mutes.select().where(mutes.c.mute_id == mute_id))
-        return found[0] if found else None
+        rows = self._read(mutes.select().where(mutes.c.mute_id == mute_id))
+        return rows[0] if rows else None
 
     def since(self, at: float) -> Sequence[Mute]:
         """The mutes that were not over before `at` (Unix seconds), those that begin first at the top.
@@ -41,8 +41,8 @@ class SqlMuteRepository:
 
     def end(self, mute_id: str, *, at: float, by: str, reason: str) -> bool:
         """End it at `at` (Unix seconds), before its time. False if it was over already: the first end counts."""
-        mine = mutes.c.mute_id == mute_id, mutes.c.ended_at.is_(None), mutes.c.until > at
-        change = mutes.update().where(*mine).values(ended_at=at, ended_by=by, ended_reason=reason)
+        active = mutes.c.mute_id == mute_id, mutes.c.ended_at.is_(None), mutes.c.until > at
+        change = mutes.update().where(*active).values(ended_at=at, ended_by=by, ended_reason=reason)
 
         def put(connection: Connection) -> bool:
             return connection.execute(change).rowcount == 1

@@ -58,9 +58,9 @@ class SqlVerdictRepository:
 
 
 def _put(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:
-    known = _known(connection, {stream for stream, _ in new})
-    fresh = {key: verdict for key, verdict in new.items() if key not in known or known[key][0] <= verdict.at}
-    changed = [verdict for key, verdict in fresh.items() if key not in known or known[key][1] != verdict.status.value]
+    stored = _known(connection, {stream for stream, _ in new})
+    fresh = {key: verdict for key, verdict in new.items() if key not in stored or stored[key][0] <= verdict.at}
+    changed = [verdict for key, verdict in fresh.items() if key not in stored or stored[key][1] != verdict.status.value]
     upsert(connection, verdicts, [_row(verdict) for verdict in fresh.values()])
     if changed:
         connection.execute(verdict_changes.insert(), [_row(verdict) for verdict in changed])
