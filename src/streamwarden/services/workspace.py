@@ -118,7 +118,7 @@ class Workspace:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
         parts = {part.spec.name: part for part in stream_parts(spec, records, time.time())}
-        queries = [each for each, part in parts.items() if part.part is Part.QUERY]
+        queries = [query for query, part in parts.items() if part.part is Part.QUERY]
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec

@@ -35,10 +35,10 @@ def history(store: Store, stream: str, since: float) -> tuple[StreamEvent, ...]:
     drivers = store.drivers.history(stream, since)
     if drivers and (before := store.drivers.before(drivers[0])) is not None:
         drivers = [before, *drivers]  # what the first launch changed, and whether it was a restart
-    events = {each.driver_id: store.drivers.events(each.driver_id) for each in drivers}
+    events = {driver.driver_id: store.drivers.events(driver.driver_id) for driver in drivers}
     found = [*stream_events(drivers, events), *deployments(drivers)]  # a launch, then the deployment of the same time
     found += [event for run in store.journals.recent(stream=stream, limit=DRILLS) if (event := drilled(run))]
-    return tuple(sorted((each for each in found if each.at >= since), key=lambda event: event.at))
+    return tuple(sorted((event for event in found if event.at >= since), key=lambda event: event.at))
 
 
 def drilled(run: DrillRun) -> StreamEvent | None:
@@ -85,7 +85,7 @@ def _launched_with(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 def _changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """What was changed, in words without secrets: files, then keys of the configuration, then packages."""
-    old, new = (each.get("files", {}) for each in (before, after))
+    old, new = (code.get("files", {}) for code in (before, after))
     yield from (f"{name} was changed" for name in sorted(old.keys() & new) if old[name] != new[name])
     for part, shown in (("spec", redacted), ("packages", dict)):
         if part in before and part in after and before[part] != after[part]:  # most launches are equal: that is fast

@@ -58,18 +58,18 @@ def gather(
     except (StreamwardenError, OSError) as error:
         problems = (str(error),)
     targets = [
-        (each.recovery.target, f"recovery target of the drill {each.name}")
-        for each in drills
-        if each.stream == owner(spec.name)
+        (drill.recovery.target, f"recovery target of the drill {drill.name}")
+        for drill in drills
+        if drill.stream == owner(spec.name)
     ]
     accepted = {"acceptable_recovery": min(targets)} if targets else {}
     drivers = tuple(store.drivers.history(owner(spec.name), now - _DRIVERS))
-    runs = [each.run_id for each in drivers if each.run_id is not None]
+    runs = [driver.run_id for driver in drivers if driver.run_id is not None]
     return History(
         spec=spec,
         conf=spark_conf(spec),
         now=now,
-        batches=tuple(each for each in window if each.query_id == query),
+        batches=tuple(batch for batch in window if batch.query_id == query),
         drivers=drivers,
         first_reports=store.batches.first_of_runs(spec.name, runs),
         thresholds=thresholds,
@@ -108,11 +108,11 @@ def _snapshot_bytes(checkpoint: Location, stores: Sequence[StateStore]) -> dict[
     """Version -> mean bytes of the files that its snapshots name. A snapshot that is just being replaced is skipped."""
     found: dict[int, list[int]] = {}
     for store in stores:
-        zips = [each for each in store.files if each.kind is FileKind.ZIP]
-        for each in zips[-_SNAPSHOTS:]:
+        zips = [file for file in store.files if file.kind is FileKind.ZIP]
+        for file in zips[-_SNAPSHOTS:]:
             with suppress(Damaged, FileNotFoundError):
-                sizes = snapshot_files(checkpoint / store.folder / each.name)
-                found.setdefault(each.version, []).append(sum(sizes.values()))
+                sizes = snapshot_files(checkpoint / store.folder / file.name)
+                found.setdefault(file.version, []).append(sum(sizes.values()))
     return {version: statistics.fmean(sizes) for version, sizes in found.items()}
 
 

@@ -203,7 +203,7 @@ def _failed(
 
 def judged(spec: StreamSpec, request: Request, result: Result) -> Audit:
     """The audit by the result of the reading process, with the batch that has to write each named entry."""
-    books = {each.name: getattr(result.books, each.name) for each in fields(result.books)}
+    books = {field.name: getattr(result.books, field.name) for field in fields(result.books)}
     books["worst"] = [
         replace(entry, batch=writing_batch(entry.end_ms, request.marks, request.range.batches))
         for entry in result.books.worst

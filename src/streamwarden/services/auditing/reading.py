@@ -60,8 +60,8 @@ def _topics(checkpoint: Location, audited: Range) -> dict[str, list[tuple[int, i
         found |= {topic: [] for topic in named}
         ranges = topic_ranges(checkpoint, place) if named else {}
         for batch in audited.batches:
-            for each in ranges.get(batch, ()):
-                found[each.topic].append((each.partition, each.start, each.end, batch))
+            for span in ranges.get(batch, ()):
+                found[span.topic].append((span.partition, span.start, span.end, batch))
     return {topic: read for topic, read in found.items() if topic not in twice}
 
 

@@ -52,7 +52,7 @@ def record(audit: Audit, data: Path, store: Store, now: float) -> Path:
 
 def settle(store: Store, stream: str, reason: str, now: float) -> bool:
     """Resolve the stream's incident; False: none is open. Raises StoreError."""
-    found = [each for each in store.incidents.open(stream) if each.check == AUDIT_BALANCE]
+    found = [incident for incident in store.incidents.open(stream) if incident.check == AUDIT_BALANCE]
     for incident in found:
         store.incidents.save(resolve(incident, reason, now))
     return bool(found)

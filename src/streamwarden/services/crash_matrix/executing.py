@@ -82,13 +82,13 @@ class Execution:
             except Exception as error:  # whatever Spark, the job or the reader of the output raises is a loud refusal
                 return Ending.REFUSED, " ".join(f"{type(error).__name__}: {error}".split())[:500]
         expected, right = self._expectation(state, folder, until)
-        reported = [each for each in actual.problems if each not in expected.problems]
+        reported = [problem for problem in actual.problems if problem not in expected.problems]
         if reported:
             return Ending.REFUSED, f"the reader of the output: {'; '.join(reported)}"
         found = compare_outputs(expected, actual, key=())
         if found.lost or found.duplicated or found.unexpected:
             counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected"
-            return Ending.DIFFERENT, "; ".join((counts, *(each[0] for each in found.samples.values())))
+            return Ending.DIFFERENT, "; ".join((counts, *(texts[0] for texts in found.samples.values())))
         if commits != right:
             return Ending.DIFFERENT, f"the same rows; commits/{until} is {commits!r}, expected {right!r}"
         return Ending.RIGHT, f"{found.actual} rows"
@@ -152,7 +152,11 @@ class Execution:
 
     def _operation(self, path: str) -> str:
         """The content of the file that the record has under `path`."""
-        return next(each.content for each in reversed(self.record.operations) if each.path == path and each.content)
+        return next(
+            operation.content
+            for operation in reversed(self.record.operations)
+            if operation.path == path and operation.content
+        )
 
     @contextmanager
     def _placed(self, state: CrashState, name: str) -> Iterator[Path]:

@@ -81,7 +81,7 @@ class Matrix:
     @property
     def findings(self) -> tuple[Outcome, ...]:
         """The states whose restart gave another output, which nothing reported."""
-        return tuple(each for each in self.outcomes if each.ending is Ending.DIFFERENT)
+        return tuple(outcome for outcome in self.outcomes if outcome.ending is Ending.DIFFERENT)
 
 
 def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, within: Seconds = WITHIN) -> RunRecord:
@@ -123,7 +123,7 @@ def load(folder: Path) -> RunRecord:
             where=str(folder),
             next_step="make one with `streamwarden crash-matrix STREAM --keep`",
         )
-    operations = tuple(decode(Operation, each) for each in document["operations"])
+    operations = tuple(decode(Operation, operation) for operation in document["operations"])
     return RunRecord(folder=folder, spec=spec_from_dict(spec), operations=operations, around=tuple(document["around"]))
 
 
@@ -140,7 +140,7 @@ def restart(recorded: RunRecord, states: Sequence[CrashState], *, within: Second
         stream=recorded.spec.name,
         folder=recorded.folder,
         operations=len(recorded.operations),
-        outcomes=tuple(decode(Outcome, each) for each in outcomes),
+        outcomes=tuple(decode(Outcome, outcome) for outcome in outcomes),
         seconds=round(time.monotonic() - began, 1),
     )
 
@@ -185,11 +185,11 @@ def _program(
 def _bounded(origin: StreamSpec, forked: StreamSpec, run: Path) -> StreamSpec:
     """The fork in `BATCHES` batches, as large as the stream's if it limits them. Removes links to other input."""
     assert isinstance(forked.source, StoredSource), "it is a fork"
-    links = [each for each in (run / "input").rglob("*") if each.is_file()]
+    links = [path for path in (run / "input").rglob("*") if path.is_file()]
     each_batch = len(links) // BATCHES
     limit = max(1, min(origin.source.limit or each_batch, each_batch))
-    for each in sorted(links, key=lambda link: link.stat().st_mtime)[BATCHES * limit :]:
-        each.unlink()
+    for path in sorted(links, key=lambda link: link.stat().st_mtime)[BATCHES * limit :]:
+        path.unlink()
     return _with(replace(forked, source=forked.source.limited_to(limit)), _SOON)
 
 

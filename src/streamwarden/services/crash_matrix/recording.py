@@ -56,11 +56,11 @@ class Recording:
         """The changes, oldest first. A file that only ever had a temporary name is not among them."""
         present: set[str] = set()
         found = []
-        for each in self._found:
-            if each is None or (each.change is Change.REMOVED and each.path not in present):
+        for operation in self._found:
+            if operation is None or (operation.change is Change.REMOVED and operation.path not in present):
                 continue
-            (present.discard if each.change is Change.REMOVED else present.add)(each.path)
-            found.append(each)
+            (present.discard if operation.change is Change.REMOVED else present.add)(operation.path)
+            found.append(operation)
         return tuple(found)
 
     def __enter__(self) -> Self:

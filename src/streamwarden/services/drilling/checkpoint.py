@@ -99,7 +99,7 @@ class ForkCheckpoint:
         """The name under which the store keeps the batches of `_checkpoint`."""
         known = self._store.queries.of(fork.stream) if fork.spec.fork is not None else ()
         first = _place(fork)
-        return next((each.identity for each in known if same_place(each.checkpoint, first)), fork.stream)
+        return next((query.identity for query in known if same_place(query.checkpoint, first)), fork.stream)
 
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
@@ -122,7 +122,7 @@ def _checkpoint(fork: ForkView) -> Location:
 def _place(fork: ForkView) -> str:
     """The checkpoint whose batches time the fault and the recovery: of a script, that of its first query with an
     output. No batch has the name of a query, so that the root is an empty checkpoint until one has started."""
-    return next((each.checkpoint for each in fork_queries(fork.spec)), fork.checkpoint)
+    return next((query.checkpoint for query in fork_queries(fork.spec)), fork.checkpoint)
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:

@@ -157,7 +157,7 @@ class DrillForks:
         targets = (
             [home / FORK]
             if fork is None
-            else [each for part in (FORK, RENEWED) for name in _SCRATCH for each in sorted((home / part).glob(name))]
+            else [path for part in (FORK, RENEWED) for name in _SCRATCH for path in sorted((home / part).glob(name))]
         )
         removed: list[str] = []
         document = read_document(home / _PLANNED)

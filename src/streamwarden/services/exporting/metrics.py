@@ -200,7 +200,7 @@ STATE_SETS: Final = (
     StateSet(
         name="streamwarden_drill_verdict",
         help="Verdict of the newest drill",
-        words=("PASSED", "DEVIATED", *(each.value.upper() for each in DrillStatus if each.value != "completed")),
+        words=("PASSED", "DEVIATED", *(status.value.upper() for status in DrillStatus if status.value != "completed")),
         word=lambda row: None if row.last_drill is None else row.last_drill.verdict,
         of_queries=False,
     ),
@@ -234,4 +234,4 @@ SINGLES: Final = (CHECK_STATUS, STREAM_INFO, ROUND_AGE, ROWS_AGE, FAILURES)
 
 def names() -> frozenset[str]:
     """Every name that an expression may use."""
-    return frozenset({each.sample for each in METRICS} | {each.name for each in (*STATE_SETS, *SINGLES)})
+    return frozenset({metric.sample for metric in METRICS} | {metric.name for metric in (*STATE_SETS, *SINGLES)})

@@ -115,7 +115,7 @@ class Fleet:
 
     def is_running(self, driver_id: str) -> bool:
         """Whether the driver's process exists on this host, running or stopped, whatever the store says of it."""
-        return any(processes.is_alive(each) for each in self._stopper.processes(driver_id)[:1])
+        return any(processes.is_alive(process) for process in self._stopper.processes(driver_id)[:1])
 
     @contextmanager
     def elsewhere(self, driver_id: str) -> Iterator[Fleet]:

@@ -113,7 +113,7 @@ class Stopper:
     def processes(self, driver_id: str) -> tuple[ProcessIdentity, ...]:
         """The driver's JVM and its supervisor process, as far as they are known."""
         known = (self._process(driver_id), self._supervisor(driver_id))
-        return tuple(each for each in known if each is not None)
+        return tuple(process for process in known if process is not None)
 
     def _supervisor(self, driver_id: str) -> ProcessIdentity | None:
         record = self._store.drivers.get(driver_id)

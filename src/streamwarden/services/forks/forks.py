@@ -144,8 +144,8 @@ def clear(into: Path, forked: StreamSpec) -> None:
     for place in stored_places(forked):
         remove_stored(place, forked.storage.connection)
     require_own(into, below=into.parent)
-    for each in into.iterdir() if into.is_dir() else ():
-        remove_folder(each, below=into)
+    for entry in into.iterdir() if into.is_dir() else ():
+        remove_folder(entry, below=into)
 
 
 def stored_places(forked: StreamSpec) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ def drop_scratch(forked: StreamSpec) -> list[str]:
     found = [drop_output(forked)]
     if isinstance(forked.source, Source):
         found.append(forked.source.drop_scratch())
-    return [each for each in found if each is not None]
+    return [name for name in found if name is not None]
 
 
 def drop_output(forked: StreamSpec) -> str | None:

@@ -151,8 +151,8 @@ def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping
     """
     judged = {name: store.journals.recent(drill=name, limit=_LOOK_BACK) for name in drills}
     verdicts = {
-        each.check: each
-        for each in (
+        verdict.check: verdict
+        for verdict in (
             *(drill_verdict(spec, judged[name], now) for name, spec in drills.items()),
             *_broken(store, broken, now),
         )
@@ -162,14 +162,16 @@ def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping
         for stream, missed in overdue_drills(drills, judged, store.drill_schedules.since(), now).items()
     ]
     gone = [
-        Verdict(stream=each.stream, check=each.check, status=Status.OK, at=now, reason=_GONE)
-        for each in store.incidents.open()
-        if each.check.startswith(DRILL)
-        and each.check != OVERDUE
-        and each.check.removeprefix(DRILL) not in broken
-        and (each.check not in verdicts or verdicts[each.check].stream != each.stream)
+        Verdict(stream=incident.stream, check=incident.check, status=Status.OK, at=now, reason=_GONE)
+        for incident in store.incidents.open()
+        if incident.check.startswith(DRILL)
+        and incident.check != OVERDUE
+        and incident.check.removeprefix(DRILL) not in broken
+        and (incident.check not in verdicts or verdicts[incident.check].stream != incident.stream)
     ]
-    without = {each.stream for each in store.incidents.open() if each.check == OVERDUE} - {each.stream for each in late}
+    without = {incident.stream for incident in store.incidents.open() if incident.check == OVERDUE} - {
+        verdict.stream for verdict in late
+    }
     none = [overdue_verdict(stream, {}, now) for stream in sorted(without)]
     keep(store, (*verdicts.values(), *gone, *late, *none), now)
 
@@ -226,4 +228,4 @@ def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | Non
     Args:
         is_paused: returns whether the DAG with this id is paused; None if that is unknown, which counts as paused.
     """
-    return {each.name: each.schedule for each in drills if each.schedule and is_paused(DRILL + each.name) is False}
+    return {drill.name: drill.schedule for drill in drills if drill.schedule and is_paused(DRILL + drill.name) is False}

@@ -132,15 +132,15 @@ def unmute(store: Store, mute_id: str, *, who: str, reason: str, now: float) -> 
 def mutes_of(store: Store, scope: str, now: float) -> tuple[Mute, ...]:
     """The mutes of exactly this stream or query that are in force, without maintenance windows. Raises StoreError."""
     return tuple(
-        each
-        for each in current_mutes(store, now)
-        if each.streams == (scope,) and not each.planned and each.in_force(now)
+        entry
+        for entry in current_mutes(store, now)
+        if entry.streams == (scope,) and not entry.planned and entry.in_force(now)
     )
 
 
 def current_mutes(store: Store, now: float) -> tuple[Mute, ...]:
     """The mutes and maintenance windows that are in force or planned, by their beginning. Raises StoreError."""
-    return tuple(each for each in store.mutes.since(now) if each.over_at > now)
+    return tuple(entry for entry in store.mutes.since(now) if entry.over_at > now)
 
 
 def _add(store: Store, new: Mute) -> Mute:
@@ -170,8 +170,8 @@ def _require_known(store: Store, catalog: Catalog, name: str) -> None:
         catalog.get(stream)
     if SEPARATOR in name:
         declared = catalog.streams[stream].queries if stream in catalog.streams else ()
-        known = [identity(stream, each) for each in declared]
-        known += [each.identity for each in store.queries.of(stream) if each.name]
+        known = [identity(stream, query) for query in declared]
+        known += [query.identity for query in store.queries.of(stream) if query.name]
         if name not in known:
             raise unknown("query", name, sorted({*known}), f"see `streamwarden status {stream}`")
 
@@ -184,7 +184,7 @@ def _require_check(name: str) -> None:
 def _tagged(catalog: Catalog, tag: str) -> tuple[str, ...]:
     found = tuple(sorted(name for name, spec in catalog.streams.items() if tag in spec.tags))
     if not found:
-        known = {each for spec in catalog.streams.values() for each in spec.tags}
+        known = {label for spec in catalog.streams.values() for label in spec.tags}
         raise unknown("tag", tag, known, "see `tags` in config/streams")
     return found
 
@@ -203,7 +203,7 @@ def _find(store: Store, beginning: str, now: float) -> Mute:
 
 
 def _beginning_with(beginning: str, mutes: Iterable[Mute]) -> list[Mute]:
-    return [each for each in mutes if each.mute_id.startswith(beginning)]
+    return [entry for entry in mutes if entry.mute_id.startswith(beginning)]
 
 
 def _over(mute_id: str) -> ConfigError:

@@ -135,7 +135,7 @@ class Installation:
             StoreError: the store is down. The drivers are then ended with SIGTERM: their batches run again.
         """
         self.airflow.stop()
-        mine = {each.pid for each in self.marked.living()}
+        mine = {process.pid for process in self.marked.living()}
         started = [name for name in self._streams() if self._driver_pid(name) in mine]
         try:
             ended = drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
@@ -154,5 +154,7 @@ class Installation:
         try:
             drivers = {self._driver_pid(name) for name in self._streams()}
         except StreamwardenError:  # without the store no driver can be recognised: none is stopped
-            drivers = {each.pid for each in marked}
-        return {session for each in marked if each.pid in drivers and (session := session_of(each.pid)) is not None}
+            drivers = {process.pid for process in marked}
+        return {
+            session for process in marked if process.pid in drivers and (session := session_of(process.pid)) is not None
+        }

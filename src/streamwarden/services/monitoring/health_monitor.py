@@ -170,7 +170,7 @@ class HealthMonitor:
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
-        judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
+        judged_now = {(verdict.stream, verdict.check) for health in streams.values() for verdict in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
         return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
 
@@ -262,7 +262,7 @@ class HealthMonitor:
         if log is None or log.query_id is None or log.committed is None:
             return False
         since = max(0, log.committed - self._look_back + 1)
-        stored = {each.batch_id for each in known if each.query_id == log.query_id and _is_complete(each)}
+        stored = {batch.batch_id for batch in known if batch.query_id == log.query_id and _is_complete(batch)}
         if all(batch in stored for batch in range(since, log.committed + 1)):
             return False
         try:
@@ -287,7 +287,7 @@ class HealthMonitor:
             if is_held(lease, now=now, alive=self._alive):
                 return True
             # Right after an outage no driver has renewed yet. One whose lease had expired before that had time to.
-            return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+            return False if any(lease.expires_at <= verdict.at <= now - GRACE for verdict in before.values()) else None
 
         return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
 
@@ -308,13 +308,13 @@ def _before(batches: Sequence[Batch]) -> tuple[str, list[int]] | None:
 
     Each distance is a quarter longer than the one before it, so thirty batches cover a day of short ones.
     """
-    newest = next((each for each in reversed(batches) if each.progress is not None and each.progress.has_run), None)
+    newest = next((batch for batch in reversed(batches) if batch.progress is not None and batch.progress.has_run), None)
     if newest is None or newest.progress is None or not newest.progress.operators:
         return None
-    oldest = min(each.batch_id for each in batches if each.query_id == newest.query_id)
+    oldest = min(batch.batch_id for batch in batches if batch.query_id == newest.query_id)
     back = max(1, newest.batch_id - oldest)
     ids = {0, *(newest.batch_id - round(back * _STEP**exponent) for exponent in range(1, _SAMPLES))}
-    earlier = sorted(each for each in ids if 0 <= each < oldest)
+    earlier = sorted(batch_id for batch_id in ids if 0 <= batch_id < oldest)
     return (newest.query_id, earlier) if earlier else None
 
 
@@ -327,8 +327,8 @@ def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tu
 
 def _attempts(window: Window) -> list[Measurement]:
     """This evaluation's attempts to reach the stream's services: an outage is read from their history."""
-    found = (measurement(each, window.spec.name, window.now) for each in window.answers)
-    return [each for each in found if each is not None]
+    found = (measurement(answer, window.spec.name, window.now) for answer in window.answers)
+    return [value for value in found if value is not None]
 
 
 RECORDED: Final[Mapping[str, str]] = {

@@ -94,10 +94,10 @@ def _without_offsets(
     advertises and this host cannot reach. If the offsets were not requested, nothing is known.
     """
     return tuple(
-        replace(each, reached=reached, problem=problem)
-        if each.reached and each.service == spec.source.SERVICE and each.connection == spec.source.connection
-        else each
-        for each in answers
+        replace(answer, reached=reached, problem=problem)
+        if answer.reached and answer.service == spec.source.SERVICE and answer.connection == spec.source.connection
+        else answer
+        for answer in answers
     )
 
 

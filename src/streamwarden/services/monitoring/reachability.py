@@ -82,7 +82,7 @@ def ask_broker(name: str, within: float) -> Answer:
         client.poll(
             0
         )  # the reason of a failed connection arrives as an event: the call itself only reports that no broker answered
-        refused = [each for each in seen if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
+        refused = [reason for reason in seen if reason.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
         problem = (refused or seen or [error.args[0]])[0].str()
         return _answer(Service.BROKER, name, address, None if refused else False, problem)
     finally:

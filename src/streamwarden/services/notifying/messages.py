@@ -94,9 +94,10 @@ def _opened(group: IncidentGroup, now: float) -> Iterator[str]:
     yield f"Open for {format_duration(max(0.0, now - incident.opened_at))}, since {_moment(incident.opened_at)}{worst}"
     if incident.advice:
         yield f"What to do: {incident.advice}"
-    for each in group.consequences:
-        if each.resolved_at is None:
-            yield f"Consequence: {each.status} {shown_stream(each)}: {shown_check(each)}: {each.reason}"
+    for consequence in group.consequences:
+        if consequence.resolved_at is None:
+            where = f"{shown_stream(consequence)}: {shown_check(consequence)}"
+            yield f"Consequence: {consequence.status} {where}: {consequence.reason}"
     if incident.stream == EVERYWHERE:
         yield "Details: streamwarden incidents; streamwarden status"
     else:

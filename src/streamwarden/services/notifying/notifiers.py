@@ -57,7 +57,9 @@ def airflow_channels(settings: Notifications, context: Mapping[str, Any]) -> tup
     Args:
         context: a task's context; the notifiers' templates may use it.
     """
-    return tuple(Channel(each.shown, partial(_send_through_airflow, each, context)) for each in settings.airflow)
+    return tuple(
+        Channel(notifier.shown, partial(_send_through_airflow, notifier, context)) for notifier in settings.airflow
+    )
 
 
 def _send_through_airflow(channel: AirflowChannel, context: Mapping[str, Any], notification: Notification) -> None:
@@ -73,7 +75,7 @@ def require_channel(channels: Sequence[Channel], name: str) -> Channel:
             return channel
     raise ConfigError(
         f"there is no channel {name!r}",
-        expected=f"one of: {', '.join(each.name for each in channels)}",
+        expected=f"one of: {', '.join(candidate.name for candidate in channels)}",
         where=f"{URLS_VARIABLE} and {FILE}",
         next_step="name one of these",
     )

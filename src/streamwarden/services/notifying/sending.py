@@ -92,8 +92,8 @@ def send_due(
         only: the streams and queries whose incidents are sent; None: all incidents.
     """
     handled = handling(store, now)
-    groups = [each for each in notifiable(store.incidents, now, handled) if only is None or each.root.stream in only]
-    audible = [each for each in events if mute_of(each.stream, handled.mutes, now) is None]
+    groups = [group for group in notifiable(store.incidents, now, handled) if only is None or group.root.stream in only]
+    audible = [event for event in events if mute_of(event.stream, handled.mutes, now) is None]
     report = SendReport()
     for channel in channels:
         known = store.deliveries.of(channel.name)
@@ -101,8 +101,8 @@ def send_due(
             *_incidents(groups, known, channel.name, store, handled, now, resend_interval, airflow),
             *_events(audible, known, channel.name),
         ]
-        ready = [each for each in waiting if not each.delivery.must_wait(now)]
-        ready.sort(key=lambda each: each.delivery.failed_at is not None)  # what was refused before comes last
+        ready = [entry for entry in waiting if not entry.delivery.must_wait(now)]
+        ready.sort(key=lambda entry: entry.delivery.failed_at is not None)  # what was refused before comes last
         report += _send(channel, ready, store.deliveries, now)
     return report
 
@@ -155,11 +155,11 @@ def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepos
     """Send to one channel. A claim precedes each message: a process that dies between the two delays the message by one
     resend interval, and sends it never twice."""
     report, in_a_row = SendReport(), 0
-    for each in ready:
+    for entry in ready:
         if in_a_row == _GIVE_UP:
             break
-        message = each.compose()
-        claimed = deliveries.claim(each.delivery, each.status, now)
+        message = entry.compose()
+        claimed = deliveries.claim(entry.delivery, entry.status, now)
         if claimed is None:
             report += SendReport(taken=1)
             continue
@@ -167,7 +167,7 @@ def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepos
             channel.send(message)
         except Exception as error:  # a notifier raises what its service raises
             in_a_row += 1
-            deliveries.give_back(claimed, each.delivery, now)
+            deliveries.give_back(claimed, entry.delivery, now)
             refusal = _refusal(channel, message, error)
             _log.error("%s did not accept %r: %s", channel.name, message.title, refusal.reason)
             report += SendReport(refused=(refusal,))

@@ -91,7 +91,7 @@ def _settings_verdict(broken: ConfigError | None, now: float) -> Verdict:
 
 def channel_verdicts(report: SendReport, now: float) -> tuple[Verdict, ...]:
     """A channel that refused a message is an incident, which the other channels send. Pure."""
-    refused = {each.channel: each for each in report.refused}
+    refused = {refusal.channel: refusal for refusal in report.refused}
     accepted = {channel for channel, _ in report.sent} - set(refused)
     bad = [
         Verdict(
@@ -99,10 +99,10 @@ def channel_verdicts(report: SendReport, now: float) -> tuple[Verdict, ...]:
             check=CHANNEL + name,
             status=Status.WARNING,
             at=now,
-            reason=f"the channel {name} did not accept a message: {each.reason}",
+            reason=f"the channel {name} did not accept a message: {refusal.reason}",
             advice=f"correct it, then run `streamwarden notify test --channel {name}`",
         )
-        for name, each in refused.items()
+        for name, refusal in refused.items()
     ]
     good = [
         Verdict(stream=EVERYWHERE, check=CHANNEL + name, status=Status.OK, at=now, reason="it accepts messages")
@@ -120,12 +120,12 @@ def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> 
 
     A crash during a mute of the stream is no news when the mute has ended.
     """
-    alarmed = {owner(each.stream) for each in store.incidents.open() if is_of_the_run(each.check)}
+    alarmed = {owner(incident.stream) for incident in store.incidents.open() if is_of_the_run(incident.check)}
     calm = [name for name in streams if name not in alarmed]
     if not calm:
         return
     mutes = store.mutes.since(now - RECENT)
     for stream, history in store.drivers.histories(calm, now - RECENT).items():
-        heard = (each for each in cured_crashes(history, now) if mute_of(stream, mutes, each.restarted_at) is None)
+        heard = (crash for crash in cured_crashes(history, now) if mute_of(stream, mutes, crash.restarted_at) is None)
         for crash in heard:
             yield crash_message(crash, stream_links(airflow, stream, crash.driver))

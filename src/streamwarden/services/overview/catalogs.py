@@ -73,7 +73,7 @@ class CatalogCache:
         spec = catalog.get(stream)
         if not query:
             return spec
-        parts = {each.spec.name: each.spec for each in stream_parts(spec, space.store.queries.of(stream), time.time())}
+        parts = {part.spec.name: part.spec for part in stream_parts(spec, space.store.queries.of(stream), time.time())}
         name = identity(stream, query)
         if name not in parts:
             raise unknown("query", name, list(parts), f"`streamwarden status {stream}` lists them")
@@ -112,7 +112,7 @@ def _thresholds(space: Workspace) -> Thresholds:
 def _signature(project: Path) -> Signature:
     """Name, time and size of each file that declares streams, drills or thresholds."""
     found = []
-    folders = (each for each in (project / STREAMS, project / DRILLS) if each.is_dir())
+    folders = (folder for folder in (project / STREAMS, project / DRILLS) if folder.is_dir())
     for path in (*(file for folder in folders for file in folder.iterdir()), project / THRESHOLDS):
         try:
             seen = path.stat()

@@ -169,7 +169,7 @@ def stream_rows(
     """
     specs, made = _specs(facts), {} if made is None else made
     return tuple(
-        _row(each, facts, specs.get(each.stream), thresholds, drills, paused, trends, made) for each in statuses
+        _row(status, facts, specs.get(status.stream), thresholds, drills, paused, trends, made) for status in statuses
     )
 
 
@@ -199,7 +199,7 @@ def _row(
     limits = thresholds if spec is None else thresholds.with_overrides(spec.health.thresholds)
     stopped = stream in facts.wanted and facts.wanted[stream].desired is Desired.STOPPED
     health = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
-    metrics = {each.check: metric(each, limits, made) for each in health.verdicts}
+    metrics = {verdict.check: metric(verdict, limits, made) for verdict in health.verdicts}
     run = drills.get(stream)
     dag_id = f"stream_{stream}"
     return StreamRow(
@@ -277,7 +277,7 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
 
 def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
     """What the verdict on the growth of the state says of the time that is left."""
-    verdict = next((each for each in verdicts if each.check == "state_growth"), None)
+    verdict = next((candidate for candidate in verdicts if candidate.check == "state_growth"), None)
     if verdict is None or verdict.status is Status.UNKNOWN:
         return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)
     limit = format_size(thresholds.of("state_size")["critical"])

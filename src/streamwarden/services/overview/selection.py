@@ -89,7 +89,7 @@ def select(rows: Iterable[StreamRow], chosen: Selection) -> list[StreamRow]:
 def _fits(row: StreamRow, chosen: Selection) -> bool:
     texts = (row.stream, row.owner, row.description, *row.tags)
     return (
-        (not chosen.text or any(chosen.text.lower() in each.lower() for each in texts))
+        (not chosen.text or any(chosen.text.lower() in word.lower() for word in texts))
         and chosen.state in (None, row.state)
         and chosen.health in (None, row.health)
         and (not chosen.tag or chosen.tag in row.tags)

@@ -133,7 +133,7 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
         if stream not in names:
             catalog.get(stream)
         names = [stream]
-    found = [_counted(space, each) for each in statuses(space, read_facts(space.store, catalog, names, now))]
+    found = [_counted(space, status) for status in statuses(space, read_facts(space.store, catalog, names, now))]
     for name in names:
         found = _summed(found, name)
     return [require(found, only)] if only is not None and SEPARATOR in only else found
@@ -149,33 +149,35 @@ def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
         parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
         queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
         found += _with_rates([whole, *queries], facts)
-    return [replace(each, mute=mute_of(each.stream, facts.mutes, facts.now)) for each in found]
+    return [replace(status, mute=mute_of(status.stream, facts.mutes, facts.now)) for status in found]
 
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
     """The status of this query. Raises ConfigError if its stream has no such query."""
     from streamwarden.config.loading import unknown
 
-    for each in found:
-        if each.stream == name:
-            return each
-    raise unknown("query", name, [each.stream for each in found], f"see `streamwarden status {owner(name)}`")
+    for status in found:
+        if status.stream == name:
+            return status
+    raise unknown("query", name, [status.stream for status in found], f"see `streamwarden status {owner(name)}`")
 
 
-def _counted(space: Workspace, each: StreamStatus) -> StreamStatus:
+def _counted(space: Workspace, status: StreamStatus) -> StreamStatus:
     """The status with the totals since its first batch."""
-    total = space.store.batches.summary(each.stream)
-    lost = _not_kept(space, each.stream) if total.malformed and SEPARATOR not in each.stream else 0
-    return replace(each, batches=total.batches, rows=total.rows, malformed=total.malformed, not_kept=lost)
+    total = space.store.batches.summary(status.stream)
+    lost = _not_kept(space, status.stream) if total.malformed and SEPARATOR not in status.stream else 0
+    return replace(status, batches=total.batches, rows=total.rows, malformed=total.malformed, not_kept=lost)
 
 
 def _summed(found: list[StreamStatus], stream: str) -> list[StreamStatus]:
     """Count for the stream what its queries did; a stream with one query did that itself."""
-    of_queries = [each for each in found if owner(each.stream) == stream != each.stream]
-    batches, rows = sum(each.batches for each in of_queries), sum(each.rows for each in of_queries)
+    of_queries = [status for status in found if owner(status.stream) == stream != status.stream]
+    batches, rows = sum(status.batches for status in of_queries), sum(status.rows for status in of_queries)
     return [
-        replace(each, batches=each.batches + batches, rows=each.rows + rows) if each.stream == stream else each
-        for each in found
+        replace(status, batches=status.batches + batches, rows=status.rows + rows)
+        if status.stream == stream
+        else status
+        for status in found
     ]
 
 
@@ -183,30 +185,33 @@ def _with_crashes(whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     """The stream with its restarts after crashes, and the newest crash if a restart cured it."""
     drivers = facts.drivers[whole.stream]
     events = stream_events(drivers, facts.events_of(whole.stream))
-    recent = [each for each in events if each.at > facts.now - CRASHES_SINCE]
+    recent = [event for event in events if event.at > facts.now - CRASHES_SINCE]
     crash, restart = last_crash(recent) or (None, None)
-    whole = replace(whole, restarts=sum(each.kind is EventKind.RESTARTED for each in recent))
+    whole = replace(whole, restarts=sum(event.kind is EventKind.RESTARTED for event in recent))
     if crash is None or restart is None or whole.state not in ("running", "starting"):
         return whole
-    exits = {each.driver_id: each.exit for each in drivers}
+    exits = {driver.driver_id: driver.exit for driver in drivers}
     exit = exits[crash.driver_id] or ExitRecord(kind=ExitKind.KILLED, ended_at=crash.at, message=crash.why)
     return replace(whole, cured=CuredCrash(exit=exit, restarted_at=restart.at))
 
 
 def _with_rates(found: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
     """Each running stream with its rows a second; a stream of several queries has the sum of theirs."""
-    rates = {each.stream: _rate(each, facts) for each in found}
+    rates = {status.stream: _rate(status, facts) for status in found}
 
     def rate(of: str) -> float:
-        return sum(each for name, each in rates.items() if of in (name, owner(name)))
+        return sum(value for name, value in rates.items() if of in (name, owner(name)))
 
-    return [replace(each, rows_in_per_second=rate(each.stream)) if each.state == "running" else each for each in found]
+    return [
+        replace(status, rows_in_per_second=rate(status.stream)) if status.state == "running" else status
+        for status in found
+    ]
 
 
-def _rate(each: StreamStatus, facts: FleetFacts) -> float:
+def _rate(status: StreamStatus, facts: FleetFacts) -> float:
     """Rows a second over the part of `RATE_WINDOW` in which the stream existed."""
-    flow = facts.flows.get(each.stream)
-    age = RATE_WINDOW if each.first_batch_at is None else facts.now - each.first_batch_at
+    flow = facts.flows.get(status.stream)
+    age = RATE_WINDOW if status.first_batch_at is None else facts.now - status.first_batch_at
     return 0.0 if flow is None else flow.rows / min(RATE_WINDOW, max(1.0, age))
 
 
@@ -258,13 +263,13 @@ def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[s
     """What the last evaluation found, as far as it says something of `now`."""
     last = current_health(verdicts, now, stopped=stopped)
     shown, level = last.verdicts, last.status
-    values = {each.check: each.value for each in shown}
-    bad = [] if level is Status.OK else [each for each in shown if each.status is level]
+    values = {verdict.check: verdict.value for verdict in shown}
+    bad = [] if level is Status.OK else [verdict for verdict in shown if verdict.status is level]
     return {
         "state_bytes": values.get("state_size"),
         "backlog_seconds": None if last.stale else values.get("backlog"),
         "health": level,
-        "health_checks": tuple(each.check for each in bad)[:3],
+        "health_checks": tuple(verdict.check for verdict in bad)[:3],
         "health_reason": bad[0].reason if bad else "",
         "judged_at": last.judged_at,
         "stale": last.stale,

@@ -144,7 +144,10 @@ def _ends(known: Connection, topic: str) -> Mapping[int, int]:
     consumer = reader(known, "replay")
     try:
         partitions = [TopicPartition(topic, partition) for partition in sorted(topics[topic].partitions)]
-        return {each.partition: consumer.get_watermark_offsets(each, timeout=ANSWER_WITHIN)[1] for each in partitions}
+        return {
+            partition.partition: consumer.get_watermark_offsets(partition, timeout=ANSWER_WITHIN)[1]
+            for partition in partitions
+        }
     finally:
         consumer.close()
 

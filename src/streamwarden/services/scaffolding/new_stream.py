@@ -76,7 +76,7 @@ def new_stream(name: str, template: Template, *, project: Path, data: Path) -> N
     _require_name(name)
     texts = rendered(name, template)
     folder = data / "input" / name
-    _require_free([*(project / path for path in texts), *(data / each / name for each in DATA_FOLDERS)])
+    _require_free([*(project / path for path in texts), *(data / subfolder / name for subfolder in DATA_FOLDERS)])
     try:
         for path, text in texts.items():
             _write(project / path, text)

@@ -87,12 +87,12 @@ def _type_problems(name: str, twin: Output, fork: Output) -> list[str]:
     expected, found = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
     if not expected or not found or expected == found:
         return []
-    mine, its = (" and ".join(sorted(each)) for each in (found, expected))
+    mine, its = (" and ".join(sorted(names)) for names in (found, expected))
     return [f"the column {name} is {mine} in the fork, and {its} in the twin"]
 
 
 def _shown(types: Iterable[ColumnType]) -> set[str]:
-    return {each.shown for each in types}
+    return {column_type.shown for column_type in types}
 
 
 def _require_values(tolerances: Mapping[str, Tolerance], key: RowKey, twin: Output) -> None:

@@ -63,14 +63,14 @@ def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]
     if not home.is_dir():
         return []
     removed = []
-    for folder in sorted(each for each in home.iterdir() if each.is_dir()):
+    for folder in sorted(entry for entry in home.iterdir() if entry.is_dir()):
         require_own(folder, below=home.parent)
         end_left(folder / _PROGRAM)
         files.tidy(folder / _PROGRAM)
         if fork_spec is not None and (output := drop_output(_forked(fork_spec, folder))) is not None:
             removed.append(output)
-        scratch = [folder] if folder.name == START else [each for part in _SCRATCH for each in folder.glob(part)]
-        removed += [str(each.relative_to(home.parent)) for each in scratch if remove_folder(each, below=home.parent)]
+        scratch = [folder] if folder.name == START else [path for part in _SCRATCH for path in folder.glob(part)]
+        removed += [str(path.relative_to(home.parent)) for path in scratch if remove_folder(path, below=home.parent)]
     if whole and remove_folder(home, below=home.parent):
         removed.append(home.name)
     return removed

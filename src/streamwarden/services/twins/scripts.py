@@ -68,19 +68,19 @@ class ScriptWitness:
         self._require_key_used(verdicts)
         self._require_tolerances_used(verdicts)
         twins = 1
-        if any(rows_differ(each.outcome) for each in verdicts):
+        if any(rows_differ(verdict.outcome) for verdict in verdicts):
             twins = 2
             other, _ = self._run(twins)
-            verdicts = [self._again(each, twin.spec, other.spec) for each in verdicts]
-        batches = [batch for each in verdicts for batch in each.batches]
-        left_out = tuple(f"{each.query.name}.{name}" for each in verdicts for name in each.left_out)
+            verdicts = [self._again(verdict, twin.spec, other.spec) for verdict in verdicts]
+        batches = [batch for verdict in verdicts for batch in verdict.batches]
+        left_out = tuple(f"{verdict.query.name}.{name}" for verdict in verdicts for name in verdict.left_out)
         return TwinReport(
             first=min(batches),
             last=max(batches),
             seconds=round(time.monotonic() - began, 1),
             twins=twins,
             key=(),
-            key_from="; ".join(f"{each.query.name}: {_key_text(each.key)}" for each in verdicts),
+            key_from="; ".join(f"{verdict.query.name}: {_key_text(verdict.key)}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
             outcome=together(verdicts),
@@ -108,7 +108,7 @@ class ScriptWitness:
         place = open_path(query.checkpoint)
         batches = batches_of(place, None) if batch_ids(list_or_empty(place / COMMITS)) else []
         its_query = in_twin(query, twin)
-        mine, its = (_output(each, batches) for each in (query, its_query))
+        mine, its = (_output(run, batches) for run in (query, its_query))
         facts = done.get(query.name, {"records": 0, "plan": ""})
         if its.problems:
             raise VerificationError(
@@ -138,7 +138,7 @@ class ScriptWitness:
         """The verdict without the columns in which two unbroken runs differ."""
         if not rows_differ(verdict.outcome):
             return verdict
-        its, second = (_output(in_twin(verdict.query, each), verdict.batches) for each in (one, other))
+        its, second = (_output(in_twin(verdict.query, twin), verdict.batches) for twin in (one, other))
         tolerances = self._tolerances(its, verdict.key)
         return verdict.compared(its, tolerances, unstable_columns(its, second, verdict.key, tolerances))
 
@@ -152,8 +152,10 @@ class ScriptWitness:
 
     def _require_key_used(self, verdicts: Sequence[QueryVerdict]) -> None:
         declared = self.verification.key
-        if declared and not any(each.key.origin == DECLARED for each in verdicts):
-            columns = "; ".join(f"{each.query.name} has {', '.join(each.mine.columns) or 'none'}" for each in verdicts)
+        if declared and not any(verdict.key.origin == DECLARED for verdict in verdicts):
+            columns = "; ".join(
+                f"{verdict.query.name} has {', '.join(verdict.mine.columns) or 'none'}" for verdict in verdicts
+            )
             raise VerificationError(
                 f"no query of the script has all columns of the declared key {', '.join(declared)}",
                 expected=f"columns of one query's output: {columns}",
@@ -163,7 +165,7 @@ class ScriptWitness:
 
     def _require_tolerances_used(self, verdicts: Sequence[QueryVerdict]) -> None:
         for name in self.verification.tolerance:
-            if not any(each.key.has_value(name, each.mine) for each in verdicts):
+            if not any(verdict.key.has_value(name, verdict.mine) for verdict in verdicts):
                 raise VerificationError(
                     f"verification.tolerance names {name}, and no query of the script has such a column beside a key",
                     expected="a column of a query whose rows are identified by a key, and which is not in the key",
@@ -249,16 +251,16 @@ def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
 
 def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
     """The verdicts on all queries as one: the sums of their counts, and what is wrong with each under its name."""
-    outcomes = {each.query.name: each.outcome for each in verdicts}
-    counts = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _COUNTS}
-    kinds = dict.fromkeys(kind for each in outcomes.values() for kind in each.samples)
+    outcomes = {verdict.query.name: verdict.outcome for verdict in verdicts}
+    counts = {name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in _COUNTS}
+    kinds = dict.fromkeys(kind for outcome in outcomes.values() for kind in outcome.samples)
     return Reconciliation(
         **counts,
-        records=max((each.records for each in verdicts), default=0),  # the queries may read the same records
+        records=max((verdict.records for verdict in verdicts), default=0),  # the queries may read the same records
         samples={kind: tuple(_named(outcomes, partial(_samples, kind))) for kind in kinds},
-        problems=tuple(_named(outcomes, lambda each: each.problems)),
-        notes={QUERIES: {each.query.name: each.sentence for each in verdicts}},
-        evidence={name: each.evidence for name, each in outcomes.items() if each.evidence is not None},
+        problems=tuple(_named(outcomes, lambda outcome: outcome.problems)),
+        notes={QUERIES: {verdict.query.name: verdict.sentence for verdict in verdicts}},
+        evidence={name: outcome.evidence for name, outcome in outcomes.items() if outcome.evidence is not None},
     )
 
 
@@ -267,7 +269,7 @@ def _samples(kind: str, outcome: Reconciliation) -> Sequence[str]:
 
 
 def _named(outcomes: Mapping[str, Reconciliation], texts: Callable[[Reconciliation], Iterable[str]]) -> Iterator[str]:
-    return (f"{name}: {text}" for name, each in outcomes.items() for text in texts(each))
+    return (f"{name}: {text}" for name, outcome in outcomes.items() for text in texts(outcome))
 
 
 def _key_text(key: RowKey) -> str:

@@ -76,7 +76,7 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     }
     suites["books"] = _judge_books(context, reconciliation, min_records)
     success = all(bool(result["success"]) for result in suites.values())
-    rows = [_summary(name, each) for name, result in suites.items() for each in result["results"]]
+    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
     _require_agreement(reconciliation, list(counts.values()), success, min_records)
     return Judgement(
         judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
@@ -97,7 +97,7 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
 
     context = _quiet_context(gx)
     gaps = _gaps(audit)
-    groups = pd.DataFrame([str(each) for each in audit.worst], columns=["problem"], dtype=object)
+    groups = pd.DataFrame([str(group) for group in audit.worst], columns=["problem"], dtype=object)
     books = {
         "records": records_of(audit),
         "groups": audit.entries,
@@ -115,7 +115,7 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
     ours = audit.outcome is Outcome.BALANCED and records_of(audit) >= min_records
     if ours is not success:
         raise _disagreement(f"Great Expectations says {success}; {gaps}", f"what the audit says: {audit.sentence}")
-    rows = [_summary(name, each) for name, result in suites.items() for each in result["results"]]
+    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
     return Judgement(
         judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
     )
@@ -138,7 +138,7 @@ def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
     if isinstance(evidence, Evidence):
         return {"": evidence}
     several = evidence.items() if isinstance(evidence, Mapping) else ()
-    return {f"{name}: ": each for name, each in several if isinstance(each, Evidence)}
+    return {f"{name}: ": part for name, part in several if isinstance(part, Evidence)}
 
 
 def _recounted(evidence: Evidence) -> Recount:
@@ -251,11 +251,11 @@ def _validate(context: Any, name: str, frame: pd.DataFrame, expectations: Sequen
     validation = batch.validate(ExpectationSuite(name=name, expectations=list(expectations)))
     # Through JSON text: what goes into a journal is plain JSON, whatever types a frame had.
     result: dict[str, Any] = json.loads(json.dumps(validation.to_json_dict(), default=str))
-    for each in result["results"]:
-        if each["exception_info"].get("raised_exception"):
+    for expectation in result["results"]:
+        if expectation["exception_info"].get("raised_exception"):
             raise VerificationError(
-                f"{each['expectation_config']['type']} could not be evaluated: "
-                f"{each['exception_info'].get('exception_message')}",
+                f"{expectation['expectation_config']['type']} could not be evaluated: "
+                f"{expectation['exception_info'].get('exception_message')}",
                 expected="each expectation to be evaluated",
                 where=f"Great Expectations, suite {name}",
                 next_step="read the message; the output may hold values of an unexpected type",
@@ -286,7 +286,7 @@ def _require_agreement(
     numbers = ("expected", "actual", *_KINDS)
     ours: dict[str, object] = {name: getattr(reconciliation, name) for name in numbers}
     ours["success"] = reconciliation.exactly_once and reconciliation.records >= min_records
-    theirs = {**{name: sum(getattr(each, name) for each in counts) for name in numbers}, "success": success}
+    theirs = {**{name: sum(getattr(count, name) for count in counts) for name in numbers}, "success": success}
     if ours != theirs:
         raise _disagreement(f"Great Expectations says {theirs}", f"what the reconciliation says: {ours}")
 

@@ -98,8 +98,8 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
             f"GROUP BY {group} HAVING sum(wanted) <> sum(came)"
         ).fetchall()
     lost = [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in found if wanted > came]
-    duplicated = [(came - wanted, Pair(actual=each)) for wanted, came, _, each in found if came > wanted > 0]
-    unexpected = [(came, Pair(actual=each)) for wanted, came, _, each in found if wanted == 0]
+    duplicated = [(came - wanted, Pair(actual=at)) for wanted, came, _, at in found if came > wanted > 0]
+    unexpected = [(came, Pair(actual=at)) for wanted, came, _, at in found if wanted == 0]
     return Matches(
         lost=sum(count for count, _ in lost),
         duplicated=sum(count for count, _ in duplicated),
@@ -233,9 +233,9 @@ def _of_pairs(expected: np.ma.MaskedArray, actual: np.ma.MaskedArray, same: np.m
         unexpected=len(unexpected),
         wrong=int(wrong.sum()),
         examples=_examples(
-            lost=(Pair(expected=int(each)) for each in lost[:EXAMPLES]),
-            duplicated=(Pair(actual=int(each)) for each in came[again][:EXAMPLES]),
-            unexpected=(Pair(actual=int(each)) for each in unexpected[:EXAMPLES]),
+            lost=(Pair(expected=int(row)) for row in lost[:EXAMPLES]),
+            duplicated=(Pair(actual=int(row)) for row in came[again][:EXAMPLES]),
+            unexpected=(Pair(actual=int(row)) for row in unexpected[:EXAMPLES]),
             wrong=map(Pair, wanted[wrong][:EXAMPLES].tolist(), came[wrong][:EXAMPLES].tolist()),
         ),
     )

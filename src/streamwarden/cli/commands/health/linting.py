@@ -57,19 +57,19 @@ def lint(
     else:
         for name, findings in found.items():
             _show(name, findings, problems[name])
-    return _exit([each for findings in found.values() for each in findings], strict)
+    return _exit([finding for findings in found.values() for finding in findings], strict)
 
 
 def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = ()) -> None:
     """Print one stream's findings as a table, or that there are none."""
     rows = [
         (
-            each.rule,
-            f"[{_COLOURS[each.severity]}]{each.severity}[/]",
-            f"{text(each.observed)}\n[italic]{text(each.remedy)}[/]",
-            text(f"{each.origin}: {each.where}"),
+            finding.rule,
+            f"[{_COLOURS[finding.severity]}]{finding.severity}[/]",
+            f"{text(finding.observed)}\n[italic]{text(finding.remedy)}[/]",
+            text(f"{finding.origin}: {finding.where}"),
         )
-        for each in findings
+        for finding in findings
     ]
     table(("rule", "severity", "what", "read from"), rows, title=name, empty=f"[green]✓[/] {text(name)}: nothing found")
     for problem in problems:
@@ -94,7 +94,7 @@ def _plan(spec: StreamSpec) -> tuple[PlanFacts | None, str]:
 
 
 def _exit(findings: list[Finding], strict: bool) -> Exit:
-    severities = {each.severity for each in findings}
+    severities = {finding.severity for finding in findings}
     if Severity.ERROR in severities or (strict and Severity.WARNING in severities):
         return Exit.BAD
     return Exit.UNDECIDED if Severity.UNKNOWN in severities else Exit.OK

@@ -266,7 +266,7 @@ def _show(run: DrillRun, space: Workspace) -> None:
         return
     say(f"[bold]{text(report.title)}[/]: {drill_word(report.verdict)}")
     say(text(report.sentence))
-    moments = [(clock(each.at), distance(each), text(one_line(each.text))) for each in report.timeline]
+    moments = [(clock(moment.at), distance(moment), text(one_line(moment.text))) for moment in report.timeline]
     table(("UTC", "from the fault", "what happened"), moments)
     table(("evidence", "result"), [(text(row.name), text(one_line(row.value))) for row in report.rows])
     for row in report.explanations:

@@ -60,10 +60,10 @@ def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within
     patience = 0.0 if started.reattached else min(within, COMMITTED_WITHIN)
     seen, batches = await_batches(space, spec, seen, starts, patience)
     what = "runs" if started.reattached else "started"
-    for each in starts.running:
-        batch = batches[each.query_id]
+    for query in starts.running:
+        batch = batches[query.query_id]
         if seen.alive or batch.state is BatchState.COMMITTED:
-            say(f"  query {text(each.name or spec.name)} {what}; {batch.summary}")
+            say(f"  query {text(query.name or spec.name)} {what}; {batch.summary}")
     if not seen.alive:
         return report_exit(seen)
     return _report_failed(starts_now(space, spec, record.driver_id))
@@ -72,8 +72,8 @@ def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within
 def _report_failed(starts: Starts) -> int:
     from streamwarden.services.overview.status import shown_error
 
-    for each in starts.failed:
-        say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")
+    for query in starts.failed:
+        say(f"  [bold red]query {text(query.name)} {text(shown_error(query))}[/]")
     return Exit.BAD if starts.failed else Exit.OK
 
 
@@ -93,16 +93,16 @@ class Starts:
     @property
     def running(self) -> tuple[QueryRecord, ...]:
         """Those that run, or have processed all their input."""
-        return tuple(each for each in self.started if each.error is None)
+        return tuple(query for query in self.started if query.error is None)
 
     @property
     def failed(self) -> tuple[QueryRecord, ...]:
-        return tuple(each for each in self.started if each.error is not None)
+        return tuple(query for query in self.started if query.error is not None)
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Declared, and not started yet."""
-        names = {each.name for each in self.started}
+        names = {query.name for query in self.started}
         return tuple(name for name in self.declared if name not in names)
 
     @property
@@ -119,7 +119,7 @@ def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, co
     """
     declared = tuple(spec.queries)
     return Starts(
-        started=tuple(each for each in known if each.driver_id == driver_id),
+        started=tuple(query for query in known if query.driver_id == driver_id),
         declared=declared,
         count=len(declared) or count or 1,
     )
@@ -145,7 +145,7 @@ def await_queries(space: Workspace, spec: StreamSpec, driver_id: str, within: fl
 
 def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
     """The error for a driver that has started only some of its queries, or none."""
-    names = ", ".join(each.name or each.query_id for each in starts.started)
+    names = ", ".join(query.name or query.query_id for query in starts.started)
     absent = f"; not started: {', '.join(starts.missing)}" if starts.missing else ""
     return ProcessError(
         f"{len(starts.started)} of {starts.count} {'query' if starts.count == 1 else 'queries'} started within "
@@ -206,9 +206,9 @@ def await_batches(
     """
     began = time.monotonic()
     while True:
-        found = {each.query_id: first_batch(_position(each, spec), each.started_at) for each in starts.running}
+        found = {query.query_id: first_batch(_position(query, spec), query.started_at) for query in starts.running}
         waited = time.monotonic() - began
-        if not seen.alive or all(each.settled(waited, patience) for each in found.values()):
+        if not seen.alive or all(batch.settled(waited, patience) for batch in found.values()):
             return seen, found
         time.sleep(_POLL)
         seen = space.fleet.observe(seen.record.driver_id)

@@ -30,7 +30,7 @@ class ForkExecutors:
                 process = processes.identity(pid)
                 if process is not None:
                     found.append(ExecutorProcess(id=_id(command), process=process))
-        return sorted(found, key=lambda each: (len(each.id), each.id))
+        return sorted(found, key=lambda executor: (len(executor.id), executor.id))
 
     def kill(self, executor: ExecutorProcess) -> bool:
         try:

@@ -65,8 +65,8 @@ def load_spill(folder: Path, name_of: Callable[[str], str], store: Store) -> int
         except ProgressError as error:
             keep_unreadable(folder, json.dumps(document), error)
             _log.warning("a spilled progress report of %s was left out: %s", folder.name, error)
-    for query_id in dict.fromkeys(each.query_id for each in reports):
-        store.batches.upsert_many(name_of(query_id), [each for each in reports if each.query_id == query_id])
+    for query_id in dict.fromkeys(report.query_id for report in reports):
+        store.batches.upsert_many(name_of(query_id), [report for report in reports if report.query_id == query_id])
     path.unlink(missing_ok=True)
     return len(reports)
 

@@ -130,19 +130,21 @@ class ExitRecorder:
             if event.kind == files.QUERY_STARTED and query_id is None:
                 query_id = event.detail["query_id"]
                 self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
-        queries = {each.query_id: each for each in self._queries(record, folder)}
-        for each in queries.values():
-            self._store.queries.started(each)
+        queries = {query.query_id: query for query in self._queries(record, folder)}
+        for query in queries.values():
+            self._store.queries.started(query)
         load_spill(folder, lambda of: queries[of].identity if of in queries else record.stream, self._store)
-        for each in queries.values():
-            fill_from_logs(self._store, each.identity, each.query_id, each.checkpoint, _connection(folder))
+        for query in queries.values():
+            fill_from_logs(self._store, query.identity, query.query_id, query.checkpoint, _connection(folder))
         if query_id is not None and query_id not in queries:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
 
     def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
         """The queries that the driver ran; from the store if its folder is on another host."""
         found = files.read_queries(folder)
-        return found or [each for each in self._store.queries.of(record.stream) if each.driver_id == record.driver_id]
+        return found or [
+            query for query in self._store.queries.of(record.stream) if query.driver_id == record.driver_id
+        ]
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
         """What the supervisor process wrote. Waits while that process is alive, because an exit is recorded only once
@@ -160,7 +162,7 @@ class ExitRecorder:
 
     def _positions(self, record: DriverRecord, queries: Sequence[QueryRecord], folder: Path) -> list[LogPosition]:
         """The position of each query in its checkpoint; empty if one of them cannot be read."""
-        places = {each.checkpoint for each in queries} or {record.checkpoint}
+        places = {query.checkpoint for query in queries} or {record.checkpoint}
         try:
             return [log_position(open_path(place, _connection(folder))) for place in places]
         except (StreamwardenError, OSError):
@@ -171,7 +173,7 @@ def _cut_batch(positions: Sequence[LogPosition], queries: Sequence[QueryRecord],
     """Whether a planned batch has no commit. None if the checkpoint does not show it: in real-time mode both logs are
     written when a batch ends."""
     real_time = _spec_value(folder, "trigger", "real_time") is not None or any(
-        each.trigger.real_time for each in queries
+        query.trigger.real_time for query in queries
     )
     return None if real_time or not positions else any(position.gap > 0 for position in positions)
 
@@ -181,7 +183,7 @@ def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | N
     launch, so every later commit is its own."""
     if not positions:
         return None
-    return any(each.committed_at is not None and each.committed_at >= launched_at for each in positions)
+    return any(position.committed_at is not None and position.committed_at >= launched_at for position in positions)
 
 
 def _connection(folder: Path) -> str | None:
