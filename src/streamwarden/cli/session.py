@@ -36,10 +36,10 @@ class CliSession:
 
 def session(context: typer.Context) -> CliSession:
     """The session of this run."""
-    found = context.find_object(CliSession)
-    if found is None:
+    options = context.find_object(CliSession)
+    if options is None:
         raise RuntimeError("a command ran outside the application")
-    return found
+    return options
 
 
 def workspace(context: typer.Context) -> Workspace:

@@ -36,9 +36,10 @@ def history(store: Store, stream: str, since: float) -> tuple[StreamEvent, ...]:
     if drivers and (before := store.drivers.before(drivers[0])) is not None:
         drivers = [before, *drivers]  # what the first launch changed, and whether it was a restart
     events = {driver.driver_id: store.drivers.events(driver.driver_id) for driver in drivers}
-    found = [*stream_events(drivers, events), *deployments(drivers)]  # a launch, then the deployment of the same time
-    found += [event for run in store.journals.recent(stream=stream, limit=DRILLS) if (event := drilled(run))]
-    return tuple(sorted((event for event in found if event.at >= since), key=lambda event: event.at))
+    # A launch, then the deployment of the same time.
+    timeline = [*stream_events(drivers, events), *deployments(drivers)]
+    timeline += [event for run in store.journals.recent(stream=stream, limit=DRILLS) if (event := drilled(run))]
+    return tuple(sorted((event for event in timeline if event.at >= since), key=lambda event: event.at))
 
 
 def drilled(run: DrillRun) -> StreamEvent | None:
@@ -89,8 +90,8 @@ def _changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mappin
     yield from (f"{name} was changed" for name in sorted(old.keys() & new) if old[name] != new[name])
     for part, shown in (("spec", redacted), ("packages", dict)):
         if part in before and part in after and before[part] != after[part]:  # most launches are equal: that is fast
-            found = differing(shown(before[part]), shown(after[part]))
-            yield from (f"{key}: {_shown(was)} → {_shown(now)}" for key, was, now in found)
+            differences = differing(shown(before[part]), shown(after[part]))
+            yield from (f"{key}: {_shown(was)} → {_shown(now)}" for key, was, now in differences)
 
 
 def differing(

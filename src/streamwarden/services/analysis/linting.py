@@ -42,8 +42,8 @@ def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple
 
 def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
     """The facts in files that people write, with the plan of the job's query if it was built."""
-    mine = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=mine)
+    drill_facts = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
+    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=drill_facts)
 
 
 def gathered(
@@ -57,7 +57,7 @@ def gathered(
     """
     facts = declared(spec, drills)
     queries = _queries(spec, store, now)
-    seen = [_checkpoint(query) for query in queries]
+    checkpoints = [_checkpoint(query) for query in queries]
     # batches of several queries are not one history: each of them has another state and another trigger
     history = None if store is None or len(queries) > 1 else _history(spec, store, now)
     return Facts(
@@ -65,10 +65,10 @@ def gathered(
         conf=facts.conf,
         job=facts.job,
         plan=plan,
-        checkpoint=_together([found for found, _ in seen if found is not None]),
+        checkpoint=_together([summary for summary, _ in checkpoints if summary is not None]),
         drills=facts.drills if store is None else tuple(_drilled(drill, spec, store) for drill in facts.drills or ()),
         history=history,
-        problems=tuple(problem for _, problem in seen if problem),
+        problems=tuple(problem for _, problem in checkpoints if problem),
     )
 
 
@@ -99,15 +99,15 @@ def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSp
     return [part.spec for part in parts if part.part is not Part.DRIVER]
 
 
-def _together(found: Sequence[CheckpointSummary]) -> CheckpointSummary | None:
+def _together(summaries: Sequence[CheckpointSummary]) -> CheckpointSummary | None:
     """The checkpoints of all queries of a script as one, because the job's text is one, too."""
-    if len(found) < 2:
-        return found[0] if found else None
+    if len(summaries) < 2:
+        return summaries[0] if summaries else None
     return CheckpointSummary(
-        path=", ".join(facts.path for facts in found),
-        committed=min((facts.committed for facts in found if facts.committed is not None), default=None),
-        state_bytes=sum(facts.state_bytes for facts in found),
-        operators=tuple(operator for facts in found for operator in facts.operators),
+        path=", ".join(facts.path for facts in summaries),
+        committed=min((facts.committed for facts in summaries if facts.committed is not None), default=None),
+        state_bytes=sum(facts.state_bytes for facts in summaries),
+        operators=tuple(operator for facts in summaries for operator in facts.operators),
     )
 
 

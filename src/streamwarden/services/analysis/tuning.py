@@ -106,14 +106,14 @@ def state_files(checkpoint: Location) -> StateFiles:
 
 def _snapshot_bytes(checkpoint: Location, stores: Sequence[StateStore]) -> dict[int, float]:
     """Version -> mean bytes of the files that its snapshots name. A snapshot that is just being replaced is skipped."""
-    found: dict[int, list[int]] = {}
+    sizes_of: dict[int, list[int]] = {}
     for store in stores:
         zips = [file for file in store.files if file.kind is FileKind.ZIP]
         for file in zips[-_SNAPSHOTS:]:
             with suppress(Damaged, FileNotFoundError):
                 sizes = snapshot_files(checkpoint / store.folder / file.name)
-                found.setdefault(file.version, []).append(sum(sizes.values()))
-    return {version: statistics.fmean(sizes) for version, sizes in found.items()}
+                sizes_of.setdefault(file.version, []).append(sum(sizes.values()))
+    return {version: statistics.fmean(sizes) for version, sizes in sizes_of.items()}
 
 
 def _changes(

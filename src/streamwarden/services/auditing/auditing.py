@@ -174,10 +174,10 @@ def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, fol
         ) from error
     result = folder / "result.json"
     if result.exists():
-        found = Result.of_json(result.read_text(encoding="utf-8"))
-        if found.failed is not None:
-            raise _failed(spec, found.failed)
-        return found
+        answer = Result.of_json(result.read_text(encoding="utf-8"))
+        if answer.failed is not None:
+            raise _failed(spec, answer.failed)
+        return answer
     said = (folder / "audit.log").read_text(encoding="utf-8", errors="replace")
     raise _failed(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
 

@@ -42,27 +42,27 @@ def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str
 
 
 def _files(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, list[tuple[str, int]]]:
-    found = {}
+    files = {}
     for place, folder in enumerate(spec.source.folders):
         log = file_source_log(checkpoint, place)
-        found[folder.rstrip("/")] = [(uri, batch) for batch in audited.batches for uri in log.get(batch, ())]
-    return found
+        files[folder.rstrip("/")] = [(uri, batch) for batch in audited.batches for uri in log.get(batch, ())]
+    return files
 
 
 def _topics(checkpoint: Location, audited: Range) -> dict[str, list[tuple[int, int, int, int]]]:
     """Topic -> (partition, start, end, batch). A topic that is two sources of the query is left out: each could have
     read other records of it in a batch."""
-    found: dict[str, list[tuple[int, int, int, int]]] = {}
+    topics: dict[str, list[tuple[int, int, int, int]]] = {}
     twice = set()
     for place, offset in enumerate(offsets(checkpoint, audited.upto).sources):
         named = {topic for topic, _ in topic_offsets(offset) or {}}
-        twice |= named & found.keys()
-        found |= {topic: [] for topic in named}
+        twice |= named & topics.keys()
+        topics |= {topic: [] for topic in named}
         ranges = topic_ranges(checkpoint, place) if named else {}
         for batch in audited.batches:
             for span in ranges.get(batch, ()):
-                found[span.topic].append((span.partition, span.start, span.end, batch))
-    return {topic: read for topic, read in found.items() if topic not in twice}
+                topics[span.topic].append((span.partition, span.start, span.end, batch))
+    return {topic: read for topic, read in topics.items() if topic not in twice}
 
 
 def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, int, int]]] | None:

@@ -85,13 +85,13 @@ class Execution:
         reported = [problem for problem in actual.problems if problem not in expected.problems]
         if reported:
             return Ending.REFUSED, f"the reader of the output: {'; '.join(reported)}"
-        found = compare_outputs(expected, actual, key=())
-        if found.lost or found.duplicated or found.unexpected:
-            counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected"
-            return Ending.DIFFERENT, "; ".join((counts, *(texts[0] for texts in found.samples.values())))
+        comparison = compare_outputs(expected, actual, key=())
+        if comparison.lost or comparison.duplicated or comparison.unexpected:
+            counts = f"{comparison.lost} lost, {comparison.duplicated} duplicated, {comparison.unexpected} unexpected"
+            return Ending.DIFFERENT, "; ".join((counts, *(texts[0] for texts in comparison.samples.values())))
         if commits != right:
             return Ending.DIFFERENT, f"the same rows; commits/{until} is {commits!r}, expected {right!r}"
-        return Ending.RIGHT, f"{found.actual} rows"
+        return Ending.RIGHT, f"{comparison.actual} rows"
 
     def _restart(self, state: CrashState) -> int:
         """Execute the batch of the state and, if its plan was there, the next recorded one; returns the newest."""
@@ -141,9 +141,9 @@ class Execution:
             for batch in range(state.batch, until + 1):
                 laying.lay(batch)
                 run_batch()
-            found = self._read(until), self._commits(until)
+            expectation = self._read(until), self._commits(until)
         remove_folder(twin, below=self.scratch)
-        return found
+        return expectation
 
     def _boundary(self, batch: int) -> CrashState:
         """The files before `batch`: everything up to the commit of the one before it."""

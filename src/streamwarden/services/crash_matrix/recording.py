@@ -55,13 +55,13 @@ class Recording:
     def operations(self) -> tuple[Operation, ...]:
         """The changes, oldest first. A file that only ever had a temporary name is not among them."""
         present: set[str] = set()
-        found = []
+        operations = []
         for operation in self._found:
             if operation is None or (operation.change is Change.REMOVED and operation.path not in present):
                 continue
             (present.discard if operation.change is Change.REMOVED else present.add)(operation.path)
-            found.append(operation)
-        return tuple(found)
+            operations.append(operation)
+        return tuple(operations)
 
     def __enter__(self) -> Self:
         self._contents.mkdir(parents=True, exist_ok=True)

@@ -97,21 +97,21 @@ class ForkCheckpoint:
 
     def _name(self, fork: ForkView) -> str:
         """The name under which the store keeps the batches of `_checkpoint`."""
-        known = self._store.queries.of(fork.stream) if fork.spec.fork is not None else ()
+        queries = self._store.queries.of(fork.stream) if fork.spec.fork is not None else ()
         first = _place(fork)
-        return next((query.identity for query in known if same_place(query.checkpoint, first)), fork.stream)
+        return next((query.identity for query in queries if same_place(query.checkpoint, first)), fork.stream)
 
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
         backend = fork.spec.state.backend
         stores = state_stores(_checkpoint(fork))
         newest = [_newest_snapshot(store) for store in stores]
-        known = [file for file in newest if file is not None]
-        complete = bool(known) and len(known) == len(newest)
+        snapshots = [file for file in newest if file is not None]
+        complete = bool(snapshots) and len(snapshots) == len(newest)
         return SnapshotFacts(
             backend=backend,
-            version=min(file.version for file in known) if complete else None,
-            size=sum(file.size for file in known) + sum(_table_bytes(store) for store in stores),
+            version=min(file.version for file in snapshots) if complete else None,
+            size=sum(file.size for file in snapshots) + sum(_table_bytes(store) for store in stores),
         )
 
 

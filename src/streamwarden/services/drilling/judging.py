@@ -107,8 +107,8 @@ class ForkVerifier:
 
     def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds]) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""
-        found = starts_of(self._store, fork.stream, fork.checkpoint)
-        own = tuple(replace(start, clock_steps=tuple(clock_steps)) for start in found)
+        starts = starts_of(self._store, fork.stream, fork.checkpoint)
+        own = tuple(replace(start, clock_steps=tuple(clock_steps)) for start in starts)
         if fork.batch is None or not own:
             return own
         with contextlib.suppress(ConfigError):  # the stream's file may be gone by now
@@ -135,16 +135,16 @@ def _kept_copies(notes: Mapping[str, object]) -> list[str]:
 def of_others(notes: Mapping[str, object]) -> list[str]:
     """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
     reader of the stream's own topic skips such records."""
-    found = notes.get("records_of_others", 0)
-    said = f"{found:,} records in the fork's topic are not from its query: no other query writes there"
-    return [said] if found else []
+    count = notes.get("records_of_others", 0)
+    said = f"{count:,} records in the fork's topic are not from its query: no other query writes there"
+    return [said] if count else []
 
 
 def uncommitted(notes: Mapping[str, object], fork: ForkView) -> list[str]:
     """Records of batches that the fork has not committed, as a problem, if it ended by itself: then each batch that
     wrote records is committed. A fork that was asked to stop may have been in a batch."""
-    found = notes.get("uncommitted_records") if fork.bounded else None
-    return [f"{found:,} records in the fork's topic are from batches that it never committed"] if found else []
+    count = notes.get("uncommitted_records") if fork.bounded else None
+    return [f"{count:,} records in the fork's topic are from batches that it never committed"] if count else []
 
 
 class ExpectationsJudge:

@@ -107,13 +107,13 @@ class LiveStreams:
         committed = log_position(checkpoint_of(spec)).committed
         needed = (committed or 0) - first + _MORE
         last = None if spec.audit.batches is None else max(spec.audit.batches, needed)
-        found = audit(spec, last=last)
-        record(found, self._data, self._store, time.time())
-        return found
+        result = audit(spec, last=last)
+        record(result, self._data, self._store, time.time())
+        return result
 
     def _observe(self, driver_id: str) -> DriverView:
-        seen = self._fleet.observe(driver_id)
-        return DriverView(alive=seen.alive, record=seen.record, exit=seen.exit)
+        observation = self._fleet.observe(driver_id)
+        return DriverView(alive=observation.alive, record=observation.record, exit=observation.exit)
 
     def _why_down(self, stream: str, latest: DriverRecord) -> str | None:
         """Why the stream stays down, or would stay down if its driver were killed now."""

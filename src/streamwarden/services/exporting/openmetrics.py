@@ -71,8 +71,8 @@ class ScrapeCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Families without a sample are left out."""
-        found = (*self._of_streams(), *self._singles())
-        return (family for family in found if family.samples)
+        families = (*self._of_streams(), *self._singles())
+        return (family for family in families if family.samples)
 
     def _of_streams(self) -> Iterator[Family]:
         rows, now = self._scrape.rows, self._scrape.now

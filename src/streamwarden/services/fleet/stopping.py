@@ -104,16 +104,15 @@ class Stopper:
         thawed = (
             process is not None and processes.is_stopped(process) and processes.signal_group(process, signal.SIGCONT)
         )
-        if supervisor is not None and processes.is_stopped(
-            supervisor
-        ):  # later: it would see a driver that stands still
+        # Later than the driver: it would see a paused driver.
+        if supervisor is not None and processes.is_stopped(supervisor):
             processes.signal_one(supervisor, signal.SIGCONT)
         return thawed
 
     def processes(self, driver_id: str) -> tuple[ProcessIdentity, ...]:
         """The driver's JVM and its supervisor process, as far as they are known."""
-        known = (self._process(driver_id), self._supervisor(driver_id))
-        return tuple(process for process in known if process is not None)
+        identities = (self._process(driver_id), self._supervisor(driver_id))
+        return tuple(process for process in identities if process is not None)
 
     def _supervisor(self, driver_id: str) -> ProcessIdentity | None:
         record = self._store.drivers.get(driver_id)

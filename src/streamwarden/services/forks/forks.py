@@ -91,21 +91,21 @@ def _attempt(origin: Origin, request: ForkRequest) -> Fork:
         batch, query_id = copy_history(origin, request, request.rewind)
     carried = None if batch is None else request.places.checkpoint
     bounded = source.bounded(request.forked, batch, request.batches)
-    found = source.take_input(spec, bounded, carried, request.feed)
-    forked = in_batches(spec, bounded, found.unseen)
+    selection = source.take_input(spec, bounded, carried, request.feed)
+    forked = in_batches(spec, bounded, selection.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
         batch=batch,
         query_id=query_id,
-        inputs=found.total,
-        unseen=found.unseen,
-        longest_queue=found.longest_queue,
-        batches_left=batches_left(forked, found.longest_queue),
-        input_digest=found.digest,
-        what=found.what,
-        copied=found.copied,
-        ranges=found.ranges,
+        inputs=selection.total,
+        unseen=selection.unseen,
+        longest_queue=selection.longest_queue,
+        batches_left=batches_left(forked, selection.longest_queue),
+        input_digest=selection.digest,
+        what=selection.what,
+        copied=selection.copied,
+        ranges=selection.ranges,
     )
 
 
@@ -157,10 +157,10 @@ def stored_places(forked: StreamSpec) -> tuple[str, ...]:
 def drop_scratch(forked: StreamSpec) -> list[str]:
     """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
     own. Returns their names. Raises what `drop_output` raises."""
-    found = [drop_output(forked)]
+    names = [drop_output(forked)]
     if isinstance(forked.source, Source):
-        found.append(forked.source.drop_scratch())
-    return [name for name in found if name is not None]
+        names.append(forked.source.drop_scratch())
+    return [name for name in names if name is not None]
 
 
 def drop_output(forked: StreamSpec) -> str | None:

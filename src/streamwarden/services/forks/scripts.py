@@ -112,15 +112,15 @@ def script_input(spec: StreamSpec) -> list[InputFile] | None:
     if not declared and (not named or None in named):
         return None
     places = dict.fromkeys(declared or [str(input_place(spec, source)) for source in _text(spec).inputs])
-    found = {place: _listed(place, spec.storage.connection) for place in places}
-    known = [files for files in found.values() if files is not None]
-    return [file for files in known for file in files] if len(known) == len(found) else None
+    listings = {place: _listed(place, spec.storage.connection) for place in places}
+    readable = [files for files in listings.values() if files is not None]
+    return [file for files in readable for file in files] if len(readable) == len(listings) else None
 
 
 def listed(places: Iterable[str], connection: str | None = None) -> dict[str, list[str]]:
     """The names of the files that are below these folders now. A place that cannot be listed is left out."""
-    found = {place: _listed(place, connection) for place in places}
-    return {place: [file.name for file in files] for place, files in found.items() if files is not None}
+    listings = {place: _listed(place, connection) for place in places}
+    return {place: [file.name for file in files] for place, files in listings.items() if files is not None}
 
 
 def _listed(place: str, connection: str | None) -> list[InputFile] | None:
@@ -164,16 +164,16 @@ def unplanned(query: ForkQuery, connection: str | None = None) -> int:
 
     Raises CheckpointError, also if the query reads something whose files cannot be counted.
     """
-    found = listed(query.whole, connection)
-    unknown = next((place for place in query.inputs if place not in found), None)
-    if unknown is not None or not found:
+    files = listed(query.whole, connection)
+    unknown = next((place for place in query.inputs if place not in files), None)
+    if unknown is not None or not files:
         raise CheckpointError(
             f"how much of {unknown or 'its input'} the query {query.name} has yet to read is not known",
             expected="folders of files without wildcards and without options that leave files out",
             where=query.checkpoint,
             next_step="drill this script with a fault that does not need to know it, such as `kill_driver`",
         )
-    return len(unread(query, found))
+    return len(unread(query, files))
 
 
 def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:

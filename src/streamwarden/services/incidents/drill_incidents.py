@@ -49,13 +49,13 @@ def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verd
         runs: the drill's newest runs, newest first.
     """
     passed = _Finding(status=Status.OK, reason=f"the drill {spec.name} passed")
-    found = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
-    return _verdict(spec.stream, spec.name, found, now)
+    finding = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
+    return _verdict(spec.stream, spec.name, finding, now)
 
 
-def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
+def _verdict(stream: str, drill: str, finding: _Finding, now: float) -> Verdict:
     return Verdict(
-        stream=stream, check=DRILL + drill, status=found.status, at=now, reason=found.reason, advice=found.advice
+        stream=stream, check=DRILL + drill, status=finding.status, at=now, reason=finding.reason, advice=finding.advice
     )
 
 
@@ -187,11 +187,11 @@ def overdue_drills(
     Args:
         runs: of each drill the newest, newest first; since: see `due_and_missed`.
     """
-    found: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
+    overdue: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
     for name, spec in drills.items():
         if (due := due_and_missed(spec, runs[name], since.get(name), now)) is not None:
-            found[spec.stream][name] = due
-    return found
+            overdue[spec.stream][name] = due
+    return overdue
 
 
 def overdue_now(
@@ -216,10 +216,10 @@ def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iter
         last = store.journals.recent(drill=name, limit=1) if name in since else ()
         if last:
             reason = f"the drill {name} does not run, because its file is broken: {error}"
-            found = _Finding(
+            finding = _Finding(
                 status=Status.WARNING, reason=reason, advice="fix the file; `streamwarden validate` checks it"
             )
-            yield _verdict(last[0].stream, name, found, now)
+            yield _verdict(last[0].stream, name, finding, now)
 
 
 def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | None]) -> dict[str, str]:

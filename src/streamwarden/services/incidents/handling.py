@@ -83,10 +83,10 @@ def add_comment(store: Store, incident_id: str, *, who: str, now: float, text: s
 
 def find(store: Store, incident_id: str) -> Incident:
     """The incident with this id, or the only one whose id begins so. Raises ConfigError, StoreError."""
-    found = store.incidents.matching(incident_id)
-    if len(found) == 1:
-        return found[0]
-    observed = f"several incidents begin with {incident_id!r}" if found else f"there is no incident {incident_id!r}"
+    matches = store.incidents.matching(incident_id)
+    if len(matches) == 1:
+        return matches[0]
+    observed = f"several incidents begin with {incident_id!r}" if matches else f"there is no incident {incident_id!r}"
     raise ConfigError(observed, expected="the id of one incident, or its first characters", next_step=_LIST)
 
 

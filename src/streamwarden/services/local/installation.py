@@ -135,8 +135,8 @@ class Installation:
             StoreError: the store is down. The drivers are then ended with SIGTERM: their batches run again.
         """
         self.airflow.stop()
-        mine = {process.pid for process in self.marked.living()}
-        started = [name for name in self._streams() if self._driver_pid(name) in mine]
+        pids = {process.pid for process in self.marked.living()}
+        started = [name for name in self._streams() if self._driver_pid(name) in pids]
         try:
             ended = drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
             self._store.airflow_servers.forget(self.airflow.url)

@@ -66,10 +66,10 @@ class MarkedProcesses:
 
     def living(self, *, except_sessions: Collection[int] = ()) -> list[ProcessIdentity]:
         """Every living process with the mark, except this one and the members of these sessions."""
-        found = processes.with_variable(MARK, str(self.root))
+        marked = processes.with_variable(MARK, str(self.root))
         return [
             process
-            for process in found
+            for process in marked
             if process.pid != os.getpid() and session_of(process.pid) not in except_sessions
         ]
 

@@ -198,10 +198,10 @@ class HealthMonitor:
 
     def _previous(self, parts: Sequence[StreamPart]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the previous verdict."""
-        found: dict[str, dict[str, Verdict]] = {}
+        previous: dict[str, dict[str, Verdict]] = {}
         for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
-            found.setdefault(verdict.stream, {})[verdict.check] = verdict
-        return found
+            previous.setdefault(verdict.stream, {})[verdict.check] = verdict
+        return previous
 
     def _windows(
         self,
@@ -215,10 +215,10 @@ class HealthMonitor:
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
         with ThreadPoolExecutor(_PROBES) as pool:
-            seen = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
+            results = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
-        filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
+        filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
         older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
@@ -227,7 +227,7 @@ class HealthMonitor:
         hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
-            result = seen[spec.name]
+            result = results[spec.name]
             history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
             alive = self._is_alive(history, now, before)
@@ -252,21 +252,21 @@ class HealthMonitor:
             )
             yield window, result.problems
 
-    def _fill_in(self, spec: StreamSpec, seen: ProbeResult, known: Sequence[Batch]) -> bool:
+    def _fill_in(self, spec: StreamSpec, result: ProbeResult, batches: Sequence[Batch]) -> bool:
         """Fill in from the logs the batches whose report was lost by a kill; True if there were any.
 
         The runner does this too; here it is for stopped streams. `known` was read before; only a gap in it costs a
         query.
         """
-        log = seen.log
+        log = result.log
         if log is None or log.query_id is None or log.committed is None:
             return False
         since = max(0, log.committed - self._look_back + 1)
-        stored = {batch.batch_id for batch in known if batch.query_id == log.query_id and _is_complete(batch)}
+        stored = {batch.batch_id for batch in batches if batch.query_id == log.query_id and _is_complete(batch)}
         if all(batch in stored for batch in range(since, log.committed + 1)):
             return False
         try:
-            filled = fill_missing(self._store, spec.name, log.query_id, seen.times, since=since, newest=log.committed)
+            filled = fill_missing(self._store, spec.name, log.query_id, result.times, since=since, newest=log.committed)
         except CheckpointError as error:  # it was readable a moment ago: the next evaluation tries again
             _log.warning("%s: the times of lost batches were not filled in: %s", spec.name, error)
             return False
@@ -327,8 +327,8 @@ def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tu
 
 def _attempts(window: Window) -> list[Measurement]:
     """This evaluation's attempts to reach the stream's services: an outage is read from their history."""
-    found = (measurement(answer, window.spec.name, window.now) for answer in window.answers)
-    return [value for value in found if value is not None]
+    measurements = (measurement(answer, window.spec.name, window.now) for answer in window.answers)
+    return [value for value in measurements if value is not None]
 
 
 RECORDED: Final[Mapping[str, str]] = {

@@ -156,6 +156,6 @@ def _runs(place: Place, stream: str) -> bool:
 def _idle(store: Store, streams: Collection[str]) -> dict[str, str]:
     """The streams that no check can judge because they should not run, and why."""
     stopped, started = store.stops.wanted_stopped(), store.drivers.latests(streams)
-    found = {stream: "stopped on purpose" for stream in streams if stream in stopped}
+    reasons = {stream: "stopped on purpose" for stream in streams if stream in stopped}
     new = (stream for stream in streams if stream not in stopped and stream not in started)
-    return found | dict.fromkeys(new, "never started")
+    return reasons | dict.fromkeys(new, "never started")

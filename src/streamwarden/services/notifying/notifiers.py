@@ -47,8 +47,8 @@ def apprise_channels(environ: Mapping[str, str] | None = None) -> tuple[Channel,
 
 
 def _kind(url: str) -> str:
-    found = _SCHEME.match(url)
-    return found[1] if found else "url"
+    scheme = _SCHEME.match(url)
+    return scheme[1] if scheme else "url"
 
 
 def airflow_channels(settings: Notifications, context: Mapping[str, Any]) -> tuple[Channel, ...]:

@@ -96,10 +96,10 @@ def send_due(
     audible = [event for event in events if mute_of(event.stream, handled.mutes, now) is None]
     report = SendReport()
     for channel in channels:
-        known = store.deliveries.of(channel.name)
+        deliveries = store.deliveries.of(channel.name)
         waiting = [
-            *_incidents(groups, known, channel.name, store, handled, now, resend_interval, airflow),
-            *_events(audible, known, channel.name),
+            *_incidents(groups, deliveries, channel.name, store, handled, now, resend_interval, airflow),
+            *_events(audible, deliveries, channel.name),
         ]
         ready = [entry for entry in waiting if not entry.delivery.must_wait(now)]
         ready.sort(key=lambda entry: entry.delivery.failed_at is not None)  # what was refused before comes last
@@ -109,7 +109,7 @@ def send_due(
 
 def _incidents(
     groups: Iterable[IncidentGroup],
-    known: Mapping[str, Delivery],
+    deliveries: Mapping[str, Delivery],
     channel: str,
     store: Store,
     handled: Handling,
@@ -118,11 +118,11 @@ def _incidents(
     airflow: str,
 ) -> Iterator[_Waiting]:
     for group in groups:
-        delivery = known.get(group.root.incident_id) or Delivery(subject=group.root.incident_id, channel=channel)
-        seen = _as_seen_by(delivery, group)
-        if due([seen], now, _interval(group.root, resend_interval), handled):
+        delivery = deliveries.get(group.root.incident_id) or Delivery(subject=group.root.incident_id, channel=channel)
+        sent = _as_seen_by(delivery, group)
+        if due([sent], now, _interval(group.root, resend_interval), handled):
             status = Status.OK if group.root.resolved_at is not None else group.status
-            text = partial(_composed, store, seen, handled, now, airflow)
+            text = partial(_composed, store, sent, handled, now, airflow)
             yield _Waiting(delivery=delivery, status=status, compose=text)
 
 
@@ -140,9 +140,9 @@ def _composed(store: Store, group: IncidentGroup, handled: Handling, now: float,
     return compose(group, now, links_of(store, airflow, group.root), handled)
 
 
-def _events(events: Iterable[Notification], known: Mapping[str, Delivery], channel: str) -> Iterator[_Waiting]:
+def _events(events: Iterable[Notification], deliveries: Mapping[str, Delivery], channel: str) -> Iterator[_Waiting]:
     for event in events:
-        delivery = known.get(event.subject) or Delivery(subject=event.subject, channel=channel)
+        delivery = deliveries.get(event.subject) or Delivery(subject=event.subject, channel=channel)
         if delivery.sent_at is None:
             yield _Waiting(delivery=delivery, status=event.status, compose=partial(_same, event))
 

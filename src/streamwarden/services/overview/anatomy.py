@@ -28,7 +28,7 @@ def anatomy(spec: StreamSpec) -> CheckpointReport:
 def facts(report: CheckpointReport, now: float) -> list[tuple[str, str]]:
     """The lines above the tables: (what, value)."""
     position = report.position
-    found = [
+    lines = [
         ("checkpoint", report.path),
         ("query id", position.query_id or "unknown"),
         ("planned", batch_words(position.planned, position.planned_at, now)),
@@ -42,8 +42,8 @@ def facts(report: CheckpointReport, now: float) -> list[tuple[str, str]]:
     ]
     if report.output is not None:
         newest = "no manifest" if report.sink_newest is None else f"manifest up to batch {report.sink_newest}"
-        found.append(("output", f"{report.output}: {newest}"))
-    return found
+        lines.append(("output", f"{report.output}: {newest}"))
+    return lines
 
 
 def ago_words(at: float | None, now: float) -> str:

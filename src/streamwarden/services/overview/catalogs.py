@@ -111,12 +111,12 @@ def _thresholds(space: Workspace) -> Thresholds:
 
 def _signature(project: Path) -> Signature:
     """Name, time and size of each file that declares streams, drills or thresholds."""
-    found = []
+    entries = []
     folders = (folder for folder in (project / STREAMS, project / DRILLS) if folder.is_dir())
     for path in (*(file for folder in folders for file in folder.iterdir()), project / THRESHOLDS):
         try:
-            seen = path.stat()
+            status = path.stat()
         except OSError:  # it was just removed, or never there
             continue
-        found.append((str(path), seen.st_mtime_ns, seen.st_size))
-    return tuple(sorted(found))
+        entries.append((str(path), status.st_mtime_ns, status.st_size))
+    return tuple(sorted(entries))

@@ -107,10 +107,10 @@ def _processing(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
 
 
 def _latency(report: Progress) -> float | None:
-    found = [
+    latencies = [
         operator.update_ms / operator.rows_updated / 1000 for operator in report.operators if operator.rows_updated
     ]
-    return max(found, default=None)
+    return max(latencies, default=None)
 
 
 def _lag(report: Progress) -> float | None:
@@ -315,8 +315,8 @@ def _measured(
     """Name of each measurement that has a line -> (Unix time, value)."""
     if since >= until:
         return {}
-    found = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
-    return {name: values for (_, name), values in found.items()}
+    series = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
+    return {name: values for (_, name), values in series.items()}
 
 
 def _recent(
@@ -329,8 +329,8 @@ def _recent(
         values = line.of_reports(spec, reports)
         return Line(name=line.name, at=tuple(report.at for report in reports), values=tuple(values))
     assert line.measurement is not None
-    found = measured.get(line.measurement, ())
-    return Line(name=line.name, at=tuple(at for at, _ in found), values=tuple(value for _, value in found))
+    points = measured.get(line.measurement, ())
+    return Line(name=line.name, at=tuple(at for at, _ in points), values=tuple(value for _, value in points))
 
 
 def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly_until: float | None) -> ChartData:

@@ -72,7 +72,7 @@ def read_facts(
     parts = _parts(wanted, catalog, queries)
     latest = store.drivers.latests(wanted)
     drivers = store.drivers.histories(wanted, now - HISTORY)
-    ids = {driver.driver_id for found in drivers.values() for driver in found} | {e.driver_id for e in latest.values()}
+    ids = {driver.driver_id for records in (*drivers.values(), latest.values()) for driver in records}
     only = wanted[0] if len(wanted) == 1 and len(parts) == 1 else None
     return FleetFacts(
         now=now,
@@ -94,12 +94,12 @@ def read_facts(
 
 def _parts(streams: Iterable[str], catalog: Catalog, queries: Mapping[str, Sequence[QueryRecord]]) -> Collection[str]:
     """The streams, and every name under which the batches of one of their queries may be kept."""
-    found = set()
+    parts = set()
     for name in streams:
-        found |= {name, *(query.identity for query in queries[name])}
+        parts |= {name, *(query.identity for query in queries[name])}
         if name in catalog.streams:
-            found |= {identity(name, query) for query in catalog.streams[name].queries}
-    return found
+            parts |= {identity(name, query) for query in catalog.streams[name].queries}
+    return parts
 
 
 class _OfStream(Protocol):
@@ -111,7 +111,7 @@ T = TypeVar("T", bound=_OfStream)
 
 
 def _by_stream(all_of_them: Iterable[T]) -> dict[str, list[T]]:
-    found: dict[str, list[T]] = {}
+    grouped: dict[str, list[T]] = {}
     for record in all_of_them:
-        found.setdefault(record.stream, []).append(record)
-    return found
+        grouped.setdefault(record.stream, []).append(record)
+    return grouped

@@ -238,7 +238,7 @@ def _after_exit(
     stream = owner(status.stream)
     *earlier, last = facts.drivers[stream] or [facts.latest[stream]]
     history = [*earlier, replace(last, exit=last.exit or status.last_exit)]
-    found = follow_up(
+    after = follow_up(
         history,
         facts.events,
         state=facts.wanted.get(stream),
@@ -246,28 +246,28 @@ def _after_exit(
         paused=paused,
         now=facts.now,
     )
-    return None if found is None else AfterExit.model_validate(found)
+    return None if after is None else AfterExit.model_validate(after)
 
 
 def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metric:
     """The verdict with the thresholds in force; the same one as before if neither has changed."""
     check = _CHECKS.get(verdict.check)
     limits = thresholds.of(check.name) if check else {}
-    known = made.get(id(verdict))
-    if known is None or known[0] is not verdict or known[1] != limits:
-        known = made[id(verdict)] = verdict, limits, _made(verdict, check, limits)
-    return known[2]
+    cached = made.get(id(verdict))
+    if cached is None or cached[0] is not verdict or cached[1] != limits:
+        cached = made[id(verdict)] = verdict, limits, _made(verdict, check, limits)
+    return cached[2]
 
 
 def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) -> Metric:
-    known = verdict.unit in _UNITS and verdict.value is not None
+    has_unit = verdict.unit in _UNITS and verdict.value is not None
     return Metric(
         check=verdict.check,
         title=check.title if check else verdict.check,
         status=verdict.status,
         value=verdict.value,
         unit=verdict.unit,
-        shown=ValueUnit(verdict.unit).show(verdict.value) if known and verdict.value is not None else "",
+        shown=ValueUnit(verdict.unit).show(verdict.value) if has_unit and verdict.value is not None else "",
         limits=check.limits_text(limits) if check else "",
         reason=verdict.reason,
         advice=verdict.advice,

@@ -80,10 +80,10 @@ class Totals(Model):
 
 def select(rows: Iterable[StreamRow], chosen: Selection) -> list[StreamRow]:
     """The rows that fit, sorted; not cut to the page yet."""
-    found = sorted((row for row in rows if _fits(row, chosen)), key=lambda row: (row.trouble, row.stream))
+    matching = sorted((row for row in rows if _fits(row, chosen)), key=lambda row: (row.trouble, row.stream))
     key = chosen.sort.key
-    valued = [row for row in found if key(row) is not None]
-    return sorted(valued, key=key, reverse=chosen.descending) + [row for row in found if key(row) is None]
+    valued = [row for row in matching if key(row) is not None]
+    return sorted(valued, key=key, reverse=chosen.descending) + [row for row in matching if key(row) is None]
 
 
 def _fits(row: StreamRow, chosen: Selection) -> bool:

@@ -133,23 +133,23 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
         if stream not in names:
             catalog.get(stream)
         names = [stream]
-    found = [_counted(space, status) for status in statuses(space, read_facts(space.store, catalog, names, now))]
+    fleet = [_counted(space, status) for status in statuses(space, read_facts(space.store, catalog, names, now))]
     for name in names:
-        found = _summed(found, name)
-    return [require(found, only)] if only is not None and SEPARATOR in only else found
+        fleet = _summed(fleet, name)
+    return [require(fleet, only)] if only is not None and SEPARATOR in only else fleet
 
 
 def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
     """The status of every stream of `facts`, each followed by those of its queries. The totals since the first batch
     (`batches`, `rows`, `malformed`) are left at 0: they take a scan of each stream. Raises StoreError."""
-    found: list[StreamStatus] = []
+    fleet: list[StreamStatus] = []
     for name in facts.names:
         whole = _with_crashes(_one(space, name, facts), facts)
         spec = facts.catalog.streams.get(name)
         parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
         queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
-        found += _with_rates([whole, *queries], facts)
-    return [replace(status, mute=mute_of(status.stream, facts.mutes, facts.now)) for status in found]
+        fleet += _with_rates([whole, *queries], facts)
+    return [replace(status, mute=mute_of(status.stream, facts.mutes, facts.now)) for status in fleet]
 
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
@@ -169,15 +169,15 @@ def _counted(space: Workspace, status: StreamStatus) -> StreamStatus:
     return replace(status, batches=total.batches, rows=total.rows, malformed=total.malformed, not_kept=lost)
 
 
-def _summed(found: list[StreamStatus], stream: str) -> list[StreamStatus]:
+def _summed(fleet: list[StreamStatus], stream: str) -> list[StreamStatus]:
     """Count for the stream what its queries did; a stream with one query did that itself."""
-    of_queries = [status for status in found if owner(status.stream) == stream != status.stream]
+    of_queries = [status for status in fleet if owner(status.stream) == stream != status.stream]
     batches, rows = sum(status.batches for status in of_queries), sum(status.rows for status in of_queries)
     return [
         replace(status, batches=status.batches + batches, rows=status.rows + rows)
         if status.stream == stream
         else status
-        for status in found
+        for status in fleet
     ]
 
 
@@ -195,16 +195,16 @@ def _with_crashes(whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     return replace(whole, cured=CuredCrash(exit=exit, restarted_at=restart.at))
 
 
-def _with_rates(found: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
+def _with_rates(group: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
     """Each running stream with its rows a second; a stream of several queries has the sum of theirs."""
-    rates = {status.stream: _rate(status, facts) for status in found}
+    rates = {status.stream: _rate(status, facts) for status in group}
 
     def rate(of: str) -> float:
         return sum(value for name, value in rates.items() if of in (name, owner(name)))
 
     return [
         replace(status, rows_in_per_second=rate(status.stream)) if status.state == "running" else status
-        for status in found
+        for status in group
     ]
 
 
@@ -218,9 +218,9 @@ def _rate(status: StreamStatus, facts: FleetFacts) -> float:
 def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     """One of several queries: it shares the stream's driver, and has its own everything else."""
     record = part.query
-    mine = record is not None and record.driver_id == whole.driver_id
+    is_current = record is not None and record.driver_id == whole.driver_id
     state, problem, since = whole.state, whole.problem, None
-    if whole.state in ("running", "starting") and not mine:
+    if whole.state in ("running", "starting") and not is_current:
         state = "starting"
     elif whole.state == "running" and record is not None:
         since = record.started_at
@@ -282,8 +282,8 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     record = facts.latest.get(name)
     alive = expired = False
     if record is not None and record.exit is None:
-        seen = space.fleet.observe_record(record)
-        record, alive, expired = seen.record, seen.alive, seen.expired
+        observation = space.fleet.observe_record(record)
+        record, alive, expired = observation.record, observation.alive, observation.expired
     silent = silent_since(facts.events[record.driver_id]) if alive and record is not None else None
     ended = record.exit if record is not None else None
     wanted = facts.wanted.get(name)

@@ -241,11 +241,11 @@ def _agree_on_rows_per_file(into: Path, rows_per_file: int) -> None:
     if not settings.exists():
         _publish(json.dumps({"rows_per_file": rows_per_file}) + "\n", settings)
         return
-    known = json.loads(settings.read_text(encoding="utf-8"))["rows_per_file"]
-    if known != rows_per_file:
+    agreed = json.loads(settings.read_text(encoding="utf-8"))["rows_per_file"]
+    if agreed != rows_per_file:
         raise ConfigError(
             f"rows_per_file is {rows_per_file}",
-            expected=f"{known}, as in the replay that began here: otherwise flights would be published twice",
+            expected=f"{agreed}, as in the replay that began here: otherwise flights would be published twice",
             where=str(into),
-            next_step=f"use rows_per_file={known}, or replay into another folder",
+            next_step=f"use rows_per_file={agreed}, or replay into another folder",
         )

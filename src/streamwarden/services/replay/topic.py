@@ -127,21 +127,21 @@ class _Delivery:
             )
 
 
-def _ends(known: Connection, topic: str) -> Mapping[int, int]:
+def _ends(connection: Connection, topic: str) -> Mapping[int, int]:
     """Partition -> its end offset. A missing topic is created."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it does export it
 
-    settings: dict[str, str | int | float | bool] = {**client_settings(known), "log_level": 0}
+    settings: dict[str, str | int | float | bool] = {**client_settings(connection), "log_level": 0}
     admin = AdminClient(settings)
     topics = admin.list_topics(timeout=ANSWER_WITHIN).topics
     if topic not in topics:
         try:
             admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(timeout=ANSWER_WITHIN)
         except KafkaException as error:
-            raise _refused(known, topic, f"it cannot be created: {error.args[0].str()}") from error
+            raise _refused(connection, topic, f"it cannot be created: {error.args[0].str()}") from error
         return dict.fromkeys(range(PARTITIONS), 0)
-    consumer = reader(known, "replay")
+    consumer = reader(connection, "replay")
     try:
         partitions = [TopicPartition(topic, partition) for partition in sorted(topics[topic].partitions)]
         return {
@@ -152,10 +152,10 @@ def _ends(known: Connection, topic: str) -> Mapping[int, int]:
         consumer.close()
 
 
-def _refused(known: Connection, topic: str, said: str) -> SourceError:
+def _refused(connection: Connection, topic: str, said: str) -> SourceError:
     return SourceError(
         f"the broker does not accept the replay: {said}",
         expected="an answer, and the right to write",
-        where=f"topic {topic} at the connection {known.name}",
+        where=f"topic {topic} at the connection {connection.name}",
         next_step="check that the broker runs and that the connection may write to the topic",
     )

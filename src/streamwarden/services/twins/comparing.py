@@ -84,11 +84,11 @@ def _only(
 
 def _type_problems(name: str, twin: Output, fork: Output) -> list[str]:
     """A column whose values are equal and whose type is another one. Where nothing is known, everything fits."""
-    expected, found = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
-    if not expected or not found or expected == found:
+    expected, actual = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
+    if not expected or not actual or expected == actual:
         return []
-    mine, its = (" and ".join(sorted(names)) for names in (found, expected))
-    return [f"the column {name} is {mine} in the fork, and {its} in the twin"]
+    of_fork, its = (" and ".join(sorted(names)) for names in (actual, expected))
+    return [f"the column {name} is {of_fork} in the fork, and {its} in the twin"]
 
 
 def _shown(types: Iterable[ColumnType]) -> set[str]:

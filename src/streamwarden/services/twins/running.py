@@ -105,12 +105,12 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
 
 def end_left(folder: Path) -> None:
     """End the processes of a twin whose drill was killed. Raises VerificationError if one does not end."""
-    found = processes.with_variable(VARIABLE, str(folder))
-    for process in found:
+    living = processes.with_variable(VARIABLE, str(folder))
+    for process in living:
         with contextlib.suppress(PermissionError):
             processes.signal_one(process, signal.SIGKILL)
     deadline = time.monotonic() + _END_WITHIN
-    for process in found:
+    for process in living:
         if not processes.await_end(process, max(0.0, deadline - time.monotonic())):
             raise VerificationError(
                 f"the process {process.pid} of a twin is still alive {_END_WITHIN:.0f} s after SIGKILL",

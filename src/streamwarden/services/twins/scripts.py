@@ -87,15 +87,15 @@ class ScriptWitness:
         )
 
     def _judged(self) -> list[ForkQuery]:
-        found = [query for query in fork_queries(self.fork.spec) if query.output is not None]
-        if not found:
+        queries = [query for query in fork_queries(self.fork.spec) if query.output is not None]
+        if not queries:
             raise VerificationError(
                 "no query of the script keeps an output",
                 expected="a query that writes files, a table or a topic, or passes its rows to a function",
                 where=self.fork.spec.job,
                 next_step="drill a stream with an output: there is nothing that a drill could prove here",
             )
-        return found
+        return queries
 
     def _run(self, number: int) -> tuple[Twin, Mapping[str, Any]]:
         try:
@@ -224,12 +224,12 @@ class QueryVerdict:
     @property
     def sentence(self) -> str:
         """What was found, for people."""
-        found = self.outcome
+        outcome = self.outcome
         what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
-        counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected, {found.wrong} wrong"
+        counts = ", ".join(f"{getattr(outcome, kind)} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong"))
         batches = format_count(len(self.batches), "batch")
-        parts = [f"{counts} in {found.expected:,} rows from {found.records:,} records, {batches}"]
-        again = found.notes.get(AGAIN_NOTE)
+        parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
+        again = outcome.notes.get(AGAIN_NOTE)
         if again:
             parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
         if self.query.kind is OutputKind.CAPTURE:

@@ -143,12 +143,12 @@ def _form(fields: Sequence[Any]) -> _Form:
     )
 
 
-def _kind(found: Any) -> str:
+def _kind(arrow_field: Any) -> str:
     import pyarrow as pa
 
-    if is_boxed(found):
+    if is_boxed(arrow_field):
         return "boxed"
-    return next((name for name, is_of in _KINDS.items() if getattr(pa.types, is_of)(found.type)), "other")
+    return next((name for name, is_of in _KINDS.items() if getattr(pa.types, is_of)(arrow_field.type)), "other")
 
 
 _KINDS: Final = {

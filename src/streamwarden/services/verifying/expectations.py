@@ -124,12 +124,12 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
 def _gaps(audit: Audit) -> dict[str, int]:
     """Amount -> what the totals have before and not after, for each amount of whole numbers. Empty if some keys were
     not judged: the totals hold their rows."""
-    found = {}
+    gaps = {}
     for name in () if audit.unsure else audit.amounts:
         given = [(side, audit.totals[side].get(name) or 0) for side in (*BEFORE, *AFTER) if side in audit.totals]
         if all(isinstance(value, int) for _, value in given):
-            found[f"gap of {name}"] = sum(int(value) if side in BEFORE else -int(value) for side, value in given)
-    return found
+            gaps[f"gap of {name}"] = sum(int(value) if side in BEFORE else -int(value) for side, value in given)
+    return gaps
 
 
 def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
@@ -165,8 +165,12 @@ def _sum(column: pa.ChunkedArray) -> int:
 
 def _judge_output(context: Any, suite: str, counted: Recount, sums: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """The numbers of the second count. One row, so a sum is the number itself, and the result shows it."""
-    found = {kind: getattr(counted, kind) for kind in _KINDS}
-    numbers = {"rows": counted.actual, **found, **{f"sum of {name}": came for name, (_, came) in sums.items()}}
+    counts_of_kinds = {kind: getattr(counted, kind) for kind in _KINDS}
+    numbers = {
+        "rows": counted.actual,
+        **counts_of_kinds,
+        **{f"sum of {name}": came for name, (_, came) in sums.items()},
+    }
     wanted = {
         "rows": counted.expected,
         **dict.fromkeys(_KINDS, 0),
@@ -264,9 +268,9 @@ def _validate(context: Any, name: str, frame: pd.DataFrame, expectations: Sequen
 
 
 def _summary(suite: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    config, seen = result["expectation_config"], result["result"]
+    config, outcome = result["expectation_config"], result["result"]
     kwargs = {key: value for key, value in config["kwargs"].items() if key != "batch_id"}
-    observed = seen.get("observed_value", seen.get("unexpected_count"))
+    observed = outcome.get("observed_value", outcome.get("unexpected_count"))
     return {
         "suite": suite,
         "name": config["type"],
@@ -274,8 +278,8 @@ def _summary(suite: str, result: Mapping[str, Any]) -> dict[str, Any]:
         "notes": config.get("notes"),
         "success": bool(result["success"]),
         "observed": observed,
-        "unexpected_count": seen.get("unexpected_count"),
-        "unexpected_samples": seen.get("partial_unexpected_counts") or [],
+        "unexpected_count": outcome.get("unexpected_count"),
+        "unexpected_samples": outcome.get("partial_unexpected_counts") or [],
     }
 
 

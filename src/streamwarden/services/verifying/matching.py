@@ -76,11 +76,11 @@ def match(
             _require_key(session, key, keys)
         _find_deviating(session, key, [sides.columns[name] for name in values])
         same = [_same(sides, name, tolerances.get(name)) for name in values]
-        found = session.execute(
+        pairs = session.execute(
             f"SELECT e.{ROW} AS expected, a.{ROW} AS actual, {' AND '.join(same) or 'TRUE'} AS same "  # noqa: S608
             f"FROM {_deviating('expected', key)} e FULL JOIN {_deviating('actual', key)} a ON {_equal(key)}"
         ).fetchnumpy()
-    return _of_pairs(*(np.ma.asarray(found[name]) for name in ("expected", "actual", "same")))
+    return _of_pairs(*(np.ma.asarray(pairs[name]) for name in ("expected", "actual", "same")))
 
 
 def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
@@ -90,16 +90,16 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
         columns = [sides.columns[name] for name in names]
         _find_deviating(session, columns, ())
         group = ", ".join(columns)
-        found = session.execute(
+        groups = session.execute(
             f"SELECT sum(wanted) AS wanted, sum(came) AS came, min(expected) AS expected, max(actual) AS actual FROM ("  # noqa: S608
             f"SELECT {group}, 1 AS wanted, 0 AS came, {ROW} AS expected, NULL::BIGINT AS actual "
             f"FROM {_deviating('expected', columns)} e UNION ALL "
             f"SELECT {group}, 0, 1, NULL::BIGINT, {ROW} FROM {_deviating('actual', columns)} a) "
             f"GROUP BY {group} HAVING sum(wanted) <> sum(came)"
         ).fetchall()
-    lost = [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in found if wanted > came]
-    duplicated = [(came - wanted, Pair(actual=at)) for wanted, came, _, at in found if came > wanted > 0]
-    unexpected = [(came, Pair(actual=at)) for wanted, came, _, at in found if wanted == 0]
+    lost = [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in groups if wanted > came]
+    duplicated = [(came - wanted, Pair(actual=at)) for wanted, came, _, at in groups if came > wanted > 0]
+    unexpected = [(came, Pair(actual=at)) for wanted, came, _, at in groups if wanted == 0]
     return Matches(
         lost=sum(count for count, _ in lost),
         duplicated=sum(count for count, _ in duplicated),
@@ -120,16 +120,16 @@ def distinct_keys(output: Output, keys: Sequence[str]) -> int:
         if _all_differ(session, columns):
             return output.count
         groups = f"SELECT 1 FROM expected GROUP BY {', '.join(columns)}"  # noqa: S608
-        found: int = session.execute(f"SELECT count(*) FROM ({groups})").fetchall()[0][0]  # noqa: S608
-        return found
+        count: int = session.execute(f"SELECT count(*) FROM ({groups})").fetchall()[0][0]  # noqa: S608
+        return count
 
 
 def _all_differ(session: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> bool:
     """Whether no two expected rows have the same hash over these columns: then no two have the same values."""
     import numpy as np
 
-    found = session.execute(f"SELECT {_hash(columns)} AS hash FROM expected").fetchnumpy()  # noqa: S608
-    hashes = np.sort(np.asarray(found["hash"]))
+    result = session.execute(f"SELECT {_hash(columns)} AS hash FROM expected").fetchnumpy()  # noqa: S608
+    hashes = np.sort(np.asarray(result["hash"]))
     return not np.any(hashes[1:] == hashes[:-1])
 
 

@@ -108,20 +108,20 @@ def reconcile_outputs(
     """
     bounds = {name: bound for name, bound in tolerances.items() if name in values}
     sides = comparables(expected, actual, [*keys, *values], as_numbers=bounds)
-    found = match_rows(sides, keys) if whole else match(sides, keys, values, bounds, checked=checked)
+    matches = match_rows(sides, keys) if whole else match(sides, keys, values, bounds, checked=checked)
     show = _Samples(expected, actual, keys, values, input_of)
     return Reconciliation(
         expected=expected.count,
         actual=actual.count,
-        lost=found.lost,
-        duplicated=found.duplicated,
-        unexpected=found.unexpected,
-        wrong=found.wrong,
+        lost=matches.lost,
+        duplicated=matches.duplicated,
+        unexpected=matches.unexpected,
+        wrong=matches.wrong,
         records=records,
         repeated=actual.repeated,
         samples={
             kind: tuple(str(show.with_origin(pair)) for pair in pairs[:SAMPLES])
-            for kind, pairs in found.examples.items()
+            for kind, pairs in matches.examples.items()
         },
         notes=notes,
         problems=(*problems, *(column.problem for column in columns if column.problem is not None)),
@@ -132,7 +132,7 @@ def reconcile_outputs(
             values=values,
             whole=whole,
             tolerances=bounds,
-            deviations={kind: list(map(show, pairs)) for kind, pairs in found.examples.items()},
+            deviations={kind: list(map(show, pairs)) for kind, pairs in matches.examples.items()},
             columns=columns,
         ),
     )

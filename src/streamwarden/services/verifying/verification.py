@@ -156,13 +156,13 @@ def load_oracle(job: Path) -> Oracle:
         )
     _require_apart(file)
     name = f"streamwarden_oracle_{file.stem}"
-    found = importlib.util.spec_from_file_location(name, file)
-    assert found is not None  # it is a .py file
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
+    module_spec = importlib.util.spec_from_file_location(name, file)
+    assert module_spec is not None  # it is a .py file
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        found.loader.exec_module(module)
+        module_spec.loader.exec_module(module)
     except Exception as error:  # whatever the oracle's author's code raises
         raise VerificationError(
             f"the oracle cannot be imported: {type(error).__name__}: {error}",

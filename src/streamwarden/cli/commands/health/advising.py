@@ -50,8 +50,8 @@ def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> 
         )
         for piece in pieces
     ]
-    seen = format_count(len(history.batches), "batch")
-    table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {seen}")
+    count = format_count(len(history.batches), "batch")
+    table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {count}")
     numbers = [
         (text(piece.topic), text(number.name), _value(number), text(number.source))
         for piece in pieces

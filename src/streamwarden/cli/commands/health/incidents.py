@@ -50,27 +50,27 @@ def incidents(
     space, now = workspace(context), time.time()
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
-        found = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
+        shown = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
     elif everything:
         names = [name for name in repository.streams() if owner(name) == stream]
-        found = list(repository.recent_of(names, limit))
+        shown = list(repository.recent_of(names, limit))
     else:
-        found = [incident for incident in repository.open() if owner(incident.stream) == stream][:limit]
-    resolved = [incident.resolved_at for incident in found if incident.resolved_at is not None]
+        shown = [incident for incident in repository.open() if owner(incident.stream) == stream][:limit]
+    resolved = [incident.resolved_at for incident in shown if incident.resolved_at is not None]
     handled = handling(space.store, now, since=min(resolved, default=None))
     if json:
-        as_json({"incidents": [_as_data(incident, handled, now) for incident in found]})
+        as_json({"incidents": [_as_data(incident, handled, now) for incident in shown]})
     else:
         table(
             ("id", "stream", "check", "status", "worst", "opened", "lasted", "why"),
             [
                 _row(incident, handled, now)
-                for group in grouped(found)
+                for group in grouped(shown)
                 for incident in (group.root, *group.consequences)
             ],
             empty="No incidents." if everything else "No open incidents.",
         )
-    critical = any(incident.resolved_at is None and incident.status is Status.CRITICAL for incident in found)
+    critical = any(incident.resolved_at is None and incident.status is Status.CRITICAL for incident in shown)
     return Exit.BAD if critical else Exit.OK
 
 
@@ -119,16 +119,16 @@ def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> 
     from streamwarden.services.incidents.handling import find, log_of
 
     store, now = workspace(context).store, time.time()
-    found = find(store, incident)
-    actions, log = store.incident_actions.of(found.incident_id), log_of(store, found, now)
-    handled = Handling(actions={found.incident_id: actions}, mutes=store.mutes.since(now))
+    shown = find(store, incident)
+    actions, log = store.incident_actions.of(shown.incident_id), log_of(store, shown, now)
+    handled = Handling(actions={shown.incident_id: actions}, mutes=store.mutes.since(now))
     if json:
-        as_json({**_as_data(found, handled, now), "actions": actions, "log": log})
+        as_json({**_as_data(shown, handled, now), "actions": actions, "log": log})
         return Exit.OK
-    state = status_word(found.status) if found.resolved_at is None else "[green]resolved[/]"
-    say(f"{text(found.incident_id)}: {text(found.stream)}: {text(found.check)}: {state}")
-    say(f"  opened {clock(found.opened_at)}; its worst status was {found.peak}")
-    for line in (found.reason, found.advice, *_marks(found, handled, now)):
+    state = status_word(shown.status) if shown.resolved_at is None else "[green]resolved[/]"
+    say(f"{text(shown.incident_id)}: {text(shown.stream)}: {text(shown.check)}: {state}")
+    say(f"  opened {clock(shown.opened_at)}; its worst status was {shown.peak}")
+    for line in (shown.reason, shown.advice, *_marks(shown, handled, now)):
         if line:
             say(f"  {text(line)}")
     table(
@@ -147,7 +147,7 @@ def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> 
     )
     table(
         ("evidence", "value"),
-        [(text(name), text(format_fact(name, value))) for name, value in found.evidence.items()],
+        [(text(name), text(format_fact(name, value))) for name, value in shown.evidence.items()],
         empty="No evidence is recorded.",
     )
     return Exit.OK

@@ -45,19 +45,21 @@ def lint(
     catalog = space.catalog()
     specs = [catalog.get(stream)] if stream is not None else [catalog.streams[name] for name in sorted(catalog.streams)]
     drills, store, now = tuple(space.drills().values()), _store(space), time.time()
-    found: dict[str, tuple[Finding, ...]] = {}
+    findings_of: dict[str, tuple[Finding, ...]] = {}
     problems: dict[str, tuple[str, ...]] = {}
     for spec in specs:
         planned, problem = _plan(spec) if plan else (None, "")
         facts = gathered(spec, drills, store, now, planned)
-        found[spec.name] = linter.lint(facts)
+        findings_of[spec.name] = linter.lint(facts)
         problems[spec.name] = (*facts.problems, *((problem,) if problem else ()))
     if json:
-        as_json({"streams": {name: {"findings": found[name], "not_read": problems[name]} for name in found}})
+        as_json(
+            {"streams": {name: {"findings": findings_of[name], "not_read": problems[name]} for name in findings_of}}
+        )
     else:
-        for name, findings in found.items():
+        for name, findings in findings_of.items():
             _show(name, findings, problems[name])
-    return _exit([finding for findings in found.values() for finding in findings], strict)
+    return _exit([finding for findings in findings_of.values() for finding in findings], strict)
 
 
 def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = ()) -> None:

@@ -171,9 +171,9 @@ def _report(new: Mute, now: float, json: bool) -> int:
     return Exit.OK
 
 
-def _list(found: Sequence[Mute], json: bool) -> int:
+def _list(entries: Sequence[Mute], json: bool) -> int:
     if json:
-        as_json({"mutes": found})
+        as_json({"mutes": entries})
         return Exit.OK
     now = time.time()
     table(
@@ -188,7 +188,7 @@ def _list(found: Sequence[Mute], json: bool) -> int:
                 text(entry.who),
                 text(entry.reason) + _early(entry),
             )
-            for entry in found
+            for entry in entries
         ],
         empty="Nothing is muted.",
     )

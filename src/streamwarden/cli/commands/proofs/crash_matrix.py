@@ -69,12 +69,12 @@ def crash_matrix(
 
 def _batches(given: str) -> list[int]:
     try:
-        found = [int(part) for part in given.split(",")]
+        batches = [int(part) for part in given.split(",")]
     except ValueError:
-        found = []
-    if not found or min(found) < 0 or max(found) > BATCHES - 2:
+        batches = []
+    if not batches or min(batches) < 0 or max(batches) > BATCHES - 2:
         raise typer.BadParameter(f"expected batches from 0 to {BATCHES - 2}, such as {_AROUND}", param_hint="--around")
-    return found
+    return batches
 
 
 def _show(matrix: Matrix, stream: str, *, kept: bool) -> None:

@@ -122,10 +122,10 @@ def _error(error: ErrorOfFormula) -> str:
 def _exit(rows: Sequence[Resilience]) -> Exit:
     from streamwarden.drills.reporting.resilience import cells
 
-    found = cells(rows)
-    if any(cell.verdict == "DEVIATED" for cell in found):
+    table_cells = cells(rows)
+    if any(cell.verdict == "DEVIATED" for cell in table_cells):
         return Exit.BAD
-    decided = all(cell.verdict == "PASSED" and not cell.untried and not cell.overdue for cell in found)
+    decided = all(cell.verdict == "PASSED" and not cell.untried and not cell.overdue for cell in table_cells)
     return Exit.OK if decided else Exit.UNDECIDED
 
 

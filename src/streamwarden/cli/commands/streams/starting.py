@@ -56,16 +56,16 @@ def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within
     say(f"  log: {text(space.fleet.log_path(record.driver_id))}")
     if within <= 0:
         return Exit.OK
-    seen, starts = await_queries(space, spec, record.driver_id, within)
+    observation, starts = await_queries(space, spec, record.driver_id, within)
     patience = 0.0 if started.reattached else min(within, COMMITTED_WITHIN)
-    seen, batches = await_batches(space, spec, seen, starts, patience)
+    observation, batches = await_batches(space, spec, observation, starts, patience)
     what = "runs" if started.reattached else "started"
     for query in starts.running:
         batch = batches[query.query_id]
-        if seen.alive or batch.state is BatchState.COMMITTED:
+        if observation.alive or batch.state is BatchState.COMMITTED:
             say(f"  query {text(query.name or spec.name)} {what}; {batch.summary}")
-    if not seen.alive:
-        return report_exit(seen)
+    if not observation.alive:
+        return report_exit(observation)
     return _report_failed(starts_now(space, spec, record.driver_id))
 
 
@@ -206,10 +206,10 @@ def await_batches(
     """
     began = time.monotonic()
     while True:
-        found = {query.query_id: first_batch(_position(query, spec), query.started_at) for query in starts.running}
+        batches = {query.query_id: first_batch(_position(query, spec), query.started_at) for query in starts.running}
         waited = time.monotonic() - began
-        if not seen.alive or all(batch.settled(waited, patience) for batch in found.values()):
-            return seen, found
+        if not seen.alive or all(batch.settled(waited, patience) for batch in batches.values()):
+            return seen, batches
         time.sleep(_POLL)
         seen = space.fleet.observe(seen.record.driver_id)
 

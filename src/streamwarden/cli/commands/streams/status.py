@@ -57,12 +57,12 @@ def status(
     if watch:
         return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
     now = time.time()
-    found, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
+    statuses, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
     if json:
-        as_json({"at": now, "last_evaluation": last, "streams": found})
+        as_json({"at": now, "last_evaluation": last, "streams": statuses})
     else:
-        _screen(wide).print(page(found, last, now, wide=wide, everything=everything or stream is not None))
-    return Exit.BAD if any(row.in_trouble for row in found) else Exit.OK
+        _screen(wide).print(page(statuses, last, now, wide=wide, everything=everything or stream is not None))
+    return Exit.BAD if any(row.in_trouble for row in statuses) else Exit.OK
 
 
 def _interval(given: str, json: bool) -> float:
@@ -78,12 +78,12 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
 
     from streamwarden.services.overview.status import gather
 
-    found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+    statuses, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
     evaluations = space.store.evaluations.all()
 
     def draw() -> RenderableType:
         last = last_round(evaluations, seen_at)
-        shown = page(found, last, seen_at, wide=wide, everything=everything or stream is not None)
+        shown = page(statuses, last, seen_at, wide=wide, everything=everything or stream is not None)
         clock = datetime.fromtimestamp(seen_at).strftime("%H:%M:%S")
         problem = f"; [red]not updated since, because {text(failure)}[/]" if failure else ""
         return Group(shown, f"[dim]{clock}, every {interval:g} s; Ctrl-C ends it[/]{problem}")
@@ -94,7 +94,7 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
             while True:
                 time.sleep(interval)
                 try:
-                    found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+                    statuses, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
                     evaluations = space.store.evaluations.all()
                 except StoreError as error:
                     failure = str(error)
@@ -105,10 +105,10 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
 
 def _screen(wide: bool) -> Console:
     """The console; if everything is to be shown on a narrow terminal, that wraps the lines."""
-    found = console()
+    screen = console()
     if wide:
-        found.width = max(found.width, WIDE)
-    return found
+        screen.width = max(screen.width, WIDE)
+    return screen
 
 
 def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bool, everything: bool) -> RenderableType:
@@ -129,23 +129,23 @@ def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bo
 
 def reasons(row: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
     """What a person has to know beside the columns, one line each. `wide`: also why a stream was stopped."""
-    found = []
+    lines = []
     if row.problem and (wide or row.lacks_driver):
-        found.append(text(row.problem))
+        lines.append(text(row.problem))
     if row.state not in QUIET and row.health in (Status.WARNING, Status.CRITICAL):
         others = f" (also {', '.join(row.health_checks[1:])})" if row.health_checks[1:] else ""
-        found.append(text(f"{row.health_checks[0]}: {row.health_reason}{others}"))
+        lines.append(text(f"{row.health_checks[0]}: {row.health_reason}{others}"))
     if row.executors_lost:
-        found.append(f"executors: {row.executors} alive, {row.executors_lost} lost by this driver")
+        lines.append(f"executors: {row.executors} alive, {row.executors_lost} lost by this driver")
     if row.cured is not None:
         what = f"last exit: {exit_at(row.cured.exit.kind, row.cured.exit.ended_at, now)}"
         again = row.cured.restarted_at - row.cured.exit.ended_at
-        found.append(text(f"{what}, restarted after {short(again)}: {describe(row.cured.exit)}"))
+        lines.append(text(f"{what}, restarted after {short(again)}: {describe(row.cured.exit)}"))
     if row.mute is not None and not (SEPARATOR in row.stream and row.mute.covers(owner(row.stream))):
-        found.append(text(held_back(row.mute)))  # of a stream with several queries, once
+        lines.append(text(held_back(row.mute)))  # of a stream with several queries, once
     if row.not_kept:
-        found.append(f"{number(row.not_kept)} malformed rows were not kept in the quarantine")
-    return found
+        lines.append(f"{number(row.not_kept)} malformed rows were not kept in the quarantine")
+    return lines
 
 
 @dataclass(frozen=True)

@@ -37,5 +37,5 @@ class Offer(Generic[T]):
 
 def implementations(surroundings: Surroundings) -> Mapping[Port[Any], object]:
     """The implementations that the modules of this folder offer, by their ports."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+    modules = [import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)]
     return {offer.port: offer.make(surroundings) for module in modules for offer in module.OFFERS}

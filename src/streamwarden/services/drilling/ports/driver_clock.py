@@ -39,18 +39,18 @@ class ForkClock:
 
     def require(self) -> None:
         """Let a process of this host tell the time of a clock that is an hour ahead."""
-        found = _library()
-        if found is None:
+        library = _library()
+        if library is None:
             raise _unusable(f"the package {_PACKAGE} is not installed")
         with tempfile.TemporaryDirectory(prefix="streamwarden-clock-") as folder:
             file, memory = Path(folder) / CLOCK, ClockMemory(Path(folder).name)
             disk.replace(file, f"+{_PROBED}")
             try:
-                ahead = _told(_environment(found, file, memory)) - _told({})
+                ahead = _told(_environment(library, file, memory)) - _told({})
             finally:
                 memory.remove()
         if not abs(ahead - _PROBED) < _TOLERANCE:
-            raise _unusable(f"{found} has no effect: its clock is {round(ahead)} s ahead instead of {_PROBED} s")
+            raise _unusable(f"{library} has no effect: its clock is {round(ahead)} s ahead instead of {_PROBED} s")
 
     def provide(self, run_id: str) -> None:
         """Write the file, which each driver of the run is started with."""

@@ -153,10 +153,10 @@ def _broker(name: str, within: int) -> ServiceStatus:
     if refused is not None:
         return ServiceStatus(name=shown, answers=False, detail=refused)
     try:
-        known = AdminClient(settings).list_topics(timeout=within)
+        metadata = AdminClient(settings).list_topics(timeout=within)
     except KafkaException as error:
         return ServiceStatus(name=shown, answers=False, detail=str(error.args[0].str()))
-    return ServiceStatus(name=shown, answers=True, detail=f"{len(known.topics)} topics")
+    return ServiceStatus(name=shown, answers=True, detail=f"{len(metadata.topics)} topics")
 
 
 def _database(name: str, within: int) -> ServiceStatus:
@@ -201,9 +201,9 @@ def _master(master: str, within: int) -> ServiceStatus:
 
 def _worker(master: str) -> ServiceStatus:
     """Workers are processes of this host that name the master."""
-    found = [pid for pid, command in processes.commands().items() if _WORKER in command and master in command]
+    workers = [pid for pid, command in processes.commands().items() if _WORKER in command and master in command]
     name = f"the workers of {master} on this host"
-    return ServiceStatus(name=name, answers=bool(found), detail=f"{len(found)} processes of {_WORKER}")
+    return ServiceStatus(name=name, answers=bool(workers), detail=f"{len(workers)} processes of {_WORKER}")
 
 
 def _disk(folder: Path) -> ServiceStatus:

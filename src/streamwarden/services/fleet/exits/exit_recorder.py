@@ -102,7 +102,7 @@ class ExitRecorder:
         queries = self._queries(record, folder)
         positions = self._positions(record, queries, folder)
         stop = files.read_stop(folder)
-        found = compose(
+        exit_record = compose(
             files.read_outcome(folder),
             ended,
             now=self._clock(),
@@ -110,9 +110,9 @@ class ExitRecorder:
             log_tail=last_text(folder / files.LOG),
             cut_batch=_cut_batch(positions, queries, folder),
         )
-        on_request = found.kind is ExitKind.KILLED and stop is not None
-        found = replace(found, committed=_committed(positions, record.launched_at), on_request=on_request)
-        self._store.drivers.exited(record.driver_id, found)
+        on_request = exit_record.kind is ExitKind.KILLED and stop is not None
+        exit_record = replace(exit_record, committed=_committed(positions, record.launched_at), on_request=on_request)
+        self._store.drivers.exited(record.driver_id, exit_record)
         self._load_progress(record, folder)
         lease = self._store.leases.current(record.checkpoint)
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
@@ -120,7 +120,7 @@ class ExitRecorder:
         if process_alive(folder, record.process, self._alive) is False:
             files.tidy(folder)
         recorded = self._store.drivers.get(record.driver_id)
-        return recorded.exit if recorded is not None and recorded.exit is not None else found
+        return recorded.exit if recorded is not None and recorded.exit is not None else exit_record
 
     def _load_progress(self, record: DriverRecord, folder: Path) -> None:
         """Load what the driver could not store any more: events, spilled reports, batches of its last second."""
@@ -141,8 +141,8 @@ class ExitRecorder:
 
     def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
         """The queries that the driver ran; from the store if its folder is on another host."""
-        found = files.read_queries(folder)
-        return found or [
+        queries = files.read_queries(folder)
+        return queries or [
             query for query in self._store.queries.of(record.stream) if query.driver_id == record.driver_id
         ]
 

@@ -27,9 +27,9 @@ def is_alive(
     """
     if record.exit is not None:
         return False
-    seen = process_alive(Path(record.folder), record.process, alive)
-    if seen is not None:
-        return seen
+    by_process = process_alive(Path(record.folder), record.process, alive)
+    if by_process is not None:
+        return by_process
     lease = lease_on(record.checkpoint)
     if lease is None or lease.holder != record.driver_id or lease.released_at is not None:
         return False
@@ -48,5 +48,5 @@ def process_alive(
     """
     if (folder / files.EXIT).exists():
         return False
-    known = process or files.read_process(folder)
-    return None if known is None else alive(known)
+    identity = process or files.read_process(folder)
+    return None if identity is None else alive(identity)

@@ -56,17 +56,17 @@ class LogRecords:
         Lines without a header belong to the ERROR before them. To a WARN only what looks like a part of a stack trace
         belongs, because what a job prints has no header either.
         """
-        found: list[tuple[int, list[str]]] = []
+        records: list[tuple[int, list[str]]] = []
         for line in lines:
             stated = _stated_level(line)
-            if stated is not None or not self._continues(line, first=not found):
+            if stated is not None or not self._continues(line, first=not records):
                 self._level = stated if stated is not None else _level_without_header(line)
-                found.append((self._level, [line]))
-            elif found:
-                found[-1][1].append(line)
+                records.append((self._level, [line]))
+            elif records:
+                records[-1][1].append(line)
             else:
-                found.append((self._level, [line]))
-        return [LogRecord(level, "\n".join(text)) for level, text in found]
+                records.append((self._level, [line]))
+        return [LogRecord(level, "\n".join(text)) for level, text in records]
 
     def _continues(self, line: str, *, first: bool) -> bool:
         if self._level < logging.WARNING or line.startswith(_OWN):

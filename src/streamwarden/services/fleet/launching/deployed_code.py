@@ -44,10 +44,10 @@ def packages(path: Sequence[str]) -> dict[str, str]:
     """Name -> version of Python and of each package that is installed in the folders of `path`; the first folder that
     has a package wins, as in an import. Only the names of folders are read: some hundred packages take a millisecond.
     """
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name, version in (package for folder in path for package in _installed(folder)):
-        found.setdefault(name, version)
-    return found
+        versions.setdefault(name, version)
+    return versions
 
 
 def _installed(folder: str) -> Iterator[tuple[str, str]]:

@@ -75,9 +75,9 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
             _enforce(folder, driver_id, child.pid, sent)
-            if pulse is not None and signal.SIGKILL not in sent and (found := pulse.probe()) is not None:
+            if pulse is not None and signal.SIGKILL not in sent and (problem := pulse.probe()) is not None:
                 sent.add(signal.SIGKILL)
-                _kill_unresponsive(folder, driver_id, child.pid, found)
+                _kill_unresponsive(folder, driver_id, child.pid, problem)
     ended_at = time.time()
     # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
