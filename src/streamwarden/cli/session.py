@@ -1,4 +1,4 @@
-"""What the commands share: the workspace of the global options, and the name of the user."""
+"""Shared by the commands: the workspace of the global options, and the name of the user."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ KEEP: Final = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class RemovedFolders:
-    """How many folders were removed."""
+    """Counts of removed folders."""
 
     drills: int
     fork_drivers: int

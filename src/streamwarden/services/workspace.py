@@ -36,7 +36,7 @@ STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where everything of a project is.
+    """The places of a project.
 
     Args:
         project: absolute folder that holds `config/`, `spark_jobs/` and `dags/`.

@@ -1,4 +1,4 @@
-"""What happened to a stream: launches, crashes, restarts, stops, drills, and deployments."""
+"""The history of a stream: launches, crashes, restarts, stops, drills, and deployments."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _launched_with(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What was changed, in words without secrets: files, then keys of the configuration, then packages."""
+    """The changes, as text without secrets: files, then keys of the configuration, then packages."""
     old, new = (code.get("files", {}) for code in (before, after))
     yield from (f"{name} was changed" for name in sorted(old.keys() & new) if old[name] != new[name])
     for part, shown in (("spec", redacted), ("packages", dict)):

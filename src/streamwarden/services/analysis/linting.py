@@ -32,7 +32,7 @@ LOOK_BACK: Final = 300
 
 
 def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple[Finding, ...]:
-    """What the stream's file, its job and the drills' files show: reads nothing else, and never raises.
+    """Lint facts from the stream's file, its job and the drills' files; never raises.
 
     Args:
         drills: all drills of the project; None if they were not read.
@@ -73,7 +73,7 @@ def gathered(
 
 
 def job_facts(spec: StreamSpec) -> JobFacts:
-    """What the job's text says; a file that cannot be read is a problem, not an error."""
+    """Facts from the job's text; an unreadable file is a problem, not an error."""
     try:
         text = Path(spec.job).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -82,7 +82,7 @@ def job_facts(spec: StreamSpec) -> JobFacts:
 
 
 def job_problem(spec: StreamSpec) -> ConfigError | None:
-    """Why a driver would refuse the job: it is not Python, or a script that contradicts its stream's file; or None."""
+    """The error if a driver would refuse the job (not Python, or a script that contradicts its stream's file)."""
     job = job_facts(spec)
     if not job.parsed:
         return ConfigError(job.problem, expected="a Python file", where=job.path, next_step="correct the job")
@@ -117,7 +117,7 @@ def _drill(spec: DrillSpec) -> DrillFacts:
 
 
 def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
-    """With its newest completed run."""
+    """Add the newest completed run."""
     runs = store.journals.recent(drill.name, spec.name)
     last = next((run for run in runs if run.status is DrillStatus.COMPLETED), None)
     if last is None:
@@ -143,7 +143,7 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
 
 
 def checkpoint_facts(report: CheckpointReport) -> CheckpointSummary:
-    """What the rules need of a report."""
+    """A report's facts for the rules."""
     return CheckpointSummary(
         path=report.path,
         committed=report.position.committed,

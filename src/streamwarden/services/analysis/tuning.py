@@ -44,7 +44,7 @@ _STORES: Final = 4
 def gather(
     spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: float, thresholds: Thresholds = DEFAULTS
 ) -> History:
-    """All that recommendations for `spec` need. What cannot be read is listed as a problem. Raises StoreError."""
+    """The input of the recommendations for `spec`. Unreadable parts are listed as problems. Raises StoreError."""
     window = store.batches.window(spec.name, LOOK_BACK)
     query = window[-1].query_id if window else None
     files: StateFiles | None = None
@@ -81,7 +81,7 @@ def gather(
 
 
 def state_files(checkpoint: Location) -> StateFiles:
-    """What the state directory holds, and how large its rows are. Raises CheckpointError, OSError."""
+    """Files of the state directory, and the sizes of its rows. Raises CheckpointError, OSError."""
     stores = state_stores(checkpoint)
     by_partition: dict[int, int] = {}
     for store in stores:

@@ -111,7 +111,7 @@ def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the reading process is asked for.
+    """A request to the reading process.
 
     Args:
         document: its `request.json`; see `spark.audit`.
@@ -128,7 +128,7 @@ class Request:
 def requested(
     spec: StreamSpec, last: int | None = None, *, held: Location | None = None, margin: int = 0
 ) -> Request | Audit:
-    """What has to be read; an Audit if there is nothing to audit.
+    """The reader's request; an Audit if there is nothing to audit.
 
     Args:
         held: the checkpoint of hard links; None: the stream's own is read.

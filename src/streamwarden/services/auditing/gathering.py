@@ -68,7 +68,7 @@ def held_checkpoint(spec: StreamSpec, folder: Path) -> Location | None:
 
 
 def commit_times(spec: StreamSpec) -> list[float]:
-    """When each batch whose commit is kept was committed, as far as that is known; in their order. Raises
+    """Commit times of the batches whose commit is kept, as far as they are known; in their order. Raises
     VerificationError."""
     with readable(spec):
         return [at for at in committed_times(checkpoint_of(spec)).values() if at is not None]

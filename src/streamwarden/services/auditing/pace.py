@@ -1,4 +1,4 @@
-"""How fast an audit has to read a checkpoint of which Spark purges the oldest batches meanwhile."""
+"""The reading speed of an audit, so that it finishes before Spark purges the batches it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamwarden.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an audit reads what Spark purges meanwhile.
+    """Pace of an audit while Spark purges batches.
 
     Args:
         margin: how many of the oldest batches are left out, because Spark purges them while the audit reads.

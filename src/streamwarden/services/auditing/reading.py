@@ -1,4 +1,4 @@
-"""What an audit reads of a stream's source and sink: what its batches read and wrote."""
+"""Lists the audited batches' input and output in a stream's source and sink."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamwarden.verification.balance import Range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedOutput:
-    """What the audit's program has to know of the output, and what is already wrong with it.
+    """The output as the audit's program reads it, and the problems already known.
 
     Args:
         request: see `spark.audit_operators`.
@@ -30,7 +30,7 @@ class AuditedOutput:
 
 
 def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, Any]:
-    """What the audited batches read, for `request.json`: see `spark.audit_input.AuditedInput`.
+    """Input of the audited batches, for `request.json`: see `spark.audit_input.AuditedInput`.
 
     Raises CheckpointError, OSError, Damaged.
     """
@@ -66,7 +66,7 @@ def _topics(checkpoint: Location, audited: Range) -> dict[str, list[tuple[int, i
 
 
 def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, int, int]]] | None:
-    """When the rate source began, and the seconds of each batch; None if the query has none, or several."""
+    """Start of the rate source, and the seconds of each batch; None unless the query has exactly one."""
     sources = offsets(checkpoint, audited.upto).sources
     places = [place for place, offset in enumerate(sources) if is_number(offset)]
     if len(places) != 1:
@@ -77,7 +77,7 @@ def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, in
 
 
 def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | None]) -> AuditedOutput:
-    """What the audited batches wrote. Raises CheckpointError, OSError."""
+    """Output of the audited batches. Raises CheckpointError, OSError."""
     began = commits.get(audited.after)
     written = spec.sink.written(spec, audited, began) if isinstance(spec.sink, Sink) else None
     if written is None:  # the rows are on a service: see `Sink.rows_of`

@@ -1,4 +1,4 @@
-"""Lays out the files of a state from the record of a run."""
+"""Creates the files of a state from the record of a run."""
 
 from __future__ import annotations
 

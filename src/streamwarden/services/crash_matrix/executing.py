@@ -63,7 +63,7 @@ class Execution:
         self._expected: dict[int, Output] = {}
 
     def keep_sink(self) -> None:
-        """Keep what the run without a crash left in the sink: the states begin from it."""
+        """Keep the sink of the run without a crash: the states begin from it."""
         self._sink.keep(self.spec)
 
     def outcome(self, state: CrashState) -> Outcome:
@@ -108,7 +108,7 @@ class Execution:
         return until
 
     def _has_plan(self, state: CrashState) -> bool:
-        """Whether the state has the whole plan of its batch, or no part of it: then the recorded plan is as good."""
+        """Whether the state has the whole plan of its batch, or none of it: then the recorded plan serves."""
         begin, _ = self._windows[state.batch]
         begun = range(begin, state.applied)
         return not begun or f"checkpoint/offsets/{state.batch}" in files_of(self.record.operations, state)

@@ -204,8 +204,8 @@ def _require_recordable(origin: StreamSpec, spec: StreamSpec, places: Places) ->
         return
     raise ConfigError(
         f"the stream reads a source of the kind {spec.source.kind} and writes a sink of the kind {sink.kind}",
-        expected="files on this host that are read, and files or an append-only table that are written: no other "
-        "states can be laid out as a crash leaves them",
+        expected="a local file source, and a file sink or append-only table: only these can be reset to the state "
+        "a crash leaves",
         where=origin.file or origin.name,
         next_step="drill this stream: the drill `kill_driver` kills it at a `moment` between two writes",
     )

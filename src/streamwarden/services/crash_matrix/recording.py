@@ -88,7 +88,7 @@ class Recording:
             ) from self._failure
 
     def _problem(self) -> str | None:
-        """Why the record is not whole; None: it is."""
+        """Why the record is incomplete, or None."""
         if self._failure is not None:
             return f"the recording ended before the run did: {self._failure}"
         if self._missed:
@@ -174,7 +174,7 @@ class Recording:
 
 
 def _changed_at(entry: os.DirEntry[str]) -> int:
-    """When an entry was made, in nanoseconds; one that is gone again comes first."""
+    """Change time of an entry in nanoseconds; a removed entry comes first."""
     try:
         return entry.stat(follow_symlinks=False).st_ctime_ns
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a drill reads from its fork's checkpoint: positions, times, batches, uploaded snapshots.
+"""Reads a fork's checkpoint for a drill: positions, times, batches, uploaded snapshots.
 
 Times are those of the files. An object store may report them in whole seconds, and by its own clock.
 """

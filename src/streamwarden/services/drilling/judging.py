@@ -1,4 +1,4 @@
-"""What a drill judges a fork by: health checks, its output against the oracle, and Great Expectations."""
+"""Judges a fork by health checks, by its output against the oracle, and by Great Expectations."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSet:
-    """Which one of a few words describes each stream: one series for each word, 1 for the one that is true.
+    """A state metric with a few possible words: one series for each word, 1 for the one that is true.
 
     The label that holds the word has the name of the metric, as OpenMetrics wants it.
 

@@ -36,7 +36,7 @@ from streamwarden.services.overview.rows import StreamRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrape:
-    """What one scrape shows. Times are Unix seconds.
+    """Input of one scrape. Times are Unix seconds.
 
     Args:
         now: when it is answered.

@@ -1,4 +1,4 @@
-"""Which asset events about the progress of streams are due now. The task that publishes them asks here."""
+"""Finds the due asset events about the progress of streams, for the task that publishes them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def due_events(
 
 
 def _close(store: Store, run: str, endings: Endings) -> frozenset[str]:
-    """Settle or withdraw what is pending; returns the streams of which neither is possible yet.
+    """Resolve or cancel pending events; returns the streams where that is not possible yet.
 
-    What is pending of this very run was proposed by a try of it that did not succeed.
+    Pending events of this very run were proposed by an attempt that failed.
     """
     pending = [publication for publication in store.publications.all() if publication.pending]
     others = sorted({publication.run for publication in pending} - {run})

@@ -1,4 +1,4 @@
-"""Where drivers started: the launcher reads the logs before it launches a driver, and records them with it.
+"""Start positions of drivers: the launcher reads the logs before each launch, and records them with it.
 
 The reading is evidence that the driver under test did not write, so it is taken before the driver exists.
 """

@@ -149,13 +149,13 @@ def clear(into: Path, forked: StreamSpec) -> None:
 
 
 def stored_places(forked: StreamSpec) -> tuple[str, ...]:
-    """Those folders of a fork that are in an object store."""
+    """The folders of a fork in an object store."""
     places = (forked.checkpoint, forked.sink.path, forked.quarantine)
     return tuple(place for place in places if place is not None and OBJECT_STORE.match(place))
 
 
 def drop_scratch(forked: StreamSpec) -> list[str]:
-    """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
+    """Remove the fork's resources outside its folders: its table or topic, and the topic that it reads if that is its
     own. Returns their names. Raises what `drop_output` raises."""
     names = [drop_output(forked)]
     if isinstance(forked.source, Source):

@@ -77,7 +77,7 @@ def longest_run(spec: DrillSpec) -> float:
 
 
 def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> float | None:
-    """When the drill had to begin and did not, Unix seconds; None if it is not overdue. Pure.
+    """The time at which an overdue drill was due, Unix seconds; None if not overdue. Pure.
 
     Args:
         runs: the drill's newest runs, newest first.
@@ -133,7 +133,7 @@ def _how(run: DrillRun) -> str:
 
 
 def last_due(schedule: str, before: float) -> float | None:
-    """When `schedule` (UTC) was last due before `before`, Unix seconds; None if it is not a cron expression."""
+    """The last time before `before` when `schedule` (UTC) was due, Unix seconds; None if it is no cron text."""
     from croniter import CroniterError, croniter
 
     try:

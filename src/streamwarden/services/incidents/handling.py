@@ -1,4 +1,4 @@
-"""What a person does about one incident: acknowledges it, withdraws that, comments on it. Each action is recorded."""
+"""Acknowledges incidents for people, withdraws that, and adds comments. Each action is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIST = "`streamwarden incidents --all` lists the ids"
 
 
 def handling(store: Store, now: float, *, since: float | None = None) -> Handling:
-    """What people have decided about incidents and streams, in two queries. Raises StoreError.
+    """Acknowledgements and mutes of incidents and streams, in two queries. Raises StoreError.
 
     The incidents are those that are open or were resolved within the last day, and those resolved since `since`; all
     times are Unix seconds.

@@ -94,7 +94,7 @@ class LocalAirflow:
 
     @property
     def url(self) -> str:
-        """Of the pages and the API."""
+        """URL of the pages and API."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:

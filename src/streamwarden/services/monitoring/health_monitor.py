@@ -340,7 +340,7 @@ RECORDED: Final[Mapping[str, str]] = {
 
 
 def _values(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:
-    """What the checks measured, as measurements: the store rolls them up, and forecast and charts read them."""
+    """The checks' values as measurements: the store rolls them up, and forecast and charts read them."""
     return [
         Measurement(
             stream=verdict.stream,

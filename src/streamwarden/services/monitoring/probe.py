@@ -28,7 +28,7 @@ class ProbeResult:
     problems: tuple[str, ...] = ()
 
     def times(self) -> tuple[dict[int, float | None], dict[int, float | None]]:
-        """When each batch that the logs still have was planned and committed: two listings, on demand."""
+        """Times at which the batches in the logs were planned and committed: two listings, on demand."""
         if self.checkpoint is None:
             return {}, {}
         return planned_times(self.checkpoint), committed_times(self.checkpoint)
@@ -102,7 +102,7 @@ def _without_offsets(
 
 
 def _why_not_asked(spec: StreamSpec, services: Services) -> str | None:
-    """Why the source's service is not asked what waits; None if it is asked. Without this, each stream would wait for
+    """Why the source is not asked for its backlog; None if it is. Without this, each stream would wait for
     the same missing answer."""
     source = spec.source
     if source.SERVICE is None:

@@ -49,7 +49,7 @@ class Services:
             self._slow[name] = self._slow.get(name, 0) + 1
 
     def is_slow(self, name: str) -> bool:
-        """Whether that happened for so many streams that it is expected for the next one."""
+        """Whether `SLOW_AFTER` streams were slow, so that the next one is expected to be."""
         with self._lock:
             return self._slow.get(name, 0) >= SLOW_AFTER
 

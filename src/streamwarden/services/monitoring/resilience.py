@@ -1,4 +1,4 @@
-"""Reads what the drills have shown from the store."""
+"""Reads the drills' results from the store."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is shown of one stream, or of several that are alike.
+    """The summary of one stream, or of several that are alike.
 
     Args:
         title: the stream's name, or how many streams there are.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Place(Protocol):
-    """What a round needs of a workspace."""
+    """The workspace as a round sees it."""
 
     @property
     def project(self) -> Path: ...
@@ -52,7 +52,7 @@ Publish = Callable[[Iterable[str]], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a round knows of the world outside the workspace.
+    """A round's access to the world outside the workspace.
 
     Args:
         publish: see `Publish`.
@@ -85,7 +85,7 @@ class Round:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What a person sees: one entry for each stream that is not healthy, the healthy ones together."""
+        """The summary: one entry for each stream that is not healthy, the healthy ones together."""
         return fold(entries_of(self.evaluation, self.broken, self.idle))
 
 

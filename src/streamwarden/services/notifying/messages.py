@@ -53,7 +53,7 @@ class Notification:
 
 
 def compose(group: IncidentGroup, now: float, links: Links, handled: Handling = UNHANDLED) -> Notification:
-    """About an incident: which stream, which problem, since when, who takes care of it, what follows from it, what to
+    """The text about an incident: stream, problem, time, who takes care of it, what follows from it, what to
     do, where to look.
 
     Args:
@@ -105,7 +105,7 @@ def _opened(group: IncidentGroup, now: float) -> Iterator[str]:
 
 
 def _handled(group: IncidentGroup, handled: Handling, now: float) -> Iterator[str]:
-    """Who acknowledged the incident, and which mute held the message back."""
+    """The acknowledgement, and the mute that held the message back."""
     incident = group.root
     acknowledgement = handled.acknowledged(incident)
     if acknowledgement is not None:
@@ -128,7 +128,7 @@ def shown_check(incident: Incident) -> str:
 
 
 def crash_message(crash: CuredCrash, links: Links) -> Notification:
-    """About a crash that a restart has cured."""
+    """A message on a crash and its restart."""
     lines = (
         f"A driver of {crash.driver.stream} crashed at {_moment(crash.exit.ended_at)}: {describe(crash.exit)}",
         f"It was restarted, and the query runs again since {_moment(crash.restarted_at)}, "
@@ -149,7 +149,7 @@ def crash_message(crash: CuredCrash, links: Links) -> Notification:
 
 
 def run_message(dag: str, run: str, reason: str, links: Links, stream: str = EVERYWHERE) -> Notification:
-    """About a run of a DAG that failed, where no incident explains why.
+    """A message on a failed DAG run that no incident explains.
 
     Args:
         stream: whose DAG it is; a mute of the stream covers the message.

@@ -82,7 +82,7 @@ def require_channel(channels: Sequence[Channel], name: str) -> Channel:
 
 
 def no_channel() -> ConfigError:
-    """The error where a message should be sent and no channel is configured."""
+    """The error if a message is due and no channel is configured."""
     return ConfigError(
         "no channel is configured", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
     )

@@ -182,7 +182,7 @@ def _refusal(channel: Channel, message: Notification, error: Exception) -> Refus
 
 
 def refusal_reason(error: Exception) -> str:
-    """Why a channel refused a message. A foreign error is shown without its URLs: those of web hooks are secrets."""
+    """The reason of a channel's refusal. A foreign error is shown without URLs: those of web hooks are secrets."""
     if isinstance(error, StreamwardenError):
         return str(error)
     return f"{type(error).__name__}: {_URL.sub('(URL)', str(error))}"

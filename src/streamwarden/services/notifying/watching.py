@@ -1,4 +1,4 @@
-"""What the health DAG, `streamwarden watch` and `check --notify` do after a round: send what is due."""
+"""Sends due notifications after a round: for the health DAG, `streamwarden watch`, `check --notify`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CHANNEL: Final = "channel_"
 
 
 def usable_settings(project: Path) -> tuple[Notifications, ConfigError | None]:
-    """The settings and what is wrong with their file: with a broken file the defaults count, so that what is due is
-    still sent to the URLs of the environment."""
+    """The settings, and the error of their file. If it is broken the defaults apply, so due notifications are still
+    sent to the URLs of the environment."""
     try:
         return load_notifications(project, is_notifier=lambda _: True), None
     except ConfigError as error:
@@ -38,7 +38,7 @@ def usable_settings(project: Path) -> tuple[Notifications, ConfigError | None]:
 
 
 def surroundings(settings: Notifications) -> Surroundings:
-    """What a round without Airflow knows of the world: what the settings say."""
+    """The surroundings of a round without Airflow, from the settings."""
     return Surroundings(airflow=settings.airflow_url, heartbeat_url=settings.heartbeat_url)
 
 
@@ -84,7 +84,7 @@ def _settings_verdict(broken: ConfigError | None, now: float) -> Verdict:
         check=CONFIGURATION,
         status=Status.OK if broken is None else Status.WARNING,
         at=now,
-        reason=f"the file of the notifications is {'correct' if broken is None else f'broken: {broken}'}",
+        reason="notifications.yaml is valid" if broken is None else f"notifications.yaml is invalid: {broken}",
         advice="" if broken is None else "fix the file; `streamwarden validate` checks it",
     )
 

@@ -16,7 +16,7 @@ NOTHING: Final = "–"
 
 
 def anatomy(spec: StreamSpec) -> CheckpointReport:
-    """What the checkpoint of a stream or a query holds. Raises CheckpointError, StreamwardenError."""
+    """The report on a stream's or a query's checkpoint. Raises CheckpointError, StreamwardenError."""
     from streamwarden.adapters.storage.files import open_path
     from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 
@@ -112,7 +112,7 @@ def versions_words(versions: tuple[int, ...]) -> str:
 
 
 def replay_words(store: StoreReport) -> str:
-    """What a restart replays of this store."""
+    """The replay of a restart, as text."""
     if store.replay.versions == 0:
         return "nothing"
     return f"{store.replay.versions} versions, {format_size(store.replay.changelog_bytes)}"

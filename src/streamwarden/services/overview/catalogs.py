@@ -32,7 +32,7 @@ Signature = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What the files of a project say, their signature, and when they were read (seconds of the cache's clock)."""
+    """Content of a project's files, their signature, and when they were read (seconds of the cache's clock)."""
 
     catalog: Catalog
     thresholds: Thresholds
@@ -80,7 +80,7 @@ class CatalogCache:
         return parts[name]
 
     def _newest(self, space: Workspace, *, at_once: bool = False) -> _Files:
-        """What the files say. `at_once`: also what was written since the last check."""
+        """The newest content. `at_once`: also if written since the last check."""
         files = self._files
         if files is not None and not at_once:
             if self._clock() - self._checked_at <= FRESH or not self._lock.acquire(blocking=False):
@@ -95,7 +95,7 @@ class CatalogCache:
             self._lock.release()
 
     def _read(self, space: Workspace) -> _Files:
-        """What the files say now. The caller holds the lock."""
+        """Read the files now. The caller holds the lock."""
         before, signature, now = self._files, _signature(space.project), self._clock()
         if before is not None and signature == before.signature and now - before.read_at <= AGAIN:
             return before

@@ -65,7 +65,7 @@ class ChartData(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the values of one line come from: the reports of batches, and `of_hours` where these are not kept any more;
+    """The source of one line's values: the reports of batches, and `of_hours` where these are not kept any more;
     or a measurement, which the store rolls up by itself."""
 
     name: str

@@ -1,4 +1,4 @@
-"""What the store knows of many streams, read in a handful of queries, however many streams there are."""
+"""Reads the store's facts on many streams, in a handful of queries, however many streams there are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RATE_WINDOW: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFacts:
-    """What is known of the streams `names` at `now` (Unix seconds).
+    """The store's facts on `names` at `now` (Unix seconds).
 
     Args:
         drivers: stream -> its drivers of the last 24 hours, oldest first; latest: its newest driver, however old.

@@ -68,7 +68,7 @@ once a minute, rows once a second."""
 
 
 class Forecast(Model):
-    """How long the state lasts."""
+    """Growth of the state."""
 
     sentence: Text
     seconds: float | None
@@ -88,7 +88,7 @@ class DrillResult(Model):
 
 @derived(FollowUp)
 class AfterExit(Model):
-    """What becomes of a stream that is down."""
+    """Follow-up of a stream that is down."""
 
     reason: Text
     """why"""
@@ -276,7 +276,7 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
 
 
 def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
-    """What the verdict on the growth of the state says of the time that is left."""
+    """The forecast from the verdict on the growth of the state."""
     verdict = next((candidate for candidate in verdicts if candidate.check == "state_growth"), None)
     if verdict is None or verdict.status is Status.UNKNOWN:
         return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)

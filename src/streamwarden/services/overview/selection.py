@@ -1,4 +1,4 @@
-"""Which rows of the fleet are shown, and in which order. Pure."""
+"""Selects and sorts the rows of the fleet. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE: Final = 100
 
 
 class Sort(StrEnum):
-    """What rows can be sorted by: the name of each order, and the value of a row in it."""
+    """The orders of rows: the name of each order, and the value of a row in it."""
 
     key: Callable[[StreamRow], Any]
 

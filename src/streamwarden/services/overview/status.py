@@ -170,7 +170,7 @@ def _counted(space: Workspace, status: StreamStatus) -> StreamStatus:
 
 
 def _summed(fleet: list[StreamStatus], stream: str) -> list[StreamStatus]:
-    """Count for the stream what its queries did; a stream with one query did that itself."""
+    """Add its queries' totals to the stream's; a stream with one query has its own."""
     of_queries = [status for status in fleet if owner(status.stream) == stream != status.stream]
     batches, rows = sum(status.batches for status in of_queries), sum(status.rows for status in of_queries)
     return [
@@ -243,12 +243,12 @@ def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamSt
 
 
 def shown_error(record: QueryRecord) -> str:
-    """Why a query of several ended, in one line."""
+    """The error of an ended query, in one line."""
     return f"failed: {record.error[:300]}" if record.error else "stopped, its driver goes on"
 
 
 def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str, Any]:
-    """What the store knows under this name, a stream's or a query's."""
+    """The store's facts under this name, a stream's or a query's."""
     last = facts.newest.get(name)
     return {
         "first_batch_at": last.first_at if last else None,
@@ -260,7 +260,7 @@ def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str
 
 
 def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
-    """What the last evaluation found, as far as it says something of `now`."""
+    """Fields from the last evaluation, as far as it still holds at `now`."""
     last = current_health(verdicts, now, stopped=stopped)
     shown, level = last.verdicts, last.status
     values = {verdict.check: verdict.value for verdict in shown}
@@ -324,7 +324,7 @@ def _state(
 
 
 def _doubt(expired: bool, silent: float | None, now: float) -> str:
-    """Why the driver, which has not ended, may not run; empty if it does. Pure."""
+    """Why a driver without an exit may not run; empty if it runs. Pure."""
     if expired:
         return _UNSEEN
     if silent is None:

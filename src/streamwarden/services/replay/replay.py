@@ -43,7 +43,7 @@ _LOCK: Final = ".replay.lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStats:
-    """What a replay did. `flights`, `cancelled` and `observations` count the files written now and the skipped ones.
+    """Result of a replay. `flights`, `cancelled`, `observations` count the files written now and the skipped ones.
 
     Args:
         first, last: instants of the first and last event in order of departure, Unix seconds; None without events.

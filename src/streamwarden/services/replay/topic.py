@@ -30,7 +30,7 @@ ANSWER_WITHIN: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReplayStats:
-    """What a replay into a topic did: rows sent, rows that were there already, and the seconds that it took."""
+    """Result of a replay into a topic: rows sent, rows that were there already, and its duration in seconds."""
 
     sent: int
     skipped: int
@@ -96,7 +96,7 @@ def replay_to_topic(
 
 
 class _Delivery:
-    """Where the broker put each row."""
+    """Checks where each row arrived."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self._topic, self._partitions = topic, partitions

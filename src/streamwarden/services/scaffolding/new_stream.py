@@ -64,7 +64,7 @@ SCRIPT: Final = Template(
 
 @dataclass(frozen=True, slots=True)
 class NewStream:
-    """What was written, and what to type next."""
+    """The written files and the next commands."""
 
     files: Sequence[Path]
     input: Path

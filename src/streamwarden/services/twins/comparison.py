@@ -1,4 +1,4 @@
-"""What a twin says of a broken fork: makes the twin, lets it execute the fork's batches, and compares the outputs."""
+"""Compares a broken fork with a twin: makes the twin, lets it execute the fork's batches, compares the outputs."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Witness:
         return spec.sink.read(spec, {}, committed=self._batches[-1], first=self.first, deduplicated=True)
 
     def _problems_of_input(self, output: Output) -> list[str]:
-        """What the job's own oracle would find in the run's facts: input that was never read, or read in another order,
+        """Problems that the job's oracle would report: input that was never read, or read in another order,
         and facts that contradict the launcher's record."""
         spec, position = self.fork.spec, log_position(self._checkpoint)
         assert isinstance(spec.source, Source)  # no other stream can be forked

@@ -1,4 +1,4 @@
-"""By which columns the rows of a fork are compared with those of its twin."""
+"""Finds the columns by which rows of a fork and its twin are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lays the plan of a batch into the checkpoint of a twin: the offsets of another run, and what that run's sources had
+"""Writes a batch's plan into the checkpoint of a twin: the offsets of another run, and what that run's sources had
 read by then.
 
 Spark executes only the newest planned batch of a checkpoint again. So the plans are laid one at a time, each after the
@@ -27,7 +27,7 @@ from streamwarden.services.forks.gathering import survey_logs
 
 @dataclass
 class Laying:
-    """Lays the batches of one run.
+    """Writes one run's batches.
 
     Args:
         run: the checkpoint of the run, which has ended.

@@ -1,4 +1,4 @@
-"""What a twin says of the fork of a script: each of its queries is compared by itself, under its name."""
+"""Compares the fork of a script with a twin: each of its queries by itself, under its name."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class ScriptWitness:
                 )
 
     def _tolerances(self, output: Output, key: RowKey) -> dict[str, Tolerance]:
-        """Those of the drill's file that concern a number of this query."""
+        """The drill's tolerances for numbers of this query."""
         return {
             name: Tolerance(relative=bound)
             for name, bound in self.verification.tolerance.items()
@@ -204,7 +204,7 @@ class QueryVerdict:
     def compared(
         self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()
     ) -> QueryVerdict:
-        """With the comparison of its rows with those of a twin."""
+        """The verdict with its rows compared to a twin's."""
         outcome = compare(
             its,
             self.mine,
@@ -218,12 +218,12 @@ class QueryVerdict:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is wrong with it. A query may rightly have written no row."""
+        """Whether it has no deviation. A query may rightly have written no row."""
         return not (rows_differ(self.outcome) or self.outcome.problems)
 
     @property
     def sentence(self) -> str:
-        """What was found, for people."""
+        """The result as a sentence."""
         outcome = self.outcome
         what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
         counts = ", ".join(f"{getattr(outcome, kind)} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong"))

@@ -89,7 +89,7 @@ def comparables(
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a column is compared.
+    """A column's comparison.
 
     Args:
         type: the Arrow type of what is compared.
@@ -130,7 +130,7 @@ def _chunked(kind: Any, pieces: Iterator[Any]) -> Any:
 
 
 def _form(fields: Sequence[Any]) -> _Form:
-    """How the column with these fields, one for each part that has it, is compared."""
+    """The form of the column with these fields, one for each part that has it."""
     import pyarrow as pa
 
     kinds = {_kind(arrow_field) for arrow_field in fields} - {"null"}
@@ -179,7 +179,7 @@ def _floats(types: Sequence[Any]) -> _Form:
 
 
 def _decimals(types: Sequence[Any]) -> _Form | None:
-    """With the digits of all parts; None if these are too many for one type."""
+    """A decimal type for all parts; None if they have too many digits."""
     import pyarrow as pa
 
     decimals = [arrow_type for arrow_type in types if pa.types.is_decimal(arrow_type)]
@@ -248,7 +248,7 @@ def _cast(kind: Callable[[], Any]) -> Callable[[Any, str], Any]:
 
 
 def _same_floats(table: Any, name: str) -> Any:
-    """With one zero and one NaN: others are the same number in other bits."""
+    """Map both zeros to 0.0, and all NaNs to one: only bits differ."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -133,7 +133,7 @@ def _gaps(audit: Audit) -> dict[str, int]:
 
 
 def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
-    """What was compared: the whole output, or those of several queries, each with a prefix for its suites."""
+    """Compared outputs: the whole output, or those of several queries, each with a prefix for its suites."""
     evidence = reconciliation.evidence
     if isinstance(evidence, Evidence):
         return {"": evidence}

@@ -44,7 +44,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """How many rows deviate, and some of them by kind. See `Reconciliation` for the kinds."""
+    """Counts of deviating rows, and examples by kind. See `Reconciliation` for the kinds."""
 
     lost: int = 0
     duplicated: int = 0
@@ -113,7 +113,7 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
 
 
 def distinct_keys(output: Output, keys: Sequence[str]) -> int:
-    """How many different values the columns `keys` have together. A column that is not there is null in each row."""
+    """Count of distinct values of the columns `keys` together. A column that is not there is null in each row."""
     sides = comparables(output, Output(columns=()), keys)
     columns = [sides.columns[name] for name in keys]
     with _tables(sides) as session:

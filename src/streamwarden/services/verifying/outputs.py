@@ -20,7 +20,7 @@ InputOf = Callable[[int], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What a reconciliation compared, so that another program can count again.
+    """The input of a reconciliation, so that another program can recount.
 
     Args:
         sides: the rows of both outputs.

@@ -68,7 +68,7 @@ def _of_rows(columns: Sequence[str]) -> str:
 
 
 def _of_keys(key: Sequence[str], close: Sequence[str]) -> str:
-    """By key: each row that came beside the one expected row with its key."""
+    """Compare by key: each row that came with the expected row of its key."""
     same_key = " AND ".join(f"w.{name} IS NOT DISTINCT FROM c.{name}" for name in key)
     on_both = "w.row IS NOT NULL AND c.row IS NOT NULL"
     return f"""

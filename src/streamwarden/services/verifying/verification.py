@@ -140,7 +140,7 @@ def verify(
 
 
 def oracle_file(job: Path) -> Path:
-    """Where the oracle of a job is, if it has one."""
+    """The oracle file of a job, if it has one."""
     return job.parent / "oracles" / job.name
 
 
@@ -195,7 +195,7 @@ def _require_apart(oracle: Path) -> None:
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:
-    """What an oracle may know of a run without its input: its committed batches' files, watermarks, times, and the
+    """An oracle's facts on a run beside its input: its committed batches' files, watermarks, times, and the
     stream's settings that decide what comes out. Raises VerificationError if the checkpoint's logs are not whole."""
     position = _position(spec)
     run = FinishedRun(checkpoint=checkpoint_of(spec), committed=position.committed)
@@ -270,7 +270,7 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
 def _changed_by(
     copies: Collection[str], oracle: Oracle, inputs: Sequence[Path], facts: RunFacts, expectation: Expectation
 ) -> dict[str, object]:
-    """What the copies change in the expected output, as notes."""
+    """Notes on how the copies change the expected output."""
 
     def kept(files: Sequence[Path]) -> tuple[Path, ...]:
         return tuple(file for file in files if file.name not in copies)
@@ -289,7 +289,7 @@ def _whole(value: object) -> int:
 
 
 def _unbalanced(expectation: Expectation, output: Output) -> list[str]:
-    """Conservation: what went in is in the output, still open, late, or malformed; nothing else can be."""
+    """The imbalance, if any: all input must be in the output, still open, late, or malformed."""
     if expectation.count_column is None:
         return []
     counted = sum(_total(part, expectation.count_column) for part in output.parts)

@@ -92,7 +92,7 @@ def _row(incident: Incident, handled: Handling, now: float) -> tuple[str, ...]:
 
 
 def _marks(incident: Incident, handled: Handling, now: float) -> list[str]:
-    """Who takes care of the incident, and until when nothing of it is sent."""
+    """Marks: who acknowledged the incident, and until when it is muted."""
     acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
     marks = []
     if acknowledgement is not None:

@@ -63,7 +63,7 @@ def send_test(
 
 
 def _problem(channel: Channel) -> str | None:
-    """Why the channel did not accept a test message; None if it did."""
+    """Send a test message. Returns the channel's error, or None."""
     from streamwarden.services.notifying.messages import sample_message
     from streamwarden.services.notifying.sending import refusal_reason
 

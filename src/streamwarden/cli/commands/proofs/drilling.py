@@ -127,7 +127,7 @@ def _require_no_person(drill: DrillSpec) -> None:
 
 
 def _run(space: Workspace, engine: Engine, name: str, run_id: str, json: bool) -> int:
-    """All steps of a run that was opened, with what they do on the way."""
+    """Run all steps of an opened run, and print its journal."""
     if json:
         run = engine.run(name, run_id)
         as_json(_as_data(run))

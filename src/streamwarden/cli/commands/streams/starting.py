@@ -92,7 +92,7 @@ class Starts:
 
     @property
     def running(self) -> tuple[QueryRecord, ...]:
-        """Those that run, or have processed all their input."""
+        """Queries that run, or have processed all input."""
         return tuple(query for query in self.started if query.error is None)
 
     @property
@@ -101,7 +101,7 @@ class Starts:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Declared, and not started yet."""
+        """Declared but not started yet."""
         names = {query.name for query in self.started}
         return tuple(name for name in self.declared if name not in names)
 
@@ -111,7 +111,7 @@ class Starts:
 
 
 def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, count: int | None) -> Starts:
-    """What `driver_id` has started. Pure.
+    """The starts of `driver_id`. Pure.
 
     Args:
         known: the records of the stream's queries.
@@ -126,7 +126,7 @@ def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, co
 
 
 def starts_now(space: Workspace, spec: StreamSpec, driver_id: str) -> Starts:
-    """What `driver_id` has started until now. Raises StoreError."""
+    """The starts of `driver_id` until now. Raises StoreError."""
     return starts_of(spec, space.store.queries.of(spec.name), driver_id, job_facts(spec).queries)
 
 
@@ -164,7 +164,7 @@ class BatchState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FirstBatch:
-    """How far a query has come since its start."""
+    """The progress of a query since its start."""
 
     state: BatchState
     batch: int | None = None

@@ -128,7 +128,7 @@ def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bo
 
 
 def reasons(row: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
-    """What a person has to know beside the columns, one line each. `wide`: also why a stream was stopped."""
+    """The lines below a stream's row: errors, alarms, mutes. `wide`: also why a stream was stopped."""
     lines = []
     if row.problem and (wide or row.lacks_driver):
         lines.append(text(row.problem))

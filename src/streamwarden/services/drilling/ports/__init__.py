@@ -1,4 +1,4 @@
-"""What implements the ports that faults declare. Each module of this folder offers its implementations in `OFFERS`."""
+"""Implementations of the ports that faults declare. Each module of this folder lists its own in `OFFERS`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where a drill runs."""
+    """A drill's context."""
 
     project: Path
     store: Store

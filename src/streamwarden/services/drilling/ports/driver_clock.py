@@ -67,12 +67,12 @@ class ForkClock:
         return True
 
     def environment(self, run_id: str) -> Mapping[str, str]:
-        """What a driver of the run needs to see its clock; empty for a run without one."""
+        """Variables that give a driver the run's clock; empty for a run without one."""
         file, library = self._file(run_id), _library()
         return _environment(library, file, _memory(run_id)) if library is not None and file.exists() else {}
 
     def remove(self, run_id: str) -> None:
-        """Remove what its processes shared; the file stays with the run."""
+        """Remove its shared memory; the file stays with the run."""
         _memory(run_id).remove()
 
     def _file(self, run_id: str) -> Path:
@@ -80,7 +80,7 @@ class ForkClock:
 
 
 def _library() -> Path | None:
-    """Where the package keeps the library. It is not imported: that would change this process."""
+    """The package's library file. The package is not imported: that would change this process."""
     package = importlib.util.find_spec(_PACKAGE)
     folders = (package.submodule_search_locations or ()) if package is not None else ()
     return next((path for folder in folders if (path := Path(folder) / _LIBRARY).is_file()), None)
@@ -91,7 +91,7 @@ def _memory(run_id: str) -> ClockMemory:
 
 
 def _environment(library: Path, file: Path, memory: ClockMemory) -> dict[str, str]:
-    """What a process needs to see that clock. Raises DrillAborted if this host has no shared memory."""
+    """The variables for that clock. Raises DrillAborted if this host has no shared memory."""
     try:
         shared = memory.create()
     except OSError as error:

@@ -33,7 +33,7 @@ EXIT_WRITTEN_WITHIN: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one observation of a driver found. `exit` is None while the driver is alive.
+    """One observation of a driver. `exit` is None while the driver is alive.
 
     `expired`: its process cannot be seen and its lease has expired. The driver counts as alive until it has not renewed
     the lease for `lease_grace.GRACE` seconds.
@@ -91,7 +91,7 @@ class ExitRecorder:
         return self._observer.is_held(lease)
 
     def skew(self, lease: Lease) -> float | None:
-        """By how much the holder's clock differs from this one's; see `LeaseObserver.skew`."""
+        """The offset of the holder's clock from this one; see `LeaseObserver.skew`."""
         return self._observer.skew(lease)
 
     def record_exit(self, record: DriverRecord) -> ExitRecord:
@@ -123,7 +123,7 @@ class ExitRecorder:
         return recorded.exit if recorded is not None and recorded.exit is not None else exit_record
 
     def _load_progress(self, record: DriverRecord, folder: Path) -> None:
-        """Load what the driver could not store any more: events, spilled reports, batches of its last second."""
+        """Load data that the driver had not stored: events, spilled reports, batches of its last second."""
         query_id = record.query_id
         for event in files.read_events(folder):
             self._store.drivers.event(event)
@@ -147,7 +147,7 @@ class ExitRecorder:
         ]
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
-        """What the supervisor process wrote. Waits while that process is alive, because an exit is recorded only once
+        """The supervisor's record. Waits while that process is alive, because an exit is recorded only once
         and a disk may stall."""
         supervisor = files.read_document(folder / files.SUPERVISOR)
 

@@ -103,7 +103,7 @@ def ahead(lease: Lease, now: float) -> float:
 
 
 def clocks_differ(lease: Lease, skew: float) -> str:
-    """By how much the clock of the holder's host differs from this one's, for people. Pure.
+    """A sentence on how far the clock of the holder's host differs from this one. Pure.
 
     Args:
         skew: see `LeaseObserver.skew`.

@@ -1,4 +1,4 @@
-"""Whether a driver is alive: one rule for every observer, which differ only in how they judge an expired lease."""
+"""Decides whether a driver is alive: one rule for all observers, which differ only on an expired lease."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_alive(
     now: float,
     alive: Liveness = processes.is_alive,
 ) -> bool | None:
-    """By its recorded exit, by its process on this host, by its lease on another host. None: that is not known yet.
+    """Alive by the recorded exit, the process on this host, or the lease on another host. None: not known yet.
 
     Args:
         lease_on: reads the newest lease on a checkpoint; it is called only if the process cannot be seen.

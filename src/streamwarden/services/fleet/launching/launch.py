@@ -47,7 +47,7 @@ SPAWN_TIMEOUT: Final = 20.0
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
 ) -> dict[str, str]:
-    """What a driver needs of this process's environment, `more`, and what this package adds. Raises ProcessError if
+    """The driver's variables: from this process, from `more`, and this package's own. Raises ProcessError if
     there is no usable Java, and ConfigError for a variable that is missing, or a connection to an object store that is
     missing or cannot be used.
 

@@ -140,7 +140,7 @@ def run_program(
 
 
 def ending_with_us() -> tuple[str, ...]:
-    """What is put before a command, so that the kernel kills it when this process dies, whatever kills it."""
+    """Command prefix that makes the kernel kill a command when this process dies, whatever kills it."""
     setpriv = shutil.which("setpriv")
     return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")
 

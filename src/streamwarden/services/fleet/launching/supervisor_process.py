@@ -128,7 +128,7 @@ class _Pulse:
         self._stopped = Silence(time.monotonic())
 
     def probe(self) -> ExitRecord | None:
-        """Why the driver has to be killed; None if it need not be killed."""
+        """Why the driver must be killed; None if it must not."""
         self._stopped = self._stopped.at(time.monotonic(), heard=not processes.is_stopped(self._process))
         if self._stopped.lasted >= self._bound:
             return killed_unresponsive(self._stopped.lasted, at=time.time(), by="its supervisor process", stopped=True)
