@@ -1,4 +1,4 @@
-"""A workspace: one project folder and one data folder, and what is built on them. Opening one reads nothing."""
+"""A workspace: one project folder and one data folder, and the parts built on them. Opening one reads nothing."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NAMED: Final = 10
 """Changes of a deployment that are named."""
 
 _PER_RUN: Final = "spark.conf.spark.openlineage."
-"""Settings that Airflow sets for each of its runs: they differ although nobody deployed anything."""
+"""Settings that Airflow sets for each of its runs: they differ without a deployment."""
 
 
 def history(store: Store, stream: str, since: float) -> tuple[StreamEvent, ...]:

@@ -1,7 +1,7 @@
 """Audits a stream while it runs: reads the input, the output and the state of its committed batches, and balances them.
 
-The reading runs in a process with a lower priority and bounded memory. Hard links hold what it reads of the checkpoint.
-It writes nothing to the stream's places.
+The reading runs in a process with a lower priority and bounded memory. It reads hard links to the checkpoint's files,
+and writes nothing to the stream's places.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def longest(share: float) -> Seconds:
 def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, timeout: Seconds | None = None) -> Audit:
     """Balance the books of the stream's committed batches. The stream may run meanwhile, or be stopped.
 
-    It reads a checkpoint of hard links, so that it may take as long as it likes: Spark cannot purge what is linked. An
+    It reads a checkpoint of hard links, so that it may take as long as it likes: Spark cannot purge linked files. An
     object store, or a checkpoint on another disk than the data folder, has no links: see `_overtaken`.
 
     Args:
@@ -69,7 +69,7 @@ def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, time
         timeout: after which the reading is ended; None: `longest`.
 
     Raises:
-        VerificationError: what is needed cannot be read.
+        VerificationError: a needed file cannot be read.
         ProcessError: there is no usable Java, or the jars that the source needs are not on this host.
     """
     if not (spec.source.DECLARED and spec.sink.DECLARED):

@@ -1,4 +1,4 @@
-"""Gathers what the checkpoint of a stream has for an audit: its logs, and the state files that are whole."""
+"""Gathers the parts of a checkpoint that an audit reads: its logs, and the state files that are whole."""
 
 from __future__ import annotations
 

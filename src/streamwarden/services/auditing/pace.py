@@ -23,12 +23,12 @@ class Pace:
 
 
 def pace(spare: int, period: Seconds, reading: Seconds, share: float) -> Pace:
-    """The pace at which the reading ends before Spark purges what it reads: at the `share` that was asked for if the
+    """The pace at which the reading ends before Spark purges its batches: at the `share` that was asked for if the
     spare batches last so long, otherwise at a larger one.
 
     Args:
         spare: kept batches that the audit may leave out; period: from one batch to the next.
-        reading: what the reading needs without pauses.
+        reading: its duration without pauses.
     """
     slack = spare * period
     if reading <= slack * share:

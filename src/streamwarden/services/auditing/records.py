@@ -23,8 +23,8 @@ def record(audit: Audit, data: Path, store: Store, now: float) -> Path:
     """Write the evidence; open or update the stream's incident, or resolve it. Returns the document.
 
     An incident is also opened for a stream that was stopped on purpose, because a stop does not bring rows back. An
-    audit resolves it if its books balance and if it covers the batches that did not balance: what later batches did
-    says nothing about them.
+    audit resolves it if its books balance and if it covers the batches that did not balance: later batches say
+    nothing about them.
 
     Args:
         now: Unix seconds.

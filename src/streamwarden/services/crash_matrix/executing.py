@@ -48,8 +48,8 @@ class Execution:
     Args:
         spec: the stream at the place where each state runs; places: that place.
         record: of the run without a crash; scratch: a folder for the files of the states, on the same disk.
-        start: builds the job at the place, as a driver that starts there does, and returns what executes one batch: the
-            planned one, otherwise a new one. Both raise what the job raises.
+        start: builds the job at the place, as a starting driver does, and returns a function for one batch: the planned
+            one, otherwise a new one. Both raise the job's errors.
     """
 
     spec: StreamSpec
@@ -79,7 +79,7 @@ class Execution:
             try:
                 until = self._restart(state)
                 actual, commits = self._read(until), self._commits(until)
-            except Exception as error:  # whatever Spark, the job or the reader of the output raises is a loud refusal
+            except Exception as error:  # any error of Spark, the job or the reader of the output is a loud refusal
                 return Ending.REFUSED, " ".join(f"{type(error).__name__}: {error}".split())[:500]
         expected, right = self._expectation(state, folder, until)
         reported = [problem for problem in actual.problems if problem not in expected.problems]

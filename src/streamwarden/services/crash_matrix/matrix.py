@@ -51,7 +51,7 @@ _PROGRAM: Final = "crash_states"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run without a crash, from which the states are laid out.
+    """A run without a crash, from which the states are made.
 
     Args:
         folder: holds all of it; spec: the fork that ran.
@@ -93,7 +93,7 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
 
     Raises:
         CheckpointError: the stream cannot be forked, or the record is not whole.
-        ConfigError: the states of such a stream cannot be laid out again.
+        ConfigError: the states of such a stream cannot be recreated.
         VerificationError: the run did not end in time, or ended with an error.
     """
     run = into / _RUN
@@ -198,7 +198,7 @@ def _with(spec: StreamSpec, conf: Mapping[str, str]) -> StreamSpec:
 
 
 def _require_recordable(origin: StreamSpec, spec: StreamSpec, places: Places) -> None:
-    """Raises ConfigError for a fork whose states cannot be laid out again."""
+    """Raises ConfigError for a fork whose states cannot be recreated."""
     sink = spec.sink
     if spec.checkpoint == places.checkpoint and spec.source.path and isinstance(sink, Sink) and sink.can_be_set_back:
         return

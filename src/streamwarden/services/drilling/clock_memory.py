@@ -48,7 +48,7 @@ class ClockMemory:
         return f"{semaphore} {memory}"
 
     def remove(self) -> None:
-        """Remove both, if they are there. Processes that use them keep them; no process can start with them."""
+        """Remove both, if they exist. Processes that use them keep them; no process can start with them."""
         semaphore, memory = self._names
         self._libc.sem_unlink(semaphore.encode())
         self._libc.shm_unlink(memory.encode())

@@ -48,7 +48,7 @@ class ForkVerifier:
     twin.
 
     Args:
-        stream: the production stream's spec by name; raises ConfigError for one that is not there.
+        stream: the production stream's spec by name; raises ConfigError if there is none.
     """
 
     def __init__(self, store: Store, stream: Callable[[str], StreamSpec], archive: DrillArchive) -> None:
@@ -127,7 +127,7 @@ def _of_output(notes: Mapping[str, object], fork: ForkView) -> list[str]:
 
 
 def _kept_copies(notes: Mapping[str, object]) -> list[str]:
-    """Rows that a copy of an input file has changed, as a problem, if the job should drop what is repeated."""
+    """Rows that a copy of an input file has changed, as a problem, if the job should drop repeated rows."""
     changed = notes.get(CHANGED_BY_COPIES)
     return [f"{changed:,} rows differ from those of the input without the copy of a file"] if changed else []
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 Announce = Callable[[str], None]
-"""Receives, for people, what a search waits for and what is wrong with the clocks of two hosts."""
+"""Receives, as sentences, the reason of a wait and a difference between two hosts' clocks."""
 
 _ASK_AGAIN: Final = 0.5
 """Seconds between two readings of an expired lease."""

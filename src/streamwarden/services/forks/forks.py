@@ -1,8 +1,8 @@
-"""Makes forks: gathers what the origin has (`gathering`), plans (`spec`, `lifecycle.forks.plan`), carries the plan out
+"""Makes forks: gathers the origin's data (`gathering`), plans (`spec`, `lifecycle.forks.plan`), carries the plan out
 (`copying`).
 
-A fork is on local disk, unless a folder of its origin's object store is named for it. What the origin has on a disk is
-linked; what it has in an object store is copied.
+A fork is on local disk, unless a folder of its origin's object store is named for it. The origin's files on a disk are
+linked; those in an object store are copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamwarden.sources.base import Source
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
-"""Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
+"""Spark purges old logs and state versions while they are linked; a new attempt starts from the remaining ones."""
 
 
 def fork(
@@ -47,7 +47,7 @@ def fork(
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
         batches: after how many batches the fork ends if its source has no end; None: `BATCHES`.
 
-    The fork of a script gets nothing: its driver makes what it needs, and it reads the input where it is.
+    The fork of a script gets nothing: its driver creates its files, and it reads the input where it is.
 
     Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
     sink, a database that does not allow it), the batch is not kept any more (with the rewinds that are possible), or
@@ -80,7 +80,7 @@ def _made(origin: Origin, request: ForkRequest, into: Path) -> Fork:
 
 
 def _attempt(origin: Origin, request: ForkRequest) -> Fork:
-    """Copy what the fork begins with, give it its input, and describe it. Raises FileNotFoundError if a file of the
+    """Copy the fork's initial data, give it its input, and describe it. Raises FileNotFoundError if a file of the
     origin vanished meanwhile."""
     spec, source = origin.spec, origin.spec.source
     assert isinstance(source, Source)  # forked_spec refuses any other
@@ -139,7 +139,7 @@ def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
 
 
 def clear(into: Path, forked: StreamSpec) -> None:
-    """Remove the fork in `into`: its folders, table and topics. Raises what `drop_scratch` raises, and OSError."""
+    """Remove the fork in `into`: its folders, table and topics. Raises the errors of `drop_scratch`, and OSError."""
     drop_scratch(forked)
     for place in stored_places(forked):
         remove_stored(place, forked.storage.connection)
@@ -156,7 +156,7 @@ def stored_places(forked: StreamSpec) -> tuple[str, ...]:
 
 def drop_scratch(forked: StreamSpec) -> list[str]:
     """Remove the fork's resources outside its folders: its table or topic, and the topic that it reads if that is its
-    own. Returns their names. Raises what `drop_output` raises."""
+    own. Returns their names. Raises as `drop_output` does."""
     names = [drop_output(forked)]
     if isinstance(forked.source, Source):
         names.append(forked.source.drop_scratch())

@@ -1,4 +1,4 @@
-"""Gathers what the origin of a fork has: its places, its logs and its state.
+"""Gathers the data of a fork's origin: its places, its logs and its state.
 
 The order of the lists makes a copy of a running query whole; see `lifecycle.forks.plan`.
 """

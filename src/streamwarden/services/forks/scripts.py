@@ -43,7 +43,7 @@ def is_script(spec: StreamSpec) -> bool:
 
 
 def without_places(spec: StreamSpec) -> StreamSpec:
-    """The stream as its script runs it: the script has its own sources and sinks, whatever the file declares."""
+    """The stream as its script runs it: the script has its own sources and sinks, not those of the file."""
     return replace(spec, source=SourceSpec(), sink=SinkSpec(), quarantine=None)
 
 

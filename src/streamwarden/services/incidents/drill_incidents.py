@@ -81,7 +81,7 @@ def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | Non
 
     Args:
         runs: the drill's newest runs, newest first.
-        since: when Airflow was first seen to run the drill on its schedule; None if it does not.
+        since: first observation of Airflow running the drill on its schedule; None if it does not.
     """
     due = last_due(spec.schedule, now - GRACE) if spec.schedule and since is not None else None
     if due is None or since is None or due < since:

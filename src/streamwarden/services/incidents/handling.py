@@ -37,7 +37,7 @@ def log_of(store: Store, incident: Incident, now: float) -> tuple[LogEntry, ...]
 
 
 def acknowledge(store: Store, incident_id: str, *, who: str, now: float, comment: str = "") -> IncidentAction:
-    """Record that somebody takes care of the open incident: its status is not sent again, unless it becomes CRITICAL.
+    """Record that a person takes care of the open incident: its status is not sent again, unless it becomes CRITICAL.
 
     Raises ConfigError if it is not known, resolved, or a consequence, which is not sent anyway; StoreError.
 

@@ -81,7 +81,7 @@ def plan_maintenance(
     tag: str = "",
     fleet: bool = False,
 ) -> Mute:
-    """Plan a maintenance window, in which nothing is sent of what it covers.
+    """Plan a maintenance window. Nothing is sent of the streams it covers.
 
     Exactly one of `streams`, `tag` and `fleet` is given. A tag stands for the streams that have it now: a later change
     of a file neither mutes a stream nor lets it alarm. Raises ConfigError as `mute` does; StoreError.

@@ -242,7 +242,7 @@ def free_port(first: int = FIRST_PORT) -> int:
 
 
 def _end_session(leader: int) -> None:
-    """End what a dead component left in its process group, such as the idle workers of a killed scheduler."""
+    """End the leftover processes of a dead component's group, such as the workers of a killed scheduler."""
     processes.signal_members(leader, signal.SIGKILL)
 
 

@@ -79,7 +79,7 @@ class Installation:
         self._store, self._fleet, self._streams = store, fleet, streams
 
     def end_orphans(self) -> None:
-        """End the processes of an Airflow whose `up` was killed. The drivers that it started go on."""
+        """End the processes of an Airflow whose `up` was killed. Its drivers keep running."""
         self.marked.stop(patience=5.0, except_sessions=self._driver_sessions())
 
     def start(self) -> None:

@@ -62,7 +62,7 @@ _HISTORY: Final = 7 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamHealth:
-    """One stream's verdicts, in the checks' order; `problems`: what could not be probed, and why."""
+    """One stream's verdicts, in the checks' order; `problems`: failed probes, and why."""
 
     stream: str
     verdicts: tuple[Verdict, ...]
@@ -136,7 +136,7 @@ class HealthMonitor:
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Evaluation:
         """Judge all `specs` at `now`, save the verdicts, advance the incidents. Raises StoreError.
 
-        The streams are judged in groups, so what was judged before an error or a time limit is saved. For a stream with
+        The streams are judged in groups, so groups judged before an error or a time limit are saved. For a stream with
         several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
         """
         given = list(specs)
@@ -210,7 +210,7 @@ class HealthMonitor:
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, and what could not be probed. `services`: see `probe`."""
+        """Each part's window, and the failed probes. `services`: see `probe`."""
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})

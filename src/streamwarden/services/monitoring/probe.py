@@ -35,13 +35,13 @@ class ProbeResult:
 
 
 def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
-    """Probe the checkpoint, the input and the services of `spec`. Never raises for what is missing, damaged or
+    """Probe the checkpoint, the input and the services of `spec`. Never raises for something missing, damaged or
     unreachable.
 
     Threads may probe different streams at the same time.
 
     Args:
-        services: what the services answered so far. Each is asked once for all probes that share it, so share it only
+        services: the services' answers so far. Each is asked once for all probes that share it, so share it only
             as long as an answer may be taken to hold: for one evaluation.
     """
     services = services or Services()

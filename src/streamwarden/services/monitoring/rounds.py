@@ -1,4 +1,4 @@
-"""An evaluation round: follows files, drills and Airflow, judges every stream, and leaves a sign that it ran.
+"""An evaluation round: follows files, drills and Airflow, judges every stream, and records that it ran.
 
 The health DAG, `streamwarden watch` and `streamwarden check` run the same round.
 """
@@ -58,7 +58,7 @@ class Surroundings:
         publish: see `Publish`.
         airflow: URL of Airflow's API server, to check Airflow's components; None: they are not checked.
         is_paused: returns whether the DAG with this id is paused, None if that is unknown; None: the round runs without
-            Airflow, and what another round recorded counts.
+            Airflow, and the record of another round counts.
         heartbeat_url: the dead man's switch; None: there is none.
     """
 
@@ -75,7 +75,7 @@ class Round:
     Args:
         broken: the files of streams that cannot be used, by their stems.
         idle: streams that have never run or that were stopped on purpose, each with the reason.
-        record: the sign that the round left in the store.
+        record: the round's record in the store.
     """
 
     evaluation: Evaluation

@@ -57,7 +57,7 @@ def compose(group: IncidentGroup, now: float, links: Links, handled: Handling = 
     do, where to look.
 
     Args:
-        group: its root with what the channel was sent of it, so that the message names a mute that ended since then.
+        group: its root as the channel was notified of it, so that the message names a mute that ended since then.
     """
     incident = group.root
     over = incident.resolved_at is not None

@@ -31,7 +31,7 @@ class NotificationError(StreamwardenError):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A receiver of messages. `name` is in reports and in the record of what was sent; it holds no secret."""
+    """A receiver of messages. `name` is in reports and in the record of messages; it holds no secret."""
 
     name: str
     send: Send

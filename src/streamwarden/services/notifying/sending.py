@@ -1,6 +1,6 @@
-"""Sends what is due: each message to each channel, exactly once, whatever other process sends at the same time.
+"""Sends due messages: each to each channel, exactly once, even if other processes send at the same time.
 
-Each channel has a separate record of what it was sent. One that refuses a message keeps no other from it, and is tried
+Each channel has a separate record of its messages. One that refuses a message keeps no other from it, and is tried
 again in the next round.
 """
 
@@ -83,7 +83,7 @@ def send_due(
     events: Sequence[Notification] = (),
     only: Container[str] | None = None,
 ) -> SendReport:
-    """Send every message that is due to every channel, and nothing of what is muted. Raises StoreError.
+    """Send every due message that is not muted to every channel. Raises StoreError.
 
     Args:
         now: Unix seconds.
@@ -102,7 +102,7 @@ def send_due(
             *_events(audible, deliveries, channel.name),
         ]
         ready = [entry for entry in waiting if not entry.delivery.must_wait(now)]
-        ready.sort(key=lambda entry: entry.delivery.failed_at is not None)  # what was refused before comes last
+        ready.sort(key=lambda entry: entry.delivery.failed_at is not None)  # refused messages come last
         report += _send(channel, ready, store.deliveries, now)
     return report
 
@@ -127,7 +127,7 @@ def _incidents(
 
 
 def _as_seen_by(delivery: Delivery, group: IncidentGroup) -> IncidentGroup:
-    """The group with what this channel was sent of it."""
+    """The group as this channel was notified of it."""
     root = replace(group.root, notified_at=delivery.sent_at, notified_status=delivery.sent_status)
     return replace(group, root=root)
 
@@ -165,7 +165,7 @@ def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepos
             continue
         try:
             channel.send(message)
-        except Exception as error:  # a notifier raises what its service raises
+        except Exception as error:  # a notifier raises the errors of its service
             in_a_row += 1
             deliveries.give_back(claimed, entry.delivery, now)
             refusal = _refusal(channel, message, error)

@@ -53,12 +53,12 @@ def notify(
     broken: ConfigError | None = None,
     only: Container[str] | None = None,
 ) -> SendReport:
-    """Send what is due, and the crashes that a restart has cured if the settings say so. Raises StoreError.
+    """Send due messages, and the crashes that a restart has cured if the settings say so. Raises StoreError.
 
     Args:
         airflow: URL of Airflow as its users open it, for the links; None: as the settings have it.
         events: further messages that no incident stands for.
-        broken: what is wrong with the file of the settings; it is part of the report.
+        broken: the error of the settings' file; it is part of the report.
         only: the streams and queries whose incidents are sent; None: all incidents, and crashes.
     """
     base = (settings.airflow_url or "" if airflow is None else airflow).rstrip("/")

@@ -44,7 +44,7 @@ class _Files:
 class CatalogCache:
     """The newest catalog, thresholds and drills of one project.
 
-    Threads may share it. While one of them checks or reads the files, the others get what was read before.
+    Threads may share it. While one of them checks or reads the files, the others get the previous content.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -48,7 +48,7 @@ def derived(source: type, *, without: Collection[str] = (), at: str = "") -> Cal
 
 
 def field_texts(source: type) -> dict[str, str]:
-    """Field of a dataclass -> what the section `Args:` of its docstring says of it."""
+    """Field of a dataclass -> its description in the section `Args:` of the docstring."""
     _, _, section = (source.__doc__ or "").partition("Args:")
     names = "|".join(field.name for field in fields(source))
     parts = re.split(rf"(?:^|(?<=[.;])) ?((?:(?:{names}), )*(?:{names})): ", " ".join(section.split()))

@@ -74,7 +74,7 @@ class StreamStatus:
             health_checks: whose it is, unless it is OK; health_reason: why the first of them says so.
         cured: the newest crash of the last 24 hours, if a restart followed it.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
-        mute: what keeps everything of the stream from being sent; a mute of single checks is shown with the incidents.
+        mute: the mute that covers the whole stream; a mute of single checks is shown with the incidents.
     """
 
     stream: str

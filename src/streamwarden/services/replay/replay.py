@@ -80,12 +80,12 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ReplayStats:
-    """Publish the flights into the folder `into` (created if missing) and report what was done.
+    """Publish the flights into the folder `into` (created if missing) and report the counts.
 
     Args:
         parts: the folders below `into` to fill, of `PARTS`; none: flights go into `into` itself.
         speedup: event seconds a second; a file is published when its last flight has departed on that clock, which
-            starts at the first file that is not there yet. None: as fast as possible.
+            starts at the first missing file. None: as fast as possible.
         rows_per_file: fixed by the first replay into a folder.
         limit: stop after the file that reaches this many flights: files are always whole. Weather goes as far.
         clock, sleep: a monotonic clock in seconds, and how to wait.

@@ -48,11 +48,11 @@ def replay_to_topic(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> TopicReplayStats:
-    """Send the flights to `topic` (created if missing) and report what was done.
+    """Send the flights to `topic` (created if missing) and report the counts.
 
     Args:
         speedup: event seconds a second; a portion is sent when its last flight has departed on that clock, which starts
-            at the first portion that is not there yet. None: as fast as possible.
+            at the first missing portion. None: as fast as possible.
         limit: stop after this many flights.
 
     Raises ConfigError for values out of range, SourceError if the broker does not accept them or the topic holds

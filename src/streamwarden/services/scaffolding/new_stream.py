@@ -33,7 +33,7 @@ class Template:
         folder: of its templates.
         files: template -> the file in the project; `{name}` stands for the stream, `{drill}` for its drill.
         sample: (file name, lines) of its input.
-        last_command: what to try after the start.
+        last_command: to try after the start.
     """
 
     folder: str

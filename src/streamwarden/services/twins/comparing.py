@@ -28,7 +28,7 @@ def compare(
     """The fork's rows against the twin's.
 
     Args:
-        problems: what else is wrong with the fork.
+        problems: other problems of the fork.
         input_of: the input of a batch of the fork, for the samples.
 
     Raises VerificationError for a tolerance of a column that is not compared by number.

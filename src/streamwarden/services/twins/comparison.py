@@ -60,7 +60,7 @@ class Witness:
         """The comparison with a twin, and with a second one if a row differs.
 
         Args:
-            more: what else is wrong with an output of the fork, as problems.
+            more: finds other problems of an output of the fork.
 
         Raises VerificationError if the twin cannot be made or run, or the batches cannot be repeated.
         """

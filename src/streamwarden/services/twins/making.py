@@ -31,7 +31,7 @@ def keep_start(fork_spec: StreamSpec, home: Path) -> None:
     Args:
         home: the folder of the twins.
 
-    Raises what `services.forks.forks.fork` raises.
+    Raises as `services.forks.forks.fork` does.
     """
     _made(fork_spec, home, START, rewound=True)
 
@@ -42,7 +42,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
     Args:
         rewound: the fork took over batches of its origin, as `keep_start` kept them.
 
-    Raises what `services.forks.forks.fork` and `running.end_left` raise.
+    Raises as `services.forks.forks.fork` and `running.end_left` do.
     """
     origin = _forked(fork_spec, home / START) if rewound else fork_spec
     spec = _made(origin, home, str(number), rewound=rewound)
@@ -51,7 +51,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
 
 
 def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]:
-    """End what still runs for the twins of a fork, and remove their tables, topics and scratch. Returns their names.
+    """End the processes of the twins of a fork, and remove their tables, topics and scratch. Returns their names.
 
     Args:
         fork_spec: of the fork, or the one that was planned; None: nothing is known, and no twin was made.

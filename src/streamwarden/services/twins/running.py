@@ -54,7 +54,7 @@ class Execution:
     """The batches that a twin executed.
 
     Args:
-        seconds: batch -> how long it took, from laying its plan to its commit.
+        seconds: batch -> how long it took, from writing its plan to its commit.
         records: input records of all batches, as Spark counts them.
         plan: the analyzed logical plan of the job's query, as Spark prints it.
     """

@@ -250,7 +250,7 @@ def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
 
 
 def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
-    """The verdicts on all queries as one: the sums of their counts, and what is wrong with each under its name."""
+    """The verdicts on all queries as one: the sums of their counts, and the problems of each under its name."""
     outcomes = {verdict.query.name: verdict.outcome for verdict in verdicts}
     counts = {name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in _COUNTS}
     kinds = dict.fromkeys(kind for outcome in outcomes.values() for kind in outcome.samples)

@@ -92,7 +92,7 @@ class _Form:
     """A column's comparison.
 
     Args:
-        type: the Arrow type of what is compared.
+        type: the Arrow type of compared values.
         convert: a column of a table -> the values to compare.
         whole: whether a column is converted at once; otherwise piece by piece, because Python objects are made.
         to_numbers: a column of a table -> its values as numbers.

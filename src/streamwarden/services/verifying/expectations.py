@@ -35,7 +35,7 @@ _KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 def import_beside() -> None:
     """Begin to import Great Expectations in a thread, so that the seconds which that takes pass while the outputs are
-    read. `judge` waits for it, and raises what goes wrong."""
+    read. `judge` waits for it, and raises its errors."""
     Thread(target=_import, name="import great_expectations").start()
 
 
@@ -122,7 +122,7 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
 
 
 def _gaps(audit: Audit) -> dict[str, int]:
-    """Amount -> what the totals have before and not after, for each amount of whole numbers. Empty if some keys were
+    """Amount -> the total before minus that after, for each amount of whole numbers. Empty if some keys were
     not judged: the totals hold their rows."""
     gaps = {}
     for name in () if audit.unsure else audit.amounts:
@@ -253,7 +253,7 @@ def _validate(context: Any, name: str, frame: pd.DataFrame, expectations: Sequen
     asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
     batch = asset.add_batch_definition_whole_dataframe(name).get_batch({"dataframe": frame})
     validation = batch.validate(ExpectationSuite(name=name, expectations=list(expectations)))
-    # Through JSON text: what goes into a journal is plain JSON, whatever types a frame had.
+    # Through JSON text: a journal holds plain JSON, not the types of a frame.
     result: dict[str, Any] = json.loads(json.dumps(validation.to_json_dict(), default=str))
     for expectation in result["results"]:
         if expectation["exception_info"].get("raised_exception"):

@@ -1,4 +1,4 @@
-"""Matches the rows of two sides by key, with DuckDB: in bounded memory, on all cores, on disk what has no room.
+"""Matches the rows of two sides by key, with DuckDB: in bounded memory, on all cores, spilling to disk.
 
 First both sides are summed up: each row has a hash over its compared columns, and a bucket by the hash of its key. A
 bucket with the same number of rows and the same sum of hashes on both sides holds the same rows (another set of rows
@@ -36,7 +36,7 @@ _BUCKETS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A row by its numbers in the two outputs; None where it is not there."""
+    """A row by its numbers in the two outputs; None where it is missing."""
 
     expected: int | None = None
     actual: int | None = None
@@ -64,7 +64,7 @@ def match(
     """Match by the columns `keys`, and compare the columns `values`.
 
     Args:
-        checked: the caller has seen that no two expected rows have the same key.
+        checked: the caller has verified that expected keys are unique.
 
     Raises VerificationError if two expected rows have the same key.
     """
@@ -113,7 +113,7 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
 
 
 def distinct_keys(output: Output, keys: Sequence[str]) -> int:
-    """Count of distinct values of the columns `keys` together. A column that is not there is null in each row."""
+    """Count of distinct values of the columns `keys` together. A missing column is null in each row."""
     sides = comparables(output, Output(columns=()), keys)
     columns = [sides.columns[name] for name in keys]
     with _tables(sides) as session:

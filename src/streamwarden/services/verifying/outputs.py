@@ -1,4 +1,4 @@
-"""Compares two outputs, column by column: what a run wrote, and what it should have written."""
+"""Compares two outputs, column by column: the actual output of a run and the expected one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def compare_outputs(
     Args:
         key: the columns that identify a row. Empty: the whole row, as a multiset: a row that is expected three times
             and came twice is one lost row.
-        checked: the caller has seen that no two expected rows have the same key.
+        checked: the caller has verified that expected keys are unique.
         records: input records that both outputs come from.
         ignored: columns that are not compared.
         input_of: the input of a batch of `actual`, for the samples.
@@ -101,7 +101,7 @@ def reconcile_outputs(
 
     Args:
         whole: the keys are whole rows, and may occur several times.
-        checked: the caller has seen that no two expected rows have the same key.
+        checked: the caller has verified that expected keys are unique.
         columns: a report on each column; its problem is a problem of the result.
 
     Raises VerificationError if two expected rows have the same key.
@@ -169,7 +169,7 @@ class _Samples:
 
     def _shown(self, part: Part, at: int) -> str:
         key = part.row(at, self._keys)
-        if not self._values:  # a whole row: without a key the names of its columns tell the values apart
+        if not self._values:  # a whole row: without a key its column names identify the values
             return _text(tuple(f"{name}={value}" for name, value in zip(self._keys, key, strict=True)))
         return f"{_text(key)}: {_text(part.row(at, self._values))}"
 

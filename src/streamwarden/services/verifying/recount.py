@@ -50,7 +50,7 @@ def recount(
         session.register("wanted", sides.expected)
         session.register("came", sides.actual)
         lost, unexpected, wrong = (int(count or 0) for count in session.execute(query).fetchall()[0])
-    # Of the rows that came, those that are expected and not lost count once; what is left was written again.
+    # Of the rows that came, those that are expected and not lost count once; the rest was written again.
     duplicated = actual - unexpected - (expected - lost)
     return Recount(
         expected=expected, actual=actual, lost=lost, duplicated=duplicated, unexpected=unexpected, wrong=wrong

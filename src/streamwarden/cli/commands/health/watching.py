@@ -71,7 +71,7 @@ def _seconds(interval: str) -> float:
 
 
 def _surviving_round(space: Workspace) -> None:
-    """One round. Whatever goes wrong in it is printed, and the next round is tried all the same."""
+    """One round. Errors are printed, and the next round is tried all the same."""
     try:
         _round(space)
     except StreamwardenError as error:

@@ -116,7 +116,7 @@ def replay_drill(
 
 
 def _require_no_person(drill: DrillSpec) -> None:
-    """Raises ConfigError for a drill on a live stream: nobody would have approved it."""
+    """Raises ConfigError for a drill on a live stream: a shell cannot ask for approval."""
     if drill.target is DrillTarget.PRODUCTION:
         raise ConfigError(
             f"the drill {drill.name} hits the live stream {drill.stream}, and a shell has nobody who approves it",

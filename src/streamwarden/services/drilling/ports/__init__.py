@@ -29,7 +29,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Offer(Generic[T]):
-    """A port, and what makes its implementation."""
+    """A port, and its implementation's factory."""
 
     port: Port[T]
     make: Callable[[Surroundings], T]

@@ -20,7 +20,7 @@ from streamwarden.services.drilling.ports import Offer
 from streamwarden.units import Seconds
 
 CLOCK: Final = "clock"
-"""The file in the folder of a run: seconds, with a sign."""
+"""The file in the folder of a run: signed seconds."""
 
 _RIGHT: Final = "+0"
 _PACKAGE: Final = "libfaketime"
@@ -38,7 +38,7 @@ class ForkClock:
         self._archive = archive
 
     def require(self) -> None:
-        """Let a process of this host tell the time of a clock that is an hour ahead."""
+        """Read a clock that is an hour ahead in a process of this host."""
         library = _library()
         if library is None:
             raise _unusable(f"the package {_PACKAGE} is not installed")

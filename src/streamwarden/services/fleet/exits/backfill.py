@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _MOST_UNREADABLE: Final = 1 << 20
 """Bytes of reports that are kept although they cannot be understood."""
 LogTimes: TypeAlias = tuple[Mapping[int, float | None], Mapping[int, float | None]]
-"""When each batch was planned, and when it was committed, in Unix seconds; None: the storage does not tell."""
+"""Times at which each batch was planned and committed, Unix seconds; None: the storage has no times."""
 
 
 def spill(folder: Path, progress: Progress) -> None:
@@ -97,7 +97,7 @@ def fill_missing(
         times: reads the Unix seconds at which each batch was planned and committed; called only if a batch is missing.
 
     Raises:
-        StoreError: the store is down; and whatever `times` raises.
+        StoreError: the store is down; and the errors of `times`.
     """
     missing = store.batches.missing(stream, query_id, newest, since=since)
     planned, committed = times() if missing else ({}, {})

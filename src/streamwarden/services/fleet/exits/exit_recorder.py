@@ -95,7 +95,7 @@ class ExitRecorder:
         return self._observer.skew(lease)
 
     def record_exit(self, record: DriverRecord) -> ExitRecord:
-        """Compose and record the exit of a dead driver, release its lease, load what did not reach the store."""
+        """Compose and record the exit of a dead driver, release its lease, load the data that the store lacks."""
         folder = Path(record.folder)
         remember(*secrets_of(files.read_spec(folder) or {}))  # the log may repeat one of them
         ended = self._process_exit(folder)

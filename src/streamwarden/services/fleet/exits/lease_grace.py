@@ -45,7 +45,7 @@ class LeaseObserver:
     """One observer's memory of the leases that it cannot judge by their times; shared by its threads.
 
     Args:
-        clock: tells Unix seconds.
+        clock: Unix seconds.
     """
 
     def __init__(self, alive: Liveness, clock: Callable[[], float]) -> None:
@@ -57,7 +57,7 @@ class LeaseObserver:
         """Whether `lease`, as it was just read from the store, excludes another writer; None: that is not known yet.
 
         It is not known if the process cannot be seen and the lease has expired or was renewed in the future: ask again.
-        A lease that is renewed meanwhile is held, whatever the two clocks say. A claim without a process ends when it
+        A lease that is renewed meanwhile is held, even if the clocks disagree. A claim without a process ends when it
         expires, because its driver runs no query before it has bound the claim.
         """
         now = self._clock()

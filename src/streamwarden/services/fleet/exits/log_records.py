@@ -1,4 +1,4 @@
-"""Splits a driver's log into records with a level: Spark's own lines, stack traces, and what a job prints."""
+"""Splits a driver's log into records with a level: Spark's own lines, stack traces, and a job's own output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LogRecord:
 
 
 class LogRecords:
-    """Groups the lines of a growing log. A record that one read cuts goes on in the next with the same level."""
+    """Groups the lines of a growing log. A record cut by one read continues in the next with the same level."""
 
     def __init__(self) -> None:
         self._level = logging.INFO

@@ -174,7 +174,7 @@ def pause(process: subprocess.Popen[bytes], seconds: Seconds) -> None:
 
 
 def _yield_processor(pid: int, priority: int) -> None:
-    """Give a process that leads a session, and what it starts, this priority.
+    """Give a session leader and the processes it starts this priority.
 
     Linux shares the processor between sessions first (`sched_autogroup`), where the process's own priority does not
     count: so the session gets it, too.
