@@ -1,4 +1,4 @@
-"""What the commands share: the workspace of the global options, and the name of the user."""
+"""Shared by the commands: the workspace of the global options, and the name of the user."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class CliSession:
 
 def session(context: typer.Context) -> CliSession:
     """The session of this run."""
-    found = context.find_object(CliSession)
-    if found is None:
+    options = context.find_object(CliSession)
+    if options is None:
         raise RuntimeError("a command ran outside the application")
-    return found
+    return options
 
 
 def workspace(context: typer.Context) -> Workspace:

@@ -1,1 +1,1 @@
-"""What the product can do: one folder for each capability."""
+"""The product's capabilities, one folder for each."""

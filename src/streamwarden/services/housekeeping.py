@@ -1,4 +1,4 @@
-"""Removes the folders of old drills and of the drivers of their forks, and what killed audits left.
+"""Removes the folders of old drills and of the drivers of their forks, and leftovers of killed audits.
 
 The journals of the drills stay in the store.
 """
@@ -22,7 +22,7 @@ KEEP: Final = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class RemovedFolders:
-    """How many folders were removed."""
+    """Counts of removed folders."""
 
     drills: int
     fork_drivers: int
@@ -31,7 +31,7 @@ class RemovedFolders:
 
 def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
     """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
-    still runs, or whose end was never recorded, is kept. Of audits, what the killed ones worked with goes at once, and
+    still runs, or whose end was never recorded, is kept. Of audits, the files of the killed ones go at once, and
     all evidence stays.
 
     Raises StoreError if the store is unavailable: then no folder was removed that it might still need.

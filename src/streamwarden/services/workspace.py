@@ -1,4 +1,4 @@
-"""A workspace: one project folder and one data folder, and what is built on them. Opening one reads nothing."""
+"""A workspace: one project folder and one data folder, and the parts built on them. Opening one reads nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where everything of a project is.
+    """The places of a project.
 
     Args:
         project: absolute folder that holds `config/`, `spark_jobs/` and `dags/`.
@@ -118,7 +118,7 @@ class Workspace:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
         parts = {part.spec.name: part for part in stream_parts(spec, records, time.time())}
-        queries = [each for each, part in parts.items() if part.part is Part.QUERY]
+        queries = [query for query, part in parts.items() if part.part is Part.QUERY]
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec

@@ -1,4 +1,4 @@
-"""What happened to a stream: launches, crashes, restarts, stops, drills, and deployments."""
+"""The history of a stream: launches, crashes, restarts, stops, drills, and deployments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED: Final = 10
 """Changes of a deployment that are named."""
 
 _PER_RUN: Final = "spark.conf.spark.openlineage."
-"""Settings that Airflow sets for each of its runs: they differ although nobody deployed anything."""
+"""Settings that Airflow sets for each of its runs: they differ without a deployment."""
 
 
 def history(store: Store, stream: str, since: float) -> tuple[StreamEvent, ...]:
@@ -35,10 +35,11 @@ def history(store: Store, stream: str, since: float) -> tuple[StreamEvent, ...]:
     drivers = store.drivers.history(stream, since)
     if drivers and (before := store.drivers.before(drivers[0])) is not None:
         drivers = [before, *drivers]  # what the first launch changed, and whether it was a restart
-    events = {each.driver_id: store.drivers.events(each.driver_id) for each in drivers}
-    found = [*stream_events(drivers, events), *deployments(drivers)]  # a launch, then the deployment of the same time
-    found += [event for run in store.journals.recent(stream=stream, limit=DRILLS) if (event := drilled(run))]
-    return tuple(sorted((each for each in found if each.at >= since), key=lambda event: event.at))
+    events = {driver.driver_id: store.drivers.events(driver.driver_id) for driver in drivers}
+    # A launch, then the deployment of the same time.
+    timeline = [*stream_events(drivers, events), *deployments(drivers)]
+    timeline += [event for run in store.journals.recent(stream=stream, limit=DRILLS) if (event := drilled(run))]
+    return tuple(sorted((event for event in timeline if event.at >= since), key=lambda event: event.at))
 
 
 def drilled(run: DrillRun) -> StreamEvent | None:
@@ -84,13 +85,13 @@ def _launched_with(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _changes(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What was changed, in words without secrets: files, then keys of the configuration, then packages."""
-    old, new = (each.get("files", {}) for each in (before, after))
+    """The changes, as text without secrets: files, then keys of the configuration, then packages."""
+    old, new = (code.get("files", {}) for code in (before, after))
     yield from (f"{name} was changed" for name in sorted(old.keys() & new) if old[name] != new[name])
     for part, shown in (("spec", redacted), ("packages", dict)):
         if part in before and part in after and before[part] != after[part]:  # most launches are equal: that is fast
-            found = differing(shown(before[part]), shown(after[part]))
-            yield from (f"{key}: {_shown(was)} → {_shown(now)}" for key, was, now in found)
+            differences = differing(shown(before[part]), shown(after[part]))
+            yield from (f"{key}: {_shown(was)} → {_shown(now)}" for key, was, now in differences)
 
 
 def differing(

@@ -32,7 +32,7 @@ LOOK_BACK: Final = 300
 
 
 def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple[Finding, ...]:
-    """What the stream's file, its job and the drills' files show: reads nothing else, and never raises.
+    """Lint facts from the stream's file, its job and the drills' files; never raises.
 
     Args:
         drills: all drills of the project; None if they were not read.
@@ -42,8 +42,8 @@ def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple
 
 def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
     """The facts in files that people write, with the plan of the job's query if it was built."""
-    mine = None if drills is None else tuple(_drill(each) for each in drills if each.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=mine)
+    drill_facts = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
+    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=drill_facts)
 
 
 def gathered(
@@ -57,7 +57,7 @@ def gathered(
     """
     facts = declared(spec, drills)
     queries = _queries(spec, store, now)
-    seen = [_checkpoint(each) for each in queries]
+    checkpoints = [_checkpoint(query) for query in queries]
     # batches of several queries are not one history: each of them has another state and another trigger
     history = None if store is None or len(queries) > 1 else _history(spec, store, now)
     return Facts(
@@ -65,15 +65,15 @@ def gathered(
         conf=facts.conf,
         job=facts.job,
         plan=plan,
-        checkpoint=_together([found for found, _ in seen if found is not None]),
-        drills=facts.drills if store is None else tuple(_drilled(each, spec, store) for each in facts.drills or ()),
+        checkpoint=_together([summary for summary, _ in checkpoints if summary is not None]),
+        drills=facts.drills if store is None else tuple(_drilled(drill, spec, store) for drill in facts.drills or ()),
         history=history,
-        problems=tuple(problem for _, problem in seen if problem),
+        problems=tuple(problem for _, problem in checkpoints if problem),
     )
 
 
 def job_facts(spec: StreamSpec) -> JobFacts:
-    """What the job's text says; a file that cannot be read is a problem, not an error."""
+    """Facts from the job's text; an unreadable file is a problem, not an error."""
     try:
         text = Path(spec.job).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -82,13 +82,13 @@ def job_facts(spec: StreamSpec) -> JobFacts:
 
 
 def job_problem(spec: StreamSpec) -> ConfigError | None:
-    """Why a driver would refuse the job: it is not Python, or a script that contradicts its stream's file; or None."""
+    """The error if a driver would refuse the job (not Python, or a script that contradicts its stream's file)."""
     job = job_facts(spec)
     if not job.parsed:
         return ConfigError(job.problem, expected="a Python file", where=job.path, next_step="correct the job")
     problems = [
-        Problem(observed=each.observed, allowed=each.expected, next_step=each.next_step, line=each.line)
-        for each in contradictions(spec, job)
+        Problem(observed=problem.observed, allowed=problem.expected, next_step=problem.next_step, line=problem.line)
+        for problem in contradictions(spec, job)
     ]
     return ConfigFileError(job.path, problems) if problems else None
 
@@ -99,15 +99,15 @@ def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSp
     return [part.spec for part in parts if part.part is not Part.DRIVER]
 
 
-def _together(found: Sequence[CheckpointSummary]) -> CheckpointSummary | None:
+def _together(summaries: Sequence[CheckpointSummary]) -> CheckpointSummary | None:
     """The checkpoints of all queries of a script as one, because the job's text is one, too."""
-    if len(found) < 2:
-        return found[0] if found else None
+    if len(summaries) < 2:
+        return summaries[0] if summaries else None
     return CheckpointSummary(
-        path=", ".join(each.path for each in found),
-        committed=min((each.committed for each in found if each.committed is not None), default=None),
-        state_bytes=sum(each.state_bytes for each in found),
-        operators=tuple(operator for each in found for operator in each.operators),
+        path=", ".join(facts.path for facts in summaries),
+        committed=min((facts.committed for facts in summaries if facts.committed is not None), default=None),
+        state_bytes=sum(facts.state_bytes for facts in summaries),
+        operators=tuple(operator for facts in summaries for operator in facts.operators),
     )
 
 
@@ -117,7 +117,7 @@ def _drill(spec: DrillSpec) -> DrillFacts:
 
 
 def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
-    """With its newest completed run."""
+    """Add the newest completed run."""
     runs = store.journals.recent(drill.name, spec.name)
     last = next((run for run in runs if run.status is DrillStatus.COMPLETED), None)
     if last is None:
@@ -143,7 +143,7 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
 
 
 def checkpoint_facts(report: CheckpointReport) -> CheckpointSummary:
-    """What the rules need of a report."""
+    """A report's facts for the rules."""
     return CheckpointSummary(
         path=report.path,
         committed=report.position.committed,
@@ -155,15 +155,15 @@ def checkpoint_facts(report: CheckpointReport) -> CheckpointSummary:
 def _history(spec: StreamSpec, store: Store, now: float) -> HistoryFacts:
     window = store.batches.window(spec.name, LOOK_BACK)
     newest = window[-1].query_id if window else ""
-    batches = [each for each in window if each.query_id == newest]
-    reports = [each.progress for each in batches if each.progress is not None and each.progress.has_run]
-    done = [each for each in batches if each.committed_at is not None or each.progress in reports]
+    batches = [batch for batch in window if batch.query_id == newest]
+    reports = [batch.progress for batch in batches if batch.progress is not None and batch.progress.has_run]
+    done = [batch for batch in batches if batch.committed_at is not None or batch.progress in reports]
     rows = [sum(operator.rows_total for operator in report.operators) for report in reports]
     return HistoryFacts(
         now=now,
         batches=len(done),
         unreported=len(done) - len(reports),
-        state_memory=sum(each.memory_used_bytes for each in reports[-1].operators) if reports else None,
+        state_memory=sum(operator.memory_used_bytes for operator in reports[-1].operators) if reports else None,
         rows_first=rows[0] if rows else 0,
         rows_last=rows[-1] if rows else 0,
         rows_removed=sum(operator.rows_removed for report in reports for operator in report.operators),

@@ -44,7 +44,7 @@ _STORES: Final = 4
 def gather(
     spec: StreamSpec, store: Store, drills: Iterable[DrillSpec], now: float, thresholds: Thresholds = DEFAULTS
 ) -> History:
-    """All that recommendations for `spec` need. What cannot be read is listed as a problem. Raises StoreError."""
+    """The input of the recommendations for `spec`. Unreadable parts are listed as problems. Raises StoreError."""
     window = store.batches.window(spec.name, LOOK_BACK)
     query = window[-1].query_id if window else None
     files: StateFiles | None = None
@@ -58,18 +58,18 @@ def gather(
     except (StreamwardenError, OSError) as error:
         problems = (str(error),)
     targets = [
-        (each.recovery.target, f"recovery target of the drill {each.name}")
-        for each in drills
-        if each.stream == owner(spec.name)
+        (drill.recovery.target, f"recovery target of the drill {drill.name}")
+        for drill in drills
+        if drill.stream == owner(spec.name)
     ]
     accepted = {"acceptable_recovery": min(targets)} if targets else {}
     drivers = tuple(store.drivers.history(owner(spec.name), now - _DRIVERS))
-    runs = [each.run_id for each in drivers if each.run_id is not None]
+    runs = [driver.run_id for driver in drivers if driver.run_id is not None]
     return History(
         spec=spec,
         conf=spark_conf(spec),
         now=now,
-        batches=tuple(each for each in window if each.query_id == query),
+        batches=tuple(batch for batch in window if batch.query_id == query),
         drivers=drivers,
         first_reports=store.batches.first_of_runs(spec.name, runs),
         thresholds=thresholds,
@@ -81,7 +81,7 @@ def gather(
 
 
 def state_files(checkpoint: Location) -> StateFiles:
-    """What the state directory holds, and how large its rows are. Raises CheckpointError, OSError."""
+    """Files of the state directory, and the sizes of its rows. Raises CheckpointError, OSError."""
     stores = state_stores(checkpoint)
     by_partition: dict[int, int] = {}
     for store in stores:
@@ -106,14 +106,14 @@ def state_files(checkpoint: Location) -> StateFiles:
 
 def _snapshot_bytes(checkpoint: Location, stores: Sequence[StateStore]) -> dict[int, float]:
     """Version -> mean bytes of the files that its snapshots name. A snapshot that is just being replaced is skipped."""
-    found: dict[int, list[int]] = {}
+    sizes_of: dict[int, list[int]] = {}
     for store in stores:
-        zips = [each for each in store.files if each.kind is FileKind.ZIP]
-        for each in zips[-_SNAPSHOTS:]:
+        zips = [file for file in store.files if file.kind is FileKind.ZIP]
+        for file in zips[-_SNAPSHOTS:]:
             with suppress(Damaged, FileNotFoundError):
-                sizes = snapshot_files(checkpoint / store.folder / each.name)
-                found.setdefault(each.version, []).append(sum(sizes.values()))
-    return {version: statistics.fmean(sizes) for version, sizes in found.items()}
+                sizes = snapshot_files(checkpoint / store.folder / file.name)
+                sizes_of.setdefault(file.version, []).append(sum(sizes.values()))
+    return {version: statistics.fmean(sizes) for version, sizes in sizes_of.items()}
 
 
 def _changes(

@@ -1,7 +1,7 @@
 """Audits a stream while it runs: reads the input, the output and the state of its committed batches, and balances them.
 
-The reading runs in a process with a lower priority and bounded memory. Hard links hold what it reads of the checkpoint.
-It writes nothing to the stream's places.
+The reading runs in a process with a lower priority and bounded memory. It reads hard links to the checkpoint's files,
+and writes nothing to the stream's places.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def longest(share: float) -> Seconds:
 def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, timeout: Seconds | None = None) -> Audit:
     """Balance the books of the stream's committed batches. The stream may run meanwhile, or be stopped.
 
-    It reads a checkpoint of hard links, so that it may take as long as it likes: Spark cannot purge what is linked. An
+    It reads a checkpoint of hard links, so that it may take as long as it likes: Spark cannot purge linked files. An
     object store, or a checkpoint on another disk than the data folder, has no links: see `_overtaken`.
 
     Args:
@@ -69,7 +69,7 @@ def audit(spec: StreamSpec, *, last: int | None = None, share: float = 1.0, time
         timeout: after which the reading is ended; None: `longest`.
 
     Raises:
-        VerificationError: what is needed cannot be read.
+        VerificationError: a needed file cannot be read.
         ProcessError: there is no usable Java, or the jars that the source needs are not on this host.
     """
     if not (spec.source.DECLARED and spec.sink.DECLARED):
@@ -111,7 +111,7 @@ def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the reading process is asked for.
+    """A request to the reading process.
 
     Args:
         document: its `request.json`; see `spark.audit`.
@@ -128,7 +128,7 @@ class Request:
 def requested(
     spec: StreamSpec, last: int | None = None, *, held: Location | None = None, margin: int = 0
 ) -> Request | Audit:
-    """What has to be read; an Audit if there is nothing to audit.
+    """The reader's request; an Audit if there is nothing to audit.
 
     Args:
         held: the checkpoint of hard links; None: the stream's own is read.
@@ -174,10 +174,10 @@ def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, fol
         ) from error
     result = folder / "result.json"
     if result.exists():
-        found = Result.of_json(result.read_text(encoding="utf-8"))
-        if found.failed is not None:
-            raise _failed(spec, found.failed)
-        return found
+        answer = Result.of_json(result.read_text(encoding="utf-8"))
+        if answer.failed is not None:
+            raise _failed(spec, answer.failed)
+        return answer
     said = (folder / "audit.log").read_text(encoding="utf-8", errors="replace")
     raise _failed(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
 
@@ -203,7 +203,7 @@ def _failed(
 
 def judged(spec: StreamSpec, request: Request, result: Result) -> Audit:
     """The audit by the result of the reading process, with the batch that has to write each named entry."""
-    books = {each.name: getattr(result.books, each.name) for each in fields(result.books)}
+    books = {field.name: getattr(result.books, field.name) for field in fields(result.books)}
     books["worst"] = [
         replace(entry, batch=writing_batch(entry.end_ms, request.marks, request.range.batches))
         for entry in result.books.worst

@@ -1,4 +1,4 @@
-"""Gathers what the checkpoint of a stream has for an audit: its logs, and the state files that are whole."""
+"""Gathers the parts of a checkpoint that an audit reads: its logs, and the state files that are whole."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def held_checkpoint(spec: StreamSpec, folder: Path) -> Location | None:
 
 
 def commit_times(spec: StreamSpec) -> list[float]:
-    """When each batch whose commit is kept was committed, as far as that is known; in their order. Raises
+    """Commit times of the batches whose commit is kept, as far as they are known; in their order. Raises
     VerificationError."""
     with readable(spec):
         return [at for at in committed_times(checkpoint_of(spec)).values() if at is not None]

@@ -1,4 +1,4 @@
-"""How fast an audit has to read a checkpoint of which Spark purges the oldest batches meanwhile."""
+"""The reading speed of an audit, so that it finishes before Spark purges the batches it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamwarden.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an audit reads what Spark purges meanwhile.
+    """Pace of an audit while Spark purges batches.
 
     Args:
         margin: how many of the oldest batches are left out, because Spark purges them while the audit reads.
@@ -23,12 +23,12 @@ class Pace:
 
 
 def pace(spare: int, period: Seconds, reading: Seconds, share: float) -> Pace:
-    """The pace at which the reading ends before Spark purges what it reads: at the `share` that was asked for if the
+    """The pace at which the reading ends before Spark purges its batches: at the `share` that was asked for if the
     spare batches last so long, otherwise at a larger one.
 
     Args:
         spare: kept batches that the audit may leave out; period: from one batch to the next.
-        reading: what the reading needs without pauses.
+        reading: its duration without pauses.
     """
     slack = spare * period
     if reading <= slack * share:

@@ -1,4 +1,4 @@
-"""What an audit reads of a stream's source and sink: what its batches read and wrote."""
+"""Lists the audited batches' input and output in a stream's source and sink."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamwarden.verification.balance import Range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedOutput:
-    """What the audit's program has to know of the output, and what is already wrong with it.
+    """The output as the audit's program reads it, and the problems already known.
 
     Args:
         request: see `spark.audit_operators`.
@@ -30,7 +30,7 @@ class AuditedOutput:
 
 
 def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, Any]:
-    """What the audited batches read, for `request.json`: see `spark.audit_input.AuditedInput`.
+    """Input of the audited batches, for `request.json`: see `spark.audit_input.AuditedInput`.
 
     Raises CheckpointError, OSError, Damaged.
     """
@@ -42,31 +42,31 @@ def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str
 
 
 def _files(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, list[tuple[str, int]]]:
-    found = {}
+    files = {}
     for place, folder in enumerate(spec.source.folders):
         log = file_source_log(checkpoint, place)
-        found[folder.rstrip("/")] = [(uri, batch) for batch in audited.batches for uri in log.get(batch, ())]
-    return found
+        files[folder.rstrip("/")] = [(uri, batch) for batch in audited.batches for uri in log.get(batch, ())]
+    return files
 
 
 def _topics(checkpoint: Location, audited: Range) -> dict[str, list[tuple[int, int, int, int]]]:
     """Topic -> (partition, start, end, batch). A topic that is two sources of the query is left out: each could have
     read other records of it in a batch."""
-    found: dict[str, list[tuple[int, int, int, int]]] = {}
+    topics: dict[str, list[tuple[int, int, int, int]]] = {}
     twice = set()
     for place, offset in enumerate(offsets(checkpoint, audited.upto).sources):
         named = {topic for topic, _ in topic_offsets(offset) or {}}
-        twice |= named & found.keys()
-        found |= {topic: [] for topic in named}
+        twice |= named & topics.keys()
+        topics |= {topic: [] for topic in named}
         ranges = topic_ranges(checkpoint, place) if named else {}
         for batch in audited.batches:
-            for each in ranges.get(batch, ()):
-                found[each.topic].append((each.partition, each.start, each.end, batch))
-    return {topic: read for topic, read in found.items() if topic not in twice}
+            for span in ranges.get(batch, ()):
+                topics[span.topic].append((span.partition, span.start, span.end, batch))
+    return {topic: read for topic, read in topics.items() if topic not in twice}
 
 
 def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, int, int]]] | None:
-    """When the rate source began, and the seconds of each batch; None if the query has none, or several."""
+    """Start of the rate source, and the seconds of each batch; None unless the query has exactly one."""
     sources = offsets(checkpoint, audited.upto).sources
     places = [place for place, offset in enumerate(sources) if is_number(offset)]
     if len(places) != 1:
@@ -77,7 +77,7 @@ def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, in
 
 
 def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | None]) -> AuditedOutput:
-    """What the audited batches wrote. Raises CheckpointError, OSError."""
+    """Output of the audited batches. Raises CheckpointError, OSError."""
     began = commits.get(audited.after)
     written = spec.sink.written(spec, audited, began) if isinstance(spec.sink, Sink) else None
     if written is None:  # the rows are on a service: see `Sink.rows_of`

@@ -23,8 +23,8 @@ def record(audit: Audit, data: Path, store: Store, now: float) -> Path:
     """Write the evidence; open or update the stream's incident, or resolve it. Returns the document.
 
     An incident is also opened for a stream that was stopped on purpose, because a stop does not bring rows back. An
-    audit resolves it if its books balance and if it covers the batches that did not balance: what later batches did
-    says nothing about them.
+    audit resolves it if its books balance and if it covers the batches that did not balance: later batches say
+    nothing about them.
 
     Args:
         now: Unix seconds.
@@ -33,7 +33,7 @@ def record(audit: Audit, data: Path, store: Store, now: float) -> Path:
     """
     folder = data / FOLDER / audit.stream
     private_folder(folder, below=data)
-    known = _unbalanced(folder)
+    unbalanced = _unbalanced(folder)
     moment = datetime.fromtimestamp(now, UTC)
     upto = "none" if audit.range is None else str(audit.range.upto)
     evidence = folder / f"{moment:%Y%m%dT%H%M%S.%f}-batch-{upto}.json"
@@ -45,23 +45,27 @@ def record(audit: Audit, data: Path, store: Store, now: float) -> Path:
             "Compare one of these groups with the input before you restart or rewind the stream"
         )
         open_incident(store.incidents, audit.stream, audit.sentence, advice, now, check=AUDIT_BALANCE)
-    elif audit.outcome is Outcome.BALANCED and audit.range is not None and (known is None or known in audit.range):
+    elif (
+        audit.outcome is Outcome.BALANCED
+        and audit.range is not None
+        and (unbalanced is None or unbalanced in audit.range)
+    ):
         settle(store, audit.stream, audit.sentence, now)
     return evidence
 
 
 def settle(store: Store, stream: str, reason: str, now: float) -> bool:
     """Resolve the stream's incident; False: none is open. Raises StoreError."""
-    found = [each for each in store.incidents.open(stream) if each.check == AUDIT_BALANCE]
-    for incident in found:
+    incidents = [incident for incident in store.incidents.open(stream) if incident.check == AUDIT_BALANCE]
+    for incident in incidents:
         store.incidents.save(resolve(incident, reason, now))
-    return bool(found)
+    return bool(incidents)
 
 
 def _unbalanced(folder: Path) -> Range | None:
     """The batches of the newest audit whose books did not balance; None if there is none."""
     for document in sorted(folder.glob("*.json"), reverse=True):
-        found = json.loads(document.read_text(encoding="utf-8"))
-        if found["outcome"] == Outcome.UNBALANCED:
-            return Range(after=found["after"], upto=found["upto"])
+        newest = json.loads(document.read_text(encoding="utf-8"))
+        if newest["outcome"] == Outcome.UNBALANCED:
+            return Range(after=newest["after"], upto=newest["upto"])
     return None

@@ -1,4 +1,4 @@
-"""Lays out the files of a state from the record of a run."""
+"""Creates the files of a state from the record of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Record:
     def lay(self, state: CrashState, into: Path) -> None:
         """Make the files of `state` in the new folder `into`: links, and a copy for a torn file.
 
-        Hard links are safe: Spark replaces a file by a rename, and never writes into one that is there.
+        Hard links are safe: Spark replaces a file by a rename, and never writes into an existing one.
         """
         for part in PARTS:
             (into / part).mkdir(parents=True)

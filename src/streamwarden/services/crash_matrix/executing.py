@@ -48,8 +48,8 @@ class Execution:
     Args:
         spec: the stream at the place where each state runs; places: that place.
         record: of the run without a crash; scratch: a folder for the files of the states, on the same disk.
-        start: builds the job at the place, as a driver that starts there does, and returns what executes one batch: the
-            planned one, otherwise a new one. Both raise what the job raises.
+        start: builds the job at the place, as a starting driver does, and returns a function for one batch: the planned
+            one, otherwise a new one. Both raise the job's errors.
     """
 
     spec: StreamSpec
@@ -63,7 +63,7 @@ class Execution:
         self._expected: dict[int, Output] = {}
 
     def keep_sink(self) -> None:
-        """Keep what the run without a crash left in the sink: the states begin from it."""
+        """Keep the sink of the run without a crash: the states begin from it."""
         self._sink.keep(self.spec)
 
     def outcome(self, state: CrashState) -> Outcome:
@@ -79,19 +79,19 @@ class Execution:
             try:
                 until = self._restart(state)
                 actual, commits = self._read(until), self._commits(until)
-            except Exception as error:  # whatever Spark, the job or the reader of the output raises is a loud refusal
+            except Exception as error:  # any error of Spark, the job or the reader of the output is a loud refusal
                 return Ending.REFUSED, " ".join(f"{type(error).__name__}: {error}".split())[:500]
         expected, right = self._expectation(state, folder, until)
-        reported = [each for each in actual.problems if each not in expected.problems]
+        reported = [problem for problem in actual.problems if problem not in expected.problems]
         if reported:
             return Ending.REFUSED, f"the reader of the output: {'; '.join(reported)}"
-        found = compare_outputs(expected, actual, key=())
-        if found.lost or found.duplicated or found.unexpected:
-            counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected"
-            return Ending.DIFFERENT, "; ".join((counts, *(each[0] for each in found.samples.values())))
+        comparison = compare_outputs(expected, actual, key=())
+        if comparison.lost or comparison.duplicated or comparison.unexpected:
+            counts = f"{comparison.lost} lost, {comparison.duplicated} duplicated, {comparison.unexpected} unexpected"
+            return Ending.DIFFERENT, "; ".join((counts, *(texts[0] for texts in comparison.samples.values())))
         if commits != right:
             return Ending.DIFFERENT, f"the same rows; commits/{until} is {commits!r}, expected {right!r}"
-        return Ending.RIGHT, f"{found.actual} rows"
+        return Ending.RIGHT, f"{comparison.actual} rows"
 
     def _restart(self, state: CrashState) -> int:
         """Execute the batch of the state and, if its plan was there, the next recorded one; returns the newest."""
@@ -108,7 +108,7 @@ class Execution:
         return until
 
     def _has_plan(self, state: CrashState) -> bool:
-        """Whether the state has the whole plan of its batch, or no part of it: then the recorded plan is as good."""
+        """Whether the state has the whole plan of its batch, or none of it: then the recorded plan serves."""
         begin, _ = self._windows[state.batch]
         begun = range(begin, state.applied)
         return not begun or f"checkpoint/offsets/{state.batch}" in files_of(self.record.operations, state)
@@ -141,9 +141,9 @@ class Execution:
             for batch in range(state.batch, until + 1):
                 laying.lay(batch)
                 run_batch()
-            found = self._read(until), self._commits(until)
+            expectation = self._read(until), self._commits(until)
         remove_folder(twin, below=self.scratch)
-        return found
+        return expectation
 
     def _boundary(self, batch: int) -> CrashState:
         """The files before `batch`: everything up to the commit of the one before it."""
@@ -152,7 +152,11 @@ class Execution:
 
     def _operation(self, path: str) -> str:
         """The content of the file that the record has under `path`."""
-        return next(each.content for each in reversed(self.record.operations) if each.path == path and each.content)
+        return next(
+            operation.content
+            for operation in reversed(self.record.operations)
+            if operation.path == path and operation.content
+        )
 
     @contextmanager
     def _placed(self, state: CrashState, name: str) -> Iterator[Path]:

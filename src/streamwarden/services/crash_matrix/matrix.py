@@ -51,7 +51,7 @@ _PROGRAM: Final = "crash_states"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run without a crash, from which the states are laid out.
+    """A run without a crash, from which the states are made.
 
     Args:
         folder: holds all of it; spec: the fork that ran.
@@ -81,7 +81,7 @@ class Matrix:
     @property
     def findings(self) -> tuple[Outcome, ...]:
         """The states whose restart gave another output, which nothing reported."""
-        return tuple(each for each in self.outcomes if each.ending is Ending.DIFFERENT)
+        return tuple(outcome for outcome in self.outcomes if outcome.ending is Ending.DIFFERENT)
 
 
 def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, within: Seconds = WITHIN) -> RunRecord:
@@ -93,7 +93,7 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
 
     Raises:
         CheckpointError: the stream cannot be forked, or the record is not whole.
-        ConfigError: the states of such a stream cannot be laid out again.
+        ConfigError: the states of such a stream cannot be recreated.
         VerificationError: the run did not end in time, or ended with an error.
     """
     run = into / _RUN
@@ -123,7 +123,7 @@ def load(folder: Path) -> RunRecord:
             where=str(folder),
             next_step="make one with `streamwarden crash-matrix STREAM --keep`",
         )
-    operations = tuple(decode(Operation, each) for each in document["operations"])
+    operations = tuple(decode(Operation, operation) for operation in document["operations"])
     return RunRecord(folder=folder, spec=spec_from_dict(spec), operations=operations, around=tuple(document["around"]))
 
 
@@ -140,7 +140,7 @@ def restart(recorded: RunRecord, states: Sequence[CrashState], *, within: Second
         stream=recorded.spec.name,
         folder=recorded.folder,
         operations=len(recorded.operations),
-        outcomes=tuple(decode(Outcome, each) for each in outcomes),
+        outcomes=tuple(decode(Outcome, outcome) for outcome in outcomes),
         seconds=round(time.monotonic() - began, 1),
     )
 
@@ -185,11 +185,11 @@ def _program(
 def _bounded(origin: StreamSpec, forked: StreamSpec, run: Path) -> StreamSpec:
     """The fork in `BATCHES` batches, as large as the stream's if it limits them. Removes links to other input."""
     assert isinstance(forked.source, StoredSource), "it is a fork"
-    links = [each for each in (run / "input").rglob("*") if each.is_file()]
+    links = [path for path in (run / "input").rglob("*") if path.is_file()]
     each_batch = len(links) // BATCHES
     limit = max(1, min(origin.source.limit or each_batch, each_batch))
-    for each in sorted(links, key=lambda link: link.stat().st_mtime)[BATCHES * limit :]:
-        each.unlink()
+    for path in sorted(links, key=lambda link: link.stat().st_mtime)[BATCHES * limit :]:
+        path.unlink()
     return _with(replace(forked, source=forked.source.limited_to(limit)), _SOON)
 
 
@@ -198,14 +198,14 @@ def _with(spec: StreamSpec, conf: Mapping[str, str]) -> StreamSpec:
 
 
 def _require_recordable(origin: StreamSpec, spec: StreamSpec, places: Places) -> None:
-    """Raises ConfigError for a fork whose states cannot be laid out again."""
+    """Raises ConfigError for a fork whose states cannot be recreated."""
     sink = spec.sink
     if spec.checkpoint == places.checkpoint and spec.source.path and isinstance(sink, Sink) and sink.can_be_set_back:
         return
     raise ConfigError(
         f"the stream reads a source of the kind {spec.source.kind} and writes a sink of the kind {sink.kind}",
-        expected="files on this host that are read, and files or an append-only table that are written: no other "
-        "states can be laid out as a crash leaves them",
+        expected="a local file source, and a file sink or append-only table: only these can be reset to the state "
+        "a crash leaves",
         where=origin.file or origin.name,
         next_step="drill this stream: the drill `kill_driver` kills it at a `moment` between two writes",
     )

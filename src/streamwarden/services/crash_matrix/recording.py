@@ -55,13 +55,13 @@ class Recording:
     def operations(self) -> tuple[Operation, ...]:
         """The changes, oldest first. A file that only ever had a temporary name is not among them."""
         present: set[str] = set()
-        found = []
-        for each in self._found:
-            if each is None or (each.change is Change.REMOVED and each.path not in present):
+        operations = []
+        for operation in self._found:
+            if operation is None or (operation.change is Change.REMOVED and operation.path not in present):
                 continue
-            (present.discard if each.change is Change.REMOVED else present.add)(each.path)
-            found.append(each)
-        return tuple(found)
+            (present.discard if operation.change is Change.REMOVED else present.add)(operation.path)
+            operations.append(operation)
+        return tuple(operations)
 
     def __enter__(self) -> Self:
         self._contents.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Recording:
             ) from self._failure
 
     def _problem(self) -> str | None:
-        """Why the record is not whole; None: it is."""
+        """Why the record is incomplete, or None."""
         if self._failure is not None:
             return f"the recording ended before the run did: {self._failure}"
         if self._missed:
@@ -174,7 +174,7 @@ class Recording:
 
 
 def _changed_at(entry: os.DirEntry[str]) -> int:
-    """When an entry was made, in nanoseconds; one that is gone again comes first."""
+    """Change time of an entry in nanoseconds; a removed entry comes first."""
     try:
         return entry.stat(follow_symlinks=False).st_ctime_ns
     except FileNotFoundError:

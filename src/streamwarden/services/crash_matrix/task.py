@@ -1,4 +1,4 @@
-"""What a crash matrix covers, and the files by which it and its Spark program communicate."""
+"""The scope of a crash matrix, and the files it exchanges with its Spark program."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class DrillArchive:
 
     @contextmanager
     def tenure(self, run_id: str) -> Iterator[bool]:
-        """Whether this process now holds the run as a whole; the kernel releases it when its holder dies."""
+        """Lock the whole run; False: another process has it. The kernel unlocks it if its holder dies."""
         with open(self.folder(run_id) / _TENURE, "w", opener=disk.private_file) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What a drill reads from its fork's checkpoint: positions, times, batches, uploaded snapshots.
+"""Reads a fork's checkpoint for a drill: positions, times, batches, uploaded snapshots.
 
 Times are those of the files. An object store may report them in whole seconds, and by its own clock.
 """
@@ -97,21 +97,21 @@ class ForkCheckpoint:
 
     def _name(self, fork: ForkView) -> str:
         """The name under which the store keeps the batches of `_checkpoint`."""
-        known = self._store.queries.of(fork.stream) if fork.spec.fork is not None else ()
+        queries = self._store.queries.of(fork.stream) if fork.spec.fork is not None else ()
         first = _place(fork)
-        return next((each.identity for each in known if same_place(each.checkpoint, first)), fork.stream)
+        return next((query.identity for query in queries if same_place(query.checkpoint, first)), fork.stream)
 
     def snapshot(self, fork: ForkView) -> SnapshotFacts:
         """The newest uploaded snapshot of each partition; the oldest of these bounds what a restart replays."""
         backend = fork.spec.state.backend
         stores = state_stores(_checkpoint(fork))
         newest = [_newest_snapshot(store) for store in stores]
-        known = [file for file in newest if file is not None]
-        complete = bool(known) and len(known) == len(newest)
+        snapshots = [file for file in newest if file is not None]
+        complete = bool(snapshots) and len(snapshots) == len(newest)
         return SnapshotFacts(
             backend=backend,
-            version=min(file.version for file in known) if complete else None,
-            size=sum(file.size for file in known) + sum(_table_bytes(store) for store in stores),
+            version=min(file.version for file in snapshots) if complete else None,
+            size=sum(file.size for file in snapshots) + sum(_table_bytes(store) for store in stores),
         )
 
 
@@ -122,7 +122,7 @@ def _checkpoint(fork: ForkView) -> Location:
 def _place(fork: ForkView) -> str:
     """The checkpoint whose batches time the fault and the recovery: of a script, that of its first query with an
     output. No batch has the name of a query, so that the root is an empty checkpoint until one has started."""
-    return next((each.checkpoint for each in fork_queries(fork.spec)), fork.checkpoint)
+    return next((query.checkpoint for query in fork_queries(fork.spec)), fork.checkpoint)
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:

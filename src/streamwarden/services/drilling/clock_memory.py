@@ -31,7 +31,7 @@ class ClockMemory:
         self._libc.sem_close.argtypes = (ctypes.c_void_p,)
 
     def create(self) -> str:
-        """Make what is not there yet. Returns the value of `FAKETIME_SHARED`. Raises OSError."""
+        """Create what is missing. Returns the value of `FAKETIME_SHARED`. Raises OSError."""
         semaphore, memory = self._names
         opened = self._libc.sem_open(semaphore.encode(), os.O_CREAT, ctypes.c_uint(_MODE), ctypes.c_uint(1))
         if not opened:
@@ -48,7 +48,7 @@ class ClockMemory:
         return f"{semaphore} {memory}"
 
     def remove(self) -> None:
-        """Remove both, if they are there. Processes that use them keep them; no process can start with them."""
+        """Remove both, if they exist. Processes that use them keep them; no process can start with them."""
         semaphore, memory = self._names
         self._libc.sem_unlink(semaphore.encode())
         self._libc.shm_unlink(memory.encode())

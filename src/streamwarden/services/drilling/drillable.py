@@ -1,4 +1,4 @@
-"""Which streams a drill can judge, and by which oracles. `validate` and the drill itself check it before anything is
+"""Whether a drill can judge a stream, and by which oracles. `validate` and the drill check it before anything is
 made."""
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def require_audit(stream: StreamSpec) -> None:
 
 
 def why_no_twin(stream: StreamSpec, feed: Feed) -> str | None:
-    """Why no twin can execute the batches of a fork again; None if one can."""
+    """Why no twin can re-execute the batches of a fork; None if one can."""
     if feed is not Feed.ORIGIN:
         return "the fault changes the topic that the fork has read, so that a twin cannot read the same records"
     if stream.trigger.real_time is not None:

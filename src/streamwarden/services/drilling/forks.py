@@ -1,6 +1,6 @@
 """Makes the fork that a drill breaks, below `DATA/drills/RUN_ID/fork`, and removes it.
 
-With `fork.at` the fork keeps below `AT/RUN_ID/fork` what the stream keeps in an object store. Nothing stays there: when
+With `fork.at` the fork keeps below `AT/RUN_ID/fork` the stream's folders in an object store. Nothing stays there: when
 the drill is over, the evidence is moved to the fork's folder on this host.
 """
 
@@ -129,7 +129,7 @@ class DrillForks:
         Raises CheckpointError if the database or the broker refuses, ConfigError.
         """
         folder = self._archive.folder(run_id) / RENEWED
-        remove_folder(folder, below=folder.parents[1])  # what a killed try left: no driver was started on it
+        remove_folder(folder, below=folder.parents[1])  # of a killed attempt: no driver was started on it
         folder.mkdir()
         fresh = _renewed(fork.spec, folder)
         drop_output(fresh)
@@ -147,7 +147,7 @@ class DrillForks:
         twins.
 
         Raises CheckpointError if the database, the broker or the object store refuses, or a folder of the fork is a
-        symbolic link: what it points to does not belong to the drill; also for a live stream, of which nothing is ever
+        symbolic link: its target does not belong to the drill; also for a live stream, of which nothing is ever
         removed.
         """
         _require_copy(fork)
@@ -157,7 +157,7 @@ class DrillForks:
         targets = (
             [home / FORK]
             if fork is None
-            else [each for part in (FORK, RENEWED) for name in _SCRATCH for each in sorted((home / part).glob(name))]
+            else [path for part in (FORK, RENEWED) for name in _SCRATCH for path in sorted((home / part).glob(name))]
         )
         removed: list[str] = []
         document = read_document(home / _PLANNED)
@@ -229,7 +229,7 @@ def _bring_home(spec: StreamSpec, into: Path) -> None:
 
 def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:
     """Remove those of the fork's folders that are in an object store. Raises CheckpointError for one that does not
-    belong to this run, whatever the spec says."""
+    belong to this run, even if the spec has it."""
     removed = []
     for place in stored_places(spec):
         if f"/{run_id}/{FORK}/" not in place:

@@ -1,4 +1,4 @@
-"""What a drill judges a fork by: health checks, its output against the oracle, and Great Expectations."""
+"""Judges a fork by health checks, by its output against the oracle, and by Great Expectations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ForkVerifier:
     twin.
 
     Args:
-        stream: the production stream's spec by name; raises ConfigError for one that is not there.
+        stream: the production stream's spec by name; raises ConfigError if there is none.
     """
 
     def __init__(self, store: Store, stream: Callable[[str], StreamSpec], archive: DrillArchive) -> None:
@@ -107,8 +107,8 @@ class ForkVerifier:
 
     def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds]) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""
-        found = starts_of(self._store, fork.stream, fork.checkpoint)
-        own = tuple(replace(start, clock_steps=tuple(clock_steps)) for start in found)
+        starts = starts_of(self._store, fork.stream, fork.checkpoint)
+        own = tuple(replace(start, clock_steps=tuple(clock_steps)) for start in starts)
         if fork.batch is None or not own:
             return own
         with contextlib.suppress(ConfigError):  # the stream's file may be gone by now
@@ -127,7 +127,7 @@ def _of_output(notes: Mapping[str, object], fork: ForkView) -> list[str]:
 
 
 def _kept_copies(notes: Mapping[str, object]) -> list[str]:
-    """Rows that a copy of an input file has changed, as a problem, if the job should drop what is repeated."""
+    """Rows that a copy of an input file has changed, as a problem, if the job should drop repeated rows."""
     changed = notes.get(CHANGED_BY_COPIES)
     return [f"{changed:,} rows differ from those of the input without the copy of a file"] if changed else []
 
@@ -135,16 +135,16 @@ def _kept_copies(notes: Mapping[str, object]) -> list[str]:
 def of_others(notes: Mapping[str, object]) -> list[str]:
     """Records in the fork's topic that carry another query's name, as a problem: only the fork writes there, and a
     reader of the stream's own topic skips such records."""
-    found = notes.get("records_of_others", 0)
-    said = f"{found:,} records in the fork's topic are not from its query: no other query writes there"
-    return [said] if found else []
+    count = notes.get("records_of_others", 0)
+    said = f"{count:,} records in the fork's topic are not from its query: no other query writes there"
+    return [said] if count else []
 
 
 def uncommitted(notes: Mapping[str, object], fork: ForkView) -> list[str]:
     """Records of batches that the fork has not committed, as a problem, if it ended by itself: then each batch that
     wrote records is committed. A fork that was asked to stop may have been in a batch."""
-    found = notes.get("uncommitted_records") if fork.bounded else None
-    return [f"{found:,} records in the fork's topic are from batches that it never committed"] if found else []
+    count = notes.get("uncommitted_records") if fork.bounded else None
+    return [f"{count:,} records in the fork's topic are from batches that it never committed"] if count else []
 
 
 class ExpectationsJudge:

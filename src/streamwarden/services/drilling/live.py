@@ -107,24 +107,24 @@ class LiveStreams:
         committed = log_position(checkpoint_of(spec)).committed
         needed = (committed or 0) - first + _MORE
         last = None if spec.audit.batches is None else max(spec.audit.batches, needed)
-        found = audit(spec, last=last)
-        record(found, self._data, self._store, time.time())
-        return found
+        result = audit(spec, last=last)
+        record(result, self._data, self._store, time.time())
+        return result
 
     def _observe(self, driver_id: str) -> DriverView:
-        seen = self._fleet.observe(driver_id)
-        return DriverView(alive=seen.alive, record=seen.record, exit=seen.exit)
+        observation = self._fleet.observe(driver_id)
+        return DriverView(alive=observation.alive, record=observation.record, exit=observation.exit)
 
     def _why_down(self, stream: str, latest: DriverRecord) -> str | None:
         """Why the stream stays down, or would stay down if its driver were killed now."""
-        gave_up = [each for each in self._store.drivers.events(latest.driver_id) if each.kind == GAVE_UP]
+        gave_up = [event for event in self._store.drivers.events(latest.driver_id) if event.kind == GAVE_UP]
         if gave_up:
             return gave_up[-1].detail.get("reason", "supervision gave up")
         now = time.time()
         killed = ExitRecord(kind=ExitKind.KILLED, ended_at=now)
         history = [
-            replace(each, exit=killed) if each.driver_id == latest.driver_id and each.exit is None else each
-            for each in self._store.drivers.history(stream, now - HISTORY) or (latest,)
+            replace(driver, exit=killed) if driver.driver_id == latest.driver_id and driver.exit is None else driver
+            for driver in self._store.drivers.history(stream, now - HISTORY) or (latest,)
         ]
         state = self._store.stops.desired(stream)
         decision = decide(unforgiven(history, state, self._store.drivers.events), self._stream(stream).restart, now)

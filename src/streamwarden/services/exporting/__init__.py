@@ -1,1 +1,1 @@
-"""What other systems get to know of the streams: metrics for Prometheus."""
+"""Exports the streams' state to other systems: metrics for Prometheus."""

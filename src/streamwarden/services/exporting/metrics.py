@@ -52,7 +52,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSet:
-    """Which one of a few words describes each stream: one series for each word, 1 for the one that is true.
+    """A state metric with a few possible words: one series for each word, 1 for the one that is true.
 
     The label that holds the word has the name of the metric, as OpenMetrics wants it.
 
@@ -200,7 +200,7 @@ STATE_SETS: Final = (
     StateSet(
         name="streamwarden_drill_verdict",
         help="Verdict of the newest drill",
-        words=("PASSED", "DEVIATED", *(each.value.upper() for each in DrillStatus if each.value != "completed")),
+        words=("PASSED", "DEVIATED", *(status.value.upper() for status in DrillStatus if status.value != "completed")),
         word=lambda row: None if row.last_drill is None else row.last_drill.verdict,
         of_queries=False,
     ),
@@ -234,4 +234,4 @@ SINGLES: Final = (CHECK_STATUS, STREAM_INFO, ROUND_AGE, ROWS_AGE, FAILURES)
 
 def names() -> frozenset[str]:
     """Every name that an expression may use."""
-    return frozenset({each.sample for each in METRICS} | {each.name for each in (*STATE_SETS, *SINGLES)})
+    return frozenset({metric.sample for metric in METRICS} | {metric.name for metric in (*STATE_SETS, *SINGLES)})

@@ -36,7 +36,7 @@ from streamwarden.services.overview.rows import StreamRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrape:
-    """What one scrape shows. Times are Unix seconds.
+    """Input of one scrape. Times are Unix seconds.
 
     Args:
         now: when it is answered.
@@ -71,14 +71,14 @@ class ScrapeCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Families without a sample are left out."""
-        found = (*self._of_streams(), *self._singles())
-        return (family for family in found if family.samples)
+        families = (*self._of_streams(), *self._singles())
+        return (family for family in families if family.samples)
 
     def _of_streams(self) -> Iterator[Family]:
         rows, now = self._scrape.rows, self._scrape.now
         yield _infos(rows)
-        yield from (_states(each, rows) for each in STATE_SETS)
-        yield from (_numbers(each, rows, now) for each in METRICS)
+        yield from (_states(states, rows) for states in STATE_SETS)
+        yield from (_numbers(metric, rows, now) for metric in METRICS)
         yield _check_statuses(rows)
 
     def _singles(self) -> Iterator[Family]:
@@ -108,15 +108,15 @@ def _states(states: StateSet, rows: Sequence[StreamRow]) -> Family:
     for row in rows:
         word = states.word(row) if states.of_queries or not row.is_query else None
         if word is not None:
-            family.add_metric(_labels(row), {each: each == word for each in states.words})
+            family.add_metric(_labels(row), {state: state == word for state in states.words})
     return family
 
 
 def _check_statuses(rows: Sequence[StreamRow]) -> Family:
     family = GaugeMetricFamily(CHECK_STATUS.name, CHECK_STATUS.help, labels=(*LABELS, "check"))
     for row in rows:
-        for each in row.metrics.values():
-            family.add_metric((*_labels(row), each.check), each.status.rank)
+        for metric in row.metrics.values():
+            family.add_metric((*_labels(row), metric.check), metric.status.rank)
     return family
 
 

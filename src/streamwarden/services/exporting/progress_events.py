@@ -1,4 +1,4 @@
-"""Which asset events about the progress of streams are due now. The task that publishes them asks here."""
+"""Finds the due asset events about the progress of streams, for the task that publishes them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def due_events(
     Raises StoreError.
     """
     waiting = _close(store, run, endings)
-    last = {each.stream: each for each in store.publications.all() if not each.pending}
+    last = {publication.stream: publication for publication in store.publications.all() if not publication.pending}
     due = []
     for name, spec in _parts(store, specs, now):
         new = store.publications.new_batches(name, last.get(name))
         if name not in waiting and new is not None and is_due(spec.publish, last.get(name), new, now):
             due.append(event(name, last.get(name), new, now, run))
-    store.publications.propose([each.publication for each in due])
+    store.publications.propose([proposal.publication for proposal in due])
     return tuple(due)
 
 
 def _close(store: Store, run: str, endings: Endings) -> frozenset[str]:
-    """Settle or withdraw what is pending; returns the streams of which neither is possible yet.
+    """Resolve or cancel pending events; returns the streams where that is not possible yet.
 
-    What is pending of this very run was proposed by a try of it that did not succeed.
+    Pending events of this very run were proposed by an attempt that failed.
     """
-    pending = [each for each in store.publications.all() if each.pending]
-    others = sorted({each.run for each in pending} - {run})
+    pending = [publication for publication in store.publications.all() if publication.pending]
+    others = sorted({publication.run for publication in pending} - {run})
     ended = dict(endings(others)) if others else {}
     ended[run] = Ending.LOST
     store.publications.settle(_with(pending, ended, Ending.PUBLISHED))
@@ -50,7 +50,7 @@ def _close(store: Store, run: str, endings: Endings) -> frozenset[str]:
 
 
 def _with(pending: Iterable[Publication], ended: Mapping[str, Ending], ending: Ending) -> list[str]:
-    return [each.stream for each in pending if ended[each.run] is ending]
+    return [publication.stream for publication in pending if ended[publication.run] is ending]
 
 
 def _parts(store: Store, specs: Iterable[StreamSpec], now: float) -> list[tuple[str, StreamSpec]]:

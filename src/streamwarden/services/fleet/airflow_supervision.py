@@ -22,7 +22,7 @@ TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervision:
-    """Who restarts the driver of a stream now.
+    """Whether Airflow supervises the stream.
 
     Args:
         unpaused: the DAG was paused, and is not any longer.

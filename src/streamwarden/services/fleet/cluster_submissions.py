@@ -56,7 +56,7 @@ class ClusterSubmissions:
 
         Raises:
             LeaseHeld: a driver is alive, or is being launched; nothing was submitted.
-            ConfigError: a secret would be visible to everybody; StoreError; whatever `through` raises.
+            ConfigError: a secret would be visible to everybody; StoreError; the errors of `through`.
         """
         if self._finder.living(spec) is not None:
             raise LeaseHeld(
@@ -71,7 +71,7 @@ class ClusterSubmissions:
             self._store.drivers.launched(record)
             keep_start(self._store, spec, record.driver_id, at=self._clock())
             application = through(folder)
-        except Exception as error:  # whatever the submitter raises: no driver, so no claim
+        except Exception as error:  # any error of the submitter: no driver, so no claim
             abandon(self._store, record, lease, error, self._clock())
             files.tidy(folder)
             raise

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 Announce = Callable[[str], None]
-"""Receives, for people, what a search waits for and what is wrong with the clocks of two hosts."""
+"""Receives, as sentences, the reason of a wait and a difference between two hosts' clocks."""
 
 _ASK_AGAIN: Final = 0.5
 """Seconds between two readings of an expired lease."""
@@ -117,12 +117,12 @@ class Finder:
 
 
 def _resources(spec: StreamSpec) -> tuple[str, ...]:
-    """What the driver of `spec` claims at its launch: the stream by its name, and its checkpoints. Pure."""
+    """The resources that a driver of `spec` claims: the stream's name, and its checkpoints. Pure."""
     return stream_resource(spec.name), *spec.checkpoints
 
 
 def _doubt(lease: Lease, now: float) -> str:
-    """Why it takes a moment to know whether the holder of `lease` is alive, for people. Pure."""
+    """Why it is not known yet whether the holder of `lease` is alive, as a sentence. Pure."""
     late, early = now - lease.expires_at, ahead(lease, now)
     when = f"was renewed {early:.0f} s in the future" if early else f"expired {late:.0f} s ago"
     return f"the lease of driver {lease.holder} {whereabouts(lease)} {when}: waiting to see whether it is renewed"

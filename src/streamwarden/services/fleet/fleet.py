@@ -35,7 +35,7 @@ class Fleet:
     Args:
         store: where leases, drivers and stop requests are kept.
         data: absolute data folder; drivers live under `data/drivers/STREAM/DRIVER_ID`.
-        alive: tells which processes live, and which cannot be seen from here.
+        alive: returns whether a process lives; None if it cannot be seen.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class Fleet:
         return self.wait(request.driver_id, timeout=request.kill_deadline - self._clock() + SPAWN_TIMEOUT)
 
     def is_running(self, driver_id: str) -> bool:
-        """Whether the driver's process exists on this host, running or stopped, whatever the store says of it."""
-        return any(processes.is_alive(each) for each in self._stopper.processes(driver_id)[:1])
+        """Whether the driver's process exists on this host, running or stopped, regardless of the store."""
+        return any(processes.is_alive(process) for process in self._stopper.processes(driver_id)[:1])
 
     @contextmanager
     def elsewhere(self, driver_id: str) -> Iterator[Fleet]:

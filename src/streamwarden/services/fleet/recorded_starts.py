@@ -1,4 +1,4 @@
-"""Where drivers started: the launcher reads the logs before it launches a driver, and records them with it.
+"""Start positions of drivers: the launcher reads the logs before each launch, and records them with it.
 
 The reading is evidence that the driver under test did not write, so it is taken before the driver exists.
 """
@@ -52,10 +52,10 @@ def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> 
 
 
 def _keep(store: Store, spec: StreamSpec, driver_id: str, at: float) -> None:
-    seen = read_start(spec, at=at)
-    numbers = {"planned": seen.planned, "committed": seen.committed, "sink": seen.sink}
-    known = {name: str(number) for name, number in numbers.items() if number is not None}
-    detail = {"checkpoint": spec.checkpoint, **known}
+    start = read_start(spec, at=at)
+    numbers = {"planned": start.planned, "committed": start.committed, "sink": start.sink}
+    recorded = {name: str(number) for name, number in numbers.items() if number is not None}
+    detail = {"checkpoint": spec.checkpoint, **recorded}
     store.drivers.event(DriverEvent(driver_id=driver_id, at=at, kind=LOGS_AT_LAUNCH, detail=detail))
 
 

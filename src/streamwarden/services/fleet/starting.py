@@ -59,7 +59,7 @@ class Starter:
             launched_by: the person or program that asked, for people.
             command: a spark-submit argv without an application (Airflow's hook builds one); default: ours.
             env: more environment for the driver; it wins over this process's.
-            announce: called with what this waits for, and with what is wrong with the clocks of two hosts.
+            announce: called with the reason of a wait, and with a difference between the clocks of two hosts.
 
         Raises:
             ConfigError: a driver in cluster mode, which only `submit` starts.

@@ -85,11 +85,11 @@ class Stopper:
         return process is not None and processes.signal_group(process, signal.SIGKILL)
 
     def freeze(self, driver_id: str, *, supervised: bool = True) -> bool:
-        """SIGSTOP to the driver's process group, for a drill; returns whether it stands still now.
+        """SIGSTOP to the driver's process group, for a drill; returns whether it is paused now.
 
         Args:
-            supervised: its supervisor process goes on, and kills a driver that stands still for
-                `restart.unresponsive_after`; False: it stands still too, as on a host that does.
+            supervised: its supervisor process keeps running, and kills a driver that is paused for
+                `restart.unresponsive_after`; False: it is paused too, as on a paused host.
         """
         process, supervisor = self._process(driver_id), self._supervisor(driver_id)
         if process is None or not processes.signal_group(process, signal.SIGSTOP):
@@ -99,21 +99,20 @@ class Stopper:
         return wait_until(lambda: processes.is_stopped(process), within=_STOPS_WITHIN, every=0.001)
 
     def thaw(self, driver_id: str) -> bool:
-        """SIGCONT to a driver that stands still, and to its supervisor process; False if the driver does not."""
+        """SIGCONT to a paused driver, and to its supervisor process; False if it was not paused."""
         process, supervisor = self._process(driver_id), self._supervisor(driver_id)
         thawed = (
             process is not None and processes.is_stopped(process) and processes.signal_group(process, signal.SIGCONT)
         )
-        if supervisor is not None and processes.is_stopped(
-            supervisor
-        ):  # later: it would see a driver that stands still
+        # Later than the driver: it would see a paused driver.
+        if supervisor is not None and processes.is_stopped(supervisor):
             processes.signal_one(supervisor, signal.SIGCONT)
         return thawed
 
     def processes(self, driver_id: str) -> tuple[ProcessIdentity, ...]:
         """The driver's JVM and its supervisor process, as far as they are known."""
-        known = (self._process(driver_id), self._supervisor(driver_id))
-        return tuple(each for each in known if each is not None)
+        identities = (self._process(driver_id), self._supervisor(driver_id))
+        return tuple(process for process in identities if process is not None)
 
     def _supervisor(self, driver_id: str) -> ProcessIdentity | None:
         record = self._store.drivers.get(driver_id)

@@ -1,4 +1,4 @@
-"""What the store knows of a stream's drivers, for the question which of two streams owns a place."""
+"""A stream's driver history, used to decide which of two streams owns a path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tenure(store: Store, stream: str, now: float) -> Tenure | None:
-    """The tenure of `stream`; None if no driver of it was ever launched. Raises StoreError."""
+    """Driver history of `stream`; None if no driver was ever launched. Raises StoreError."""
     records = store.drivers.history(stream, 0.0)
     if not records:
         return None

@@ -37,23 +37,23 @@ def copy_history(origin: Origin, request: ForkRequest, rewind: int) -> tuple[int
     newest = sink.copy(origin.spec, request.forked, rewind=rewind, query_id=query_id)
     if newest is not None:
         await_commit(origin.checkpoint, newest)
-    found = survey(origin.checkpoint, origin.output)
-    batch = plans.choose_batch(found, rewind, newest)
-    carry_out(_checkpoint_steps(found, origin, places, batch), origin.checkpoint.fs, store)
+    history = survey(origin.checkpoint, origin.output)
+    batch = plans.choose_batch(history, rewind, newest)
+    carry_out(_checkpoint_steps(history, origin, places, batch), origin.checkpoint.fs, store)
     if origin.output is not None:
         carry_out(sink.history(origin.spec, places, batch), origin.output.fs, store)
     carry_out([plans.metadata_step(places, query_id)], origin.checkpoint.fs, store)
     return batch, query_id
 
 
-def _checkpoint_steps(found: Survey, origin: Origin, places: Places, batch: int) -> Iterator[CopyStep]:
+def _checkpoint_steps(history: Survey, origin: Origin, places: Places, batch: int) -> Iterator[CopyStep]:
     """Steps 1 to 3 of a fork at a committed batch. A file that is rewritten is read when its turn comes."""
     checkpoint = origin.checkpoint
-    yield from plans.checkpoint_links(found, places, batch)
+    yield from plans.checkpoint_links(history, places, batch)
     step = partial(plans.source_log_step, source=origin.source.path if origin.source is not None else "")
-    for name in plans.source_logs(found, batch):
+    for name in plans.source_logs(history, batch):
         yield rewritten(checkpoint, name, places, step, "a whole log of the file source")
-    for name in plans.operator_logs(found, batch):
+    for name in plans.operator_logs(history, batch):
         yield _operator_log(checkpoint, name, places)
 
 
@@ -68,16 +68,16 @@ def hold(checkpoint: Location, into: Path) -> Location:
 
     Raises CheckpointError, OSError.
     """
-    found, places = survey(checkpoint, None), Places.under(str(into))
-    batch = max(found.commits)
-    if batch not in found.offsets:
+    history, places = survey(checkpoint, None), Places.under(str(into))
+    batch = max(history.commits)
+    if batch not in history.offsets:
         offsets(checkpoint, batch)  # raises, and says why it cannot be read
     logs = (
-        Link(join(checkpoint.path, name), join(places.checkpoint, name)) for name in plans.source_logs(found, batch)
+        Link(join(checkpoint.path, name), join(places.checkpoint, name)) for name in plans.source_logs(history, batch)
     )
-    links = chain(plans.checkpoint_links(found, places, batch), logs)
+    links = chain(plans.checkpoint_links(history, places, batch), logs)
     carry_out(links, checkpoint.fs, None, skip_purged=True)
-    for name in plans.operator_logs(found, batch):
+    for name in plans.operator_logs(history, batch):
         with suppress(FileNotFoundError):
             carry_out([_operator_log(checkpoint, name, places)], checkpoint.fs, None)
     return open_path(places.checkpoint)

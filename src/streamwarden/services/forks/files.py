@@ -120,7 +120,7 @@ def remove_stored(path: str, connection: str | None) -> bool:
 
 
 def remove_empty(path: str, connection: str | None) -> None:
-    """Remove the sign of a folder of the store in which nothing is: a client leaves one when it removes the last file.
+    """Remove the marker of an empty folder of the store: a client leaves one when it removes the last file.
 
     Raises CheckpointError if the store does not allow it.
     """

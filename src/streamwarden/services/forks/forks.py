@@ -1,8 +1,8 @@
-"""Makes forks: gathers what the origin has (`gathering`), plans (`spec`, `lifecycle.forks.plan`), carries the plan out
+"""Makes forks: gathers the origin's data (`gathering`), plans (`spec`, `lifecycle.forks.plan`), carries the plan out
 (`copying`).
 
-A fork is on local disk, unless a folder of its origin's object store is named for it. What the origin has on a disk is
-linked; what it has in an object store is copied.
+A fork is on local disk, unless a folder of its origin's object store is named for it. The origin's files on a disk are
+linked; those in an object store are copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamwarden.sources.base import Source
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 ATTEMPTS: Final = 5
-"""Spark purges old logs and state versions while they are linked; a new attempt starts from what is there then."""
+"""Spark purges old logs and state versions while they are linked; a new attempt starts from the remaining ones."""
 
 
 def fork(
@@ -47,7 +47,7 @@ def fork(
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
         batches: after how many batches the fork ends if its source has no end; None: `BATCHES`.
 
-    The fork of a script gets nothing: its driver makes what it needs, and it reads the input where it is.
+    The fork of a script gets nothing: its driver creates its files, and it reads the input where it is.
 
     Raises CheckpointError if the stream cannot be forked (remote paths other than s3a://, a job with its own source or
     sink, a database that does not allow it), the batch is not kept any more (with the rewinds that are possible), or
@@ -80,7 +80,7 @@ def _made(origin: Origin, request: ForkRequest, into: Path) -> Fork:
 
 
 def _attempt(origin: Origin, request: ForkRequest) -> Fork:
-    """Copy what the fork begins with, give it its input, and describe it. Raises FileNotFoundError if a file of the
+    """Copy the fork's initial data, give it its input, and describe it. Raises FileNotFoundError if a file of the
     origin vanished meanwhile."""
     spec, source = origin.spec, origin.spec.source
     assert isinstance(source, Source)  # forked_spec refuses any other
@@ -91,21 +91,21 @@ def _attempt(origin: Origin, request: ForkRequest) -> Fork:
         batch, query_id = copy_history(origin, request, request.rewind)
     carried = None if batch is None else request.places.checkpoint
     bounded = source.bounded(request.forked, batch, request.batches)
-    found = source.take_input(spec, bounded, carried, request.feed)
-    forked = in_batches(spec, bounded, found.unseen)
+    selection = source.take_input(spec, bounded, carried, request.feed)
+    forked = in_batches(spec, bounded, selection.unseen)
     return Fork(
         spec=forked,
         origin=spec.name,
         batch=batch,
         query_id=query_id,
-        inputs=found.total,
-        unseen=found.unseen,
-        longest_queue=found.longest_queue,
-        batches_left=batches_left(forked, found.longest_queue),
-        input_digest=found.digest,
-        what=found.what,
-        copied=found.copied,
-        ranges=found.ranges,
+        inputs=selection.total,
+        unseen=selection.unseen,
+        longest_queue=selection.longest_queue,
+        batches_left=batches_left(forked, selection.longest_queue),
+        input_digest=selection.digest,
+        what=selection.what,
+        copied=selection.copied,
+        ranges=selection.ranges,
     )
 
 
@@ -139,28 +139,28 @@ def empty_output(spec: StreamSpec, forked: StreamSpec) -> None:
 
 
 def clear(into: Path, forked: StreamSpec) -> None:
-    """Remove the fork in `into`: its folders, table and topics. Raises what `drop_scratch` raises, and OSError."""
+    """Remove the fork in `into`: its folders, table and topics. Raises the errors of `drop_scratch`, and OSError."""
     drop_scratch(forked)
     for place in stored_places(forked):
         remove_stored(place, forked.storage.connection)
     require_own(into, below=into.parent)
-    for each in into.iterdir() if into.is_dir() else ():
-        remove_folder(each, below=into)
+    for entry in into.iterdir() if into.is_dir() else ():
+        remove_folder(entry, below=into)
 
 
 def stored_places(forked: StreamSpec) -> tuple[str, ...]:
-    """Those folders of a fork that are in an object store."""
+    """The folders of a fork in an object store."""
     places = (forked.checkpoint, forked.sink.path, forked.quarantine)
     return tuple(place for place in places if place is not None and OBJECT_STORE.match(place))
 
 
 def drop_scratch(forked: StreamSpec) -> list[str]:
-    """Remove what the fork has outside of its folders: its table or topic, and the topic that it reads if that is its
-    own. Returns their names. Raises what `drop_output` raises."""
-    found = [drop_output(forked)]
+    """Remove the fork's resources outside its folders: its table or topic, and the topic that it reads if that is its
+    own. Returns their names. Raises as `drop_output` does."""
+    names = [drop_output(forked)]
     if isinstance(forked.source, Source):
-        found.append(forked.source.drop_scratch())
-    return [each for each in found if each is not None]
+        names.append(forked.source.drop_scratch())
+    return [name for name in names if name is not None]
 
 
 def drop_output(forked: StreamSpec) -> str | None:

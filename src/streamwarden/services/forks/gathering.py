@@ -1,4 +1,4 @@
-"""Gathers what the origin of a fork has: its places, its logs and its state.
+"""Gathers the data of a fork's origin: its places, its logs and its state.
 
 The order of the lists makes a copy of a running query whole; see `lifecycle.forks.plan`.
 """
@@ -58,8 +58,8 @@ def origin_of(spec: StreamSpec) -> Origin:
 def _place(url: str | None, spec: StreamSpec) -> Location:
     """A place of the stream."""
     origin = open_path(url, spec.storage.connection) if url else None
-    known = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith("s3a://"))
-    if origin is None or not known or set(origin.path) & set("*?[{"):
+    supported = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith("s3a://"))
+    if origin is None or not supported or set(origin.path) & set("*?[{"):
         raise CheckpointError(
             f"a fork cannot be made of {url!r}",
             expected="local folders or s3a:// URLs, without wildcards, as checkpoint, source.path and sink.path",
@@ -111,10 +111,10 @@ def await_commit(checkpoint: Location, batch: int) -> None:
 
 def _operator_files(checkpoint: Location) -> list[str]:
     """Files of `state/OPERATOR/_metadata/`, below the checkpoint."""
-    found = []
+    paths = []
     for operator in list_or_empty(checkpoint / STATE):
         for name in list_or_empty(checkpoint / STATE / operator):
             if name.startswith("_"):
                 files = (checkpoint / STATE / operator / name).walk(skip=is_scratch)
-                found += [join(STATE, operator, name, path) for path, _ in files]
-    return sorted(found)
+                paths += [join(STATE, operator, name, path) for path, _ in files]
+    return sorted(paths)

@@ -43,7 +43,7 @@ def is_script(spec: StreamSpec) -> bool:
 
 
 def without_places(spec: StreamSpec) -> StreamSpec:
-    """The stream as its script runs it: the script has its own sources and sinks, whatever the file declares."""
+    """The stream as its script runs it: the script has its own sources and sinks, not those of the file."""
     return replace(spec, source=SourceSpec(), sink=SinkSpec(), quarantine=None)
 
 
@@ -66,8 +66,8 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
             next_step="remove `fork.at`",
         )
     _require_repeatable(spec, job)
-    if not has_output(each.format for each in job.sinks):
-        formats = ", ".join(sorted({str(each.format) for each in job.sinks}))
+    if not has_output(sink.format for sink in job.sinks):
+        formats = ", ".join(sorted({str(sink.format) for sink in job.sinks}))
         raise CheckpointError(
             f"the script's queries write to {formats}, which keeps no output",
             expected="a query whose output remains: files, a table, a topic, or a function in foreachBatch",
@@ -86,7 +86,7 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
 
 def _require_repeatable(spec: StreamSpec, job: JobFacts) -> None:
     try:
-        require_repeatable(spec, [spec.trigger, *(each.trigger for each in job.named)], job.inputs)
+        require_repeatable(spec, [spec.trigger, *(query.trigger for query in job.named)], job.inputs)
     except JobError as error:
         raise CheckpointError.of(error) from error
 
@@ -96,7 +96,7 @@ def _text(spec: StreamSpec) -> JobFacts:
 
 
 def _chains(spec: StreamSpec, job: JobFacts) -> Iterator[tuple[str, str]]:
-    outputs = [place for each in job.named if (place := output_place(spec, each)) is not None]
+    outputs = [place for query in job.named if (place := output_place(spec, query)) is not None]
     for named in job.inputs:
         read = input_place(spec, named)
         yield from ((read, written) for written in outputs if read is not None and reads(read, written))
@@ -108,19 +108,19 @@ def _chains(spec: StreamSpec, job: JobFacts) -> Iterator[tuple[str, str]]:
 def script_input(spec: StreamSpec) -> list[InputFile] | None:
     """The files that the script reads, as far as its text or its stream's file names the folders; None: unknown."""
     declared = [spec.source.path] if spec.source.path is not None else []
-    named = [each.path for each in _text(spec).inputs]
+    named = [source.path for source in _text(spec).inputs]
     if not declared and (not named or None in named):
         return None
-    places = dict.fromkeys(declared or [str(input_place(spec, each)) for each in _text(spec).inputs])
-    found = {place: _listed(place, spec.storage.connection) for place in places}
-    known = [files for files in found.values() if files is not None]
-    return [file for files in known for file in files] if len(known) == len(found) else None
+    places = dict.fromkeys(declared or [str(input_place(spec, source)) for source in _text(spec).inputs])
+    listings = {place: _listed(place, spec.storage.connection) for place in places}
+    readable = [files for files in listings.values() if files is not None]
+    return [file for files in readable for file in files] if len(readable) == len(listings) else None
 
 
 def listed(places: Iterable[str], connection: str | None = None) -> dict[str, list[str]]:
     """The names of the files that are below these folders now. A place that cannot be listed is left out."""
-    found = {place: _listed(place, connection) for place in places}
-    return {place: [file.name for file in files] for place, files in found.items() if files is not None}
+    listings = {place: _listed(place, connection) for place in places}
+    return {place: [file.name for file in files] for place, files in listings.items() if files is not None}
 
 
 def _listed(place: str, connection: str | None) -> list[InputFile] | None:
@@ -146,8 +146,8 @@ def fork_queries(spec: StreamSpec) -> tuple[ForkQuery, ...]:
     Empty before the first one started, and for every other stream."""
     if spec.fork is None:
         return ()
-    documents = [read_document(each) for each in sorted(Path(spec.fork.output, INDEX).glob("*.json"))]
-    return tuple(sorted((_query(each) for each in documents if each), key=_place))
+    documents = [read_document(path) for path in sorted(Path(spec.fork.output, INDEX).glob("*.json"))]
+    return tuple(sorted((_query(document) for document in documents if document), key=_place))
 
 
 def _query(document: dict[str, Any]) -> ForkQuery:
@@ -164,16 +164,16 @@ def unplanned(query: ForkQuery, connection: str | None = None) -> int:
 
     Raises CheckpointError, also if the query reads something whose files cannot be counted.
     """
-    found = listed(query.whole, connection)
-    unknown = next((place for place in query.inputs if place not in found), None)
-    if unknown is not None or not found:
+    files = listed(query.whole, connection)
+    unknown = next((place for place in query.inputs if place not in files), None)
+    if unknown is not None or not files:
         raise CheckpointError(
             f"how much of {unknown or 'its input'} the query {query.name} has yet to read is not known",
             expected="folders of files without wildcards and without options that leave files out",
             where=query.checkpoint,
             next_step="drill this script with a fault that does not need to know it, such as `kill_driver`",
         )
-    return len(unread(query, found))
+    return len(unread(query, files))
 
 
 def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
@@ -193,4 +193,4 @@ def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
         for file in files
     }
     wanted = [join(plain_path(place), name) for place in query.whole for name in files.get(place, ())]
-    return [each for each in wanted if each not in planned]
+    return [file for file in wanted if file not in planned]

@@ -1,1 +1,1 @@
-"""Opens, updates and resolves incidents, and records what people do about them."""
+"""Opens, updates and resolves incidents, and records people's actions on them."""

@@ -49,13 +49,13 @@ def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verd
         runs: the drill's newest runs, newest first.
     """
     passed = _Finding(status=Status.OK, reason=f"the drill {spec.name} passed")
-    found = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
-    return _verdict(spec.stream, spec.name, found, now)
+    finding = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
+    return _verdict(spec.stream, spec.name, finding, now)
 
 
-def _verdict(stream: str, drill: str, found: _Finding, now: float) -> Verdict:
+def _verdict(stream: str, drill: str, finding: _Finding, now: float) -> Verdict:
     return Verdict(
-        stream=stream, check=DRILL + drill, status=found.status, at=now, reason=found.reason, advice=found.advice
+        stream=stream, check=DRILL + drill, status=finding.status, at=now, reason=finding.reason, advice=finding.advice
     )
 
 
@@ -77,11 +77,11 @@ def longest_run(spec: DrillSpec) -> float:
 
 
 def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | None, now: float) -> float | None:
-    """When the drill had to begin and did not, Unix seconds; None if it is not overdue. Pure.
+    """The time at which an overdue drill was due, Unix seconds; None if not overdue. Pure.
 
     Args:
         runs: the drill's newest runs, newest first.
-        since: when Airflow was first seen to run the drill on its schedule; None if it does not.
+        since: first observation of Airflow running the drill on its schedule; None if it does not.
     """
     due = last_due(spec.schedule, now - GRACE) if spec.schedule and since is not None else None
     if due is None or since is None or due < since:
@@ -133,7 +133,7 @@ def _how(run: DrillRun) -> str:
 
 
 def last_due(schedule: str, before: float) -> float | None:
-    """When `schedule` (UTC) was last due before `before`, Unix seconds; None if it is not a cron expression."""
+    """The last time before `before` when `schedule` (UTC) was due, Unix seconds; None if it is no cron text."""
     from croniter import CroniterError, croniter
 
     try:
@@ -151,8 +151,8 @@ def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping
     """
     judged = {name: store.journals.recent(drill=name, limit=_LOOK_BACK) for name in drills}
     verdicts = {
-        each.check: each
-        for each in (
+        verdict.check: verdict
+        for verdict in (
             *(drill_verdict(spec, judged[name], now) for name, spec in drills.items()),
             *_broken(store, broken, now),
         )
@@ -162,14 +162,16 @@ def follow_drills(store: Store, drills: Mapping[str, DrillSpec], broken: Mapping
         for stream, missed in overdue_drills(drills, judged, store.drill_schedules.since(), now).items()
     ]
     gone = [
-        Verdict(stream=each.stream, check=each.check, status=Status.OK, at=now, reason=_GONE)
-        for each in store.incidents.open()
-        if each.check.startswith(DRILL)
-        and each.check != OVERDUE
-        and each.check.removeprefix(DRILL) not in broken
-        and (each.check not in verdicts or verdicts[each.check].stream != each.stream)
+        Verdict(stream=incident.stream, check=incident.check, status=Status.OK, at=now, reason=_GONE)
+        for incident in store.incidents.open()
+        if incident.check.startswith(DRILL)
+        and incident.check != OVERDUE
+        and incident.check.removeprefix(DRILL) not in broken
+        and (incident.check not in verdicts or verdicts[incident.check].stream != incident.stream)
     ]
-    without = {each.stream for each in store.incidents.open() if each.check == OVERDUE} - {each.stream for each in late}
+    without = {incident.stream for incident in store.incidents.open() if incident.check == OVERDUE} - {
+        verdict.stream for verdict in late
+    }
     none = [overdue_verdict(stream, {}, now) for stream in sorted(without)]
     keep(store, (*verdicts.values(), *gone, *late, *none), now)
 
@@ -185,11 +187,11 @@ def overdue_drills(
     Args:
         runs: of each drill the newest, newest first; since: see `due_and_missed`.
     """
-    found: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
+    overdue: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
     for name, spec in drills.items():
         if (due := due_and_missed(spec, runs[name], since.get(name), now)) is not None:
-            found[spec.stream][name] = due
-    return found
+            overdue[spec.stream][name] = due
+    return overdue
 
 
 def overdue_now(
@@ -214,10 +216,10 @@ def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iter
         last = store.journals.recent(drill=name, limit=1) if name in since else ()
         if last:
             reason = f"the drill {name} does not run, because its file is broken: {error}"
-            found = _Finding(
+            finding = _Finding(
                 status=Status.WARNING, reason=reason, advice="fix the file; `streamwarden validate` checks it"
             )
-            yield _verdict(last[0].stream, name, found, now)
+            yield _verdict(last[0].stream, name, finding, now)
 
 
 def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | None]) -> dict[str, str]:
@@ -226,4 +228,4 @@ def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | Non
     Args:
         is_paused: returns whether the DAG with this id is paused; None if that is unknown, which counts as paused.
     """
-    return {each.name: each.schedule for each in drills if each.schedule and is_paused(DRILL + each.name) is False}
+    return {drill.name: drill.schedule for drill in drills if drill.schedule and is_paused(DRILL + drill.name) is False}

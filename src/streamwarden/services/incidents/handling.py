@@ -1,4 +1,4 @@
-"""What a person does about one incident: acknowledges it, withdraws that, comments on it. Each action is recorded."""
+"""Acknowledges incidents for people, withdraws that, and adds comments. Each action is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIST = "`streamwarden incidents --all` lists the ids"
 
 
 def handling(store: Store, now: float, *, since: float | None = None) -> Handling:
-    """What people have decided about incidents and streams, in two queries. Raises StoreError.
+    """Acknowledgements and mutes of incidents and streams, in two queries. Raises StoreError.
 
     The incidents are those that are open or were resolved within the last day, and those resolved since `since`; all
     times are Unix seconds.
@@ -37,7 +37,7 @@ def log_of(store: Store, incident: Incident, now: float) -> tuple[LogEntry, ...]
 
 
 def acknowledge(store: Store, incident_id: str, *, who: str, now: float, comment: str = "") -> IncidentAction:
-    """Record that somebody takes care of the open incident: its status is not sent again, unless it becomes CRITICAL.
+    """Record that a person takes care of the open incident: its status is not sent again, unless it becomes CRITICAL.
 
     Raises ConfigError if it is not known, resolved, or a consequence, which is not sent anyway; StoreError.
 
@@ -83,10 +83,10 @@ def add_comment(store: Store, incident_id: str, *, who: str, now: float, text: s
 
 def find(store: Store, incident_id: str) -> Incident:
     """The incident with this id, or the only one whose id begins so. Raises ConfigError, StoreError."""
-    found = store.incidents.matching(incident_id)
-    if len(found) == 1:
-        return found[0]
-    observed = f"several incidents begin with {incident_id!r}" if found else f"there is no incident {incident_id!r}"
+    matches = store.incidents.matching(incident_id)
+    if len(matches) == 1:
+        return matches[0]
+    observed = f"several incidents begin with {incident_id!r}" if matches else f"there is no incident {incident_id!r}"
     raise ConfigError(observed, expected="the id of one incident, or its first characters", next_step=_LIST)
 
 

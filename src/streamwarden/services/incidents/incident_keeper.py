@@ -48,7 +48,7 @@ class IncidentKeeper:
         judged = [verdict for verdict in verdicts if owner(verdict.stream) not in stopped]
         streams = {verdict.stream for verdict in judged}
         changes = advance(
-            [each for each in incidents.open() if each.stream in streams],
+            [incident for incident in incidents.open() if incident.stream in streams],
             judged,
             now,
             self._policy,
@@ -67,7 +67,7 @@ class IncidentKeeper:
         if not stopped:
             return []
         silenced: list[Incident] = []
-        for stream in sorted({owner(each.stream) for each in self._store.incidents.open()} & stopped):
+        for stream in sorted({owner(incident.stream) for incident in self._store.incidents.open()} & stopped):
             state = self._store.stops.desired(stream)
             by = f"{state.changed_by} stopped the stream: {state.reason}" if state else "the stream was stopped"
             silenced += silence(self._store.incidents, stream, by, now)
@@ -76,8 +76,8 @@ class IncidentKeeper:
     def _resolve_with(self, causes: Sequence[Incident], now: float) -> list[Incident]:
         """Resolve the consequences of these resolved incidents that are no longer bad."""
         ended = [
-            resolve(each, f"resolved with its cause: {each.reason}", now)
-            for each in (resolved_with(causes, self._store.incidents.open()) if causes else ())
+            resolve(incident, f"resolved with its cause: {incident.reason}", now)
+            for incident in (resolved_with(causes, self._store.incidents.open()) if causes else ())
         ]
         for incident in ended:
             self._store.incidents.save(incident)
@@ -86,12 +86,14 @@ class IncidentKeeper:
     def _relink(self, changes: Changes, now: float) -> Changes:
         """Record which open incidents are consequences of which others."""
         incidents = self._store.incidents
-        linked = {each.incident_id: each for each in relinked(incidents.open(), incidents.ended(now - AFTERMATH))}
+        linked = {
+            incident.incident_id: incident for incident in relinked(incidents.open(), incidents.ended(now - AFTERMATH))
+        }
         for incident in linked.values():
             incidents.save(incident)
         return Changes(
-            opened=tuple(linked.get(each.incident_id, each) for each in changes.opened),
-            updated=tuple(linked.get(each.incident_id, each) for each in changes.updated),
+            opened=tuple(linked.get(incident.incident_id, incident) for incident in changes.opened),
+            updated=tuple(linked.get(incident.incident_id, incident) for incident in changes.updated),
             resolved=changes.resolved,
         )
 
@@ -100,7 +102,7 @@ class IncidentKeeper:
         try:
             self._store.incidents.save(incident)
         except StoreError:
-            if any(each.check == incident.check for each in self._store.incidents.open(incident.stream)):
+            if any(other.check == incident.check for other in self._store.incidents.open(incident.stream)):
                 return False
             raise
         return True

@@ -81,7 +81,7 @@ def plan_maintenance(
     tag: str = "",
     fleet: bool = False,
 ) -> Mute:
-    """Plan a maintenance window, in which nothing is sent of what it covers.
+    """Plan a maintenance window. Nothing is sent of the streams it covers.
 
     Exactly one of `streams`, `tag` and `fleet` is given. A tag stands for the streams that have it now: a later change
     of a file neither mutes a stream nor lets it alarm. Raises ConfigError as `mute` does; StoreError.
@@ -123,24 +123,24 @@ def unmute(store: Store, mute_id: str, *, who: str, reason: str, now: float) -> 
     Args:
         mute_id: or its first characters.
     """
-    found = _find(store, mute_id, now)
-    if not store.mutes.end(found.mute_id, at=now, by=who, reason=reason):
+    entry = _find(store, mute_id, now)
+    if not store.mutes.end(entry.mute_id, at=now, by=who, reason=reason):
         raise _over(mute_id)
-    return store.mutes.get(found.mute_id) or found
+    return store.mutes.get(entry.mute_id) or entry
 
 
 def mutes_of(store: Store, scope: str, now: float) -> tuple[Mute, ...]:
     """The mutes of exactly this stream or query that are in force, without maintenance windows. Raises StoreError."""
     return tuple(
-        each
-        for each in current_mutes(store, now)
-        if each.streams == (scope,) and not each.planned and each.in_force(now)
+        entry
+        for entry in current_mutes(store, now)
+        if entry.streams == (scope,) and not entry.planned and entry.in_force(now)
     )
 
 
 def current_mutes(store: Store, now: float) -> tuple[Mute, ...]:
     """The mutes and maintenance windows that are in force or planned, by their beginning. Raises StoreError."""
-    return tuple(each for each in store.mutes.since(now) if each.over_at > now)
+    return tuple(entry for entry in store.mutes.since(now) if entry.over_at > now)
 
 
 def _add(store: Store, new: Mute) -> Mute:
@@ -170,10 +170,10 @@ def _require_known(store: Store, catalog: Catalog, name: str) -> None:
         catalog.get(stream)
     if SEPARATOR in name:
         declared = catalog.streams[stream].queries if stream in catalog.streams else ()
-        known = [identity(stream, each) for each in declared]
-        known += [each.identity for each in store.queries.of(stream) if each.name]
-        if name not in known:
-            raise unknown("query", name, sorted({*known}), f"see `streamwarden status {stream}`")
+        names = [identity(stream, query) for query in declared]
+        names += [query.identity for query in store.queries.of(stream) if query.name]
+        if name not in names:
+            raise unknown("query", name, sorted({*names}), f"see `streamwarden status {stream}`")
 
 
 def _require_check(name: str) -> None:
@@ -182,28 +182,28 @@ def _require_check(name: str) -> None:
 
 
 def _tagged(catalog: Catalog, tag: str) -> tuple[str, ...]:
-    found = tuple(sorted(name for name, spec in catalog.streams.items() if tag in spec.tags))
-    if not found:
-        known = {each for spec in catalog.streams.values() for each in spec.tags}
-        raise unknown("tag", tag, known, "see `tags` in config/streams")
-    return found
+    streams = tuple(sorted(name for name, spec in catalog.streams.items() if tag in spec.tags))
+    if not streams:
+        tags = {label for spec in catalog.streams.values() for label in spec.tags}
+        raise unknown("tag", tag, tags, "see `tags` in config/streams")
+    return streams
 
 
 def _find(store: Store, beginning: str, now: float) -> Mute:
     whole = store.mutes.get(beginning)
     if whole is not None:
         return whole
-    found = _beginning_with(beginning, current_mutes(store, now)) if beginning else []
-    if not found:
+    matches = _beginning_with(beginning, current_mutes(store, now)) if beginning else []
+    if not matches:
         raise _over(beginning)
-    if len(found) > 1:
+    if len(matches) > 1:
         observed = f"several mutes begin with {beginning!r}"
         raise ConfigError(observed, expected="the id of one, or its first characters", next_step=_LIST)
-    return found[0]
+    return matches[0]
 
 
 def _beginning_with(beginning: str, mutes: Iterable[Mute]) -> list[Mute]:
-    return [each for each in mutes if each.mute_id.startswith(beginning)]
+    return [entry for entry in mutes if entry.mute_id.startswith(beginning)]
 
 
 def _over(mute_id: str) -> ConfigError:

@@ -94,7 +94,7 @@ class LocalAirflow:
 
     @property
     def url(self) -> str:
-        """Of the pages and the API."""
+        """URL of the pages and API."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
@@ -242,7 +242,7 @@ def free_port(first: int = FIRST_PORT) -> int:
 
 
 def _end_session(leader: int) -> None:
-    """End what a dead component left in its process group, such as the idle workers of a killed scheduler."""
+    """End the leftover processes of a dead component's group, such as the workers of a killed scheduler."""
     processes.signal_members(leader, signal.SIGKILL)
 
 

@@ -79,7 +79,7 @@ class Installation:
         self._store, self._fleet, self._streams = store, fleet, streams
 
     def end_orphans(self) -> None:
-        """End the processes of an Airflow whose `up` was killed. The drivers that it started go on."""
+        """End the processes of an Airflow whose `up` was killed. Its drivers keep running."""
         self.marked.stop(patience=5.0, except_sessions=self._driver_sessions())
 
     def start(self) -> None:
@@ -135,8 +135,8 @@ class Installation:
             StoreError: the store is down. The drivers are then ended with SIGTERM: their batches run again.
         """
         self.airflow.stop()
-        mine = {each.pid for each in self.marked.living()}
-        started = [name for name in self._streams() if self._driver_pid(name) in mine]
+        pids = {process.pid for process in self.marked.living()}
+        started = [name for name in self._streams() if self._driver_pid(name) in pids]
         try:
             ended = drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
             self._store.airflow_servers.forget(self.airflow.url)
@@ -154,5 +154,7 @@ class Installation:
         try:
             drivers = {self._driver_pid(name) for name in self._streams()}
         except StreamwardenError:  # without the store no driver can be recognised: none is stopped
-            drivers = {each.pid for each in marked}
-        return {session for each in marked if each.pid in drivers and (session := session_of(each.pid)) is not None}
+            drivers = {process.pid for process in marked}
+        return {
+            session for process in marked if process.pid in drivers and (session := session_of(process.pid)) is not None
+        }

@@ -66,8 +66,12 @@ class MarkedProcesses:
 
     def living(self, *, except_sessions: Collection[int] = ()) -> list[ProcessIdentity]:
         """Every living process with the mark, except this one and the members of these sessions."""
-        found = processes.with_variable(MARK, str(self.root))
-        return [each for each in found if each.pid != os.getpid() and session_of(each.pid) not in except_sessions]
+        marked = processes.with_variable(MARK, str(self.root))
+        return [
+            process
+            for process in marked
+            if process.pid != os.getpid() and session_of(process.pid) not in except_sessions
+        ]
 
     def stop(self, *, patience: float, except_sessions: Collection[int] = ()) -> None:
         """Send SIGTERM to all of them, and SIGKILL to those that are alive after `patience` seconds.
@@ -81,7 +85,7 @@ class MarkedProcesses:
         # Repeatedly: a process may have started another one just before it ended.
         while left := self.living(except_sessions=except_sessions):
             if time.monotonic() > deadline:
-                pids = ", ".join(str(each.pid) for each in left)
+                pids = ", ".join(str(process.pid) for process in left)
                 raise ProcessError(
                     f"processes are alive {KILL_WITHIN:.0f} s after SIGKILL: {pids}",
                     expected="none",
@@ -101,5 +105,5 @@ def session_of(pid: int) -> int | None:
 
 
 def _send(targets: Sequence[ProcessIdentity], signum: int) -> None:
-    for each in targets:
-        processes.signal_one(each, signum)
+    for process in targets:
+        processes.signal_one(process, signum)

@@ -28,7 +28,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "triggerer": "start `airflow triggerer`: until then no stream whose driver ends is restarted",
     "dag_processor": "start `airflow dag-processor`: until then Airflow does not notice a changed file",
 }
-"""Component -> what to do, in the order of the messages."""
+"""Component -> advice, in the order of the messages."""
 
 
 def airflow_verdict(url: str, now: float, sleep: Callable[[float], None] = time.sleep) -> Verdict:
@@ -56,7 +56,7 @@ def _ask(url: str, now: float) -> Verdict:
 
 
 def judge(document: object, now: float) -> Verdict:
-    """The verdict on what `/monitor/health` answered. Pure.
+    """The verdict on the answer of `/monitor/health`. Pure.
 
     Args:
         document: the JSON of the answer; anything but Airflow's own answer is CRITICAL.

@@ -62,7 +62,7 @@ _HISTORY: Final = 7 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamHealth:
-    """One stream's verdicts, in the checks' order; `problems`: what could not be probed, and why."""
+    """One stream's verdicts, in the checks' order; `problems`: failed probes, and why."""
 
     stream: str
     verdicts: tuple[Verdict, ...]
@@ -136,7 +136,7 @@ class HealthMonitor:
     def evaluate(self, specs: Iterable[StreamSpec], now: float) -> Evaluation:
         """Judge all `specs` at `now`, save the verdicts, advance the incidents. Raises StoreError.
 
-        The streams are judged in groups, so what was judged before an error or a time limit is saved. For a stream with
+        The streams are judged in groups, so groups judged before an error or a time limit are saved. For a stream with
         several queries the driver is judged under the stream's name, each query under `STREAM/QUERY`.
         """
         given = list(specs)
@@ -170,7 +170,7 @@ class HealthMonitor:
             seconds["read"] += judged - started - checking
             seconds["check"] += checking
             seconds["save"] += time.perf_counter() - judged
-        judged_now = {(each.stream, each.check) for health in streams.values() for each in health.verdicts}
+        judged_now = {(verdict.stream, verdict.check) for health in streams.values() for verdict in health.verdicts}
         self._forget({spec.name for spec in given}, previous, judged_now, now)
         return Evaluation(at=now, streams=streams, changes=changes, seconds=seconds)
 
@@ -198,10 +198,10 @@ class HealthMonitor:
 
     def _previous(self, parts: Sequence[StreamPart]) -> dict[str, dict[str, Verdict]]:
         """stream -> check -> the previous verdict."""
-        found: dict[str, dict[str, Verdict]] = {}
+        previous: dict[str, dict[str, Verdict]] = {}
         for verdict in self._store.verdicts.latest(parts[0].spec.name if len(parts) == 1 else None):
-            found.setdefault(verdict.stream, {})[verdict.check] = verdict
-        return found
+            previous.setdefault(verdict.stream, {})[verdict.check] = verdict
+        return previous
 
     def _windows(
         self,
@@ -210,15 +210,15 @@ class HealthMonitor:
         previous: Mapping[str, Mapping[str, Verdict]],
         services: Services,
     ) -> Iterator[tuple[Window, tuple[str, ...]]]:
-        """Each part's window, and what could not be probed. `services`: see `probe`."""
+        """Each part's window, and the failed probes. `services`: see `probe`."""
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
         with ThreadPoolExecutor(_PROBES) as pool:
-            seen = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
+            results = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
         store = self._store
         batches = store.batches.windows(names, self._look_back)
-        filled = [spec.name for spec in specs if self._fill_in(spec, seen[spec.name], batches[spec.name])]
+        filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
         older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
@@ -227,7 +227,7 @@ class HealthMonitor:
         hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
-            result = seen[spec.name]
+            result = results[spec.name]
             history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
             alive = self._is_alive(history, now, before)
@@ -252,21 +252,21 @@ class HealthMonitor:
             )
             yield window, result.problems
 
-    def _fill_in(self, spec: StreamSpec, seen: ProbeResult, known: Sequence[Batch]) -> bool:
+    def _fill_in(self, spec: StreamSpec, result: ProbeResult, batches: Sequence[Batch]) -> bool:
         """Fill in from the logs the batches whose report was lost by a kill; True if there were any.
 
         The runner does this too; here it is for stopped streams. `known` was read before; only a gap in it costs a
         query.
         """
-        log = seen.log
+        log = result.log
         if log is None or log.query_id is None or log.committed is None:
             return False
         since = max(0, log.committed - self._look_back + 1)
-        stored = {each.batch_id for each in known if each.query_id == log.query_id and _is_complete(each)}
+        stored = {batch.batch_id for batch in batches if batch.query_id == log.query_id and _is_complete(batch)}
         if all(batch in stored for batch in range(since, log.committed + 1)):
             return False
         try:
-            filled = fill_missing(self._store, spec.name, log.query_id, seen.times, since=since, newest=log.committed)
+            filled = fill_missing(self._store, spec.name, log.query_id, result.times, since=since, newest=log.committed)
         except CheckpointError as error:  # it was readable a moment ago: the next evaluation tries again
             _log.warning("%s: the times of lost batches were not filled in: %s", spec.name, error)
             return False
@@ -287,7 +287,7 @@ class HealthMonitor:
             if is_held(lease, now=now, alive=self._alive):
                 return True
             # Right after an outage no driver has renewed yet. One whose lease had expired before that had time to.
-            return False if any(lease.expires_at <= each.at <= now - GRACE for each in before.values()) else None
+            return False if any(lease.expires_at <= verdict.at <= now - GRACE for verdict in before.values()) else None
 
         return driver_alive(drivers[-1], lease_on=self._store.leases.current, held=held, now=now, alive=self._alive)
 
@@ -308,13 +308,13 @@ def _before(batches: Sequence[Batch]) -> tuple[str, list[int]] | None:
 
     Each distance is a quarter longer than the one before it, so thirty batches cover a day of short ones.
     """
-    newest = next((each for each in reversed(batches) if each.progress is not None and each.progress.has_run), None)
+    newest = next((batch for batch in reversed(batches) if batch.progress is not None and batch.progress.has_run), None)
     if newest is None or newest.progress is None or not newest.progress.operators:
         return None
-    oldest = min(each.batch_id for each in batches if each.query_id == newest.query_id)
+    oldest = min(batch.batch_id for batch in batches if batch.query_id == newest.query_id)
     back = max(1, newest.batch_id - oldest)
     ids = {0, *(newest.batch_id - round(back * _STEP**exponent) for exponent in range(1, _SAMPLES))}
-    earlier = sorted(each for each in ids if 0 <= each < oldest)
+    earlier = sorted(batch_id for batch_id in ids if 0 <= batch_id < oldest)
     return (newest.query_id, earlier) if earlier else None
 
 
@@ -327,8 +327,8 @@ def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tu
 
 def _attempts(window: Window) -> list[Measurement]:
     """This evaluation's attempts to reach the stream's services: an outage is read from their history."""
-    found = (measurement(each, window.spec.name, window.now) for each in window.answers)
-    return [each for each in found if each is not None]
+    measurements = (measurement(answer, window.spec.name, window.now) for answer in window.answers)
+    return [value for value in measurements if value is not None]
 
 
 RECORDED: Final[Mapping[str, str]] = {
@@ -340,7 +340,7 @@ RECORDED: Final[Mapping[str, str]] = {
 
 
 def _values(verdicts: Sequence[Verdict], running: Set[str]) -> list[Measurement]:
-    """What the checks measured, as measurements: the store rolls them up, and forecast and charts read them."""
+    """The checks' values as measurements: the store rolls them up, and forecast and charts read them."""
     return [
         Measurement(
             stream=verdict.stream,

@@ -28,20 +28,20 @@ class ProbeResult:
     problems: tuple[str, ...] = ()
 
     def times(self) -> tuple[dict[int, float | None], dict[int, float | None]]:
-        """When each batch that the logs still have was planned and committed: two listings, on demand."""
+        """Times at which the batches in the logs were planned and committed: two listings, on demand."""
         if self.checkpoint is None:
             return {}, {}
         return planned_times(self.checkpoint), committed_times(self.checkpoint)
 
 
 def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
-    """Probe the checkpoint, the input and the services of `spec`. Never raises for what is missing, damaged or
+    """Probe the checkpoint, the input and the services of `spec`. Never raises for something missing, damaged or
     unreachable.
 
     Threads may probe different streams at the same time.
 
     Args:
-        services: what the services answered so far. Each is asked once for all probes that share it, so share it only
+        services: the services' answers so far. Each is asked once for all probes that share it, so share it only
             as long as an answer may be taken to hold: for one evaluation.
     """
     services = services or Services()
@@ -94,15 +94,15 @@ def _without_offsets(
     advertises and this host cannot reach. If the offsets were not requested, nothing is known.
     """
     return tuple(
-        replace(each, reached=reached, problem=problem)
-        if each.reached and each.service == spec.source.SERVICE and each.connection == spec.source.connection
-        else each
-        for each in answers
+        replace(answer, reached=reached, problem=problem)
+        if answer.reached and answer.service == spec.source.SERVICE and answer.connection == spec.source.connection
+        else answer
+        for answer in answers
     )
 
 
 def _why_not_asked(spec: StreamSpec, services: Services) -> str | None:
-    """Why the source's service is not asked what waits; None if it is asked. Without this, each stream would wait for
+    """Why the source is not asked for its backlog; None if it is. Without this, each stream would wait for
     the same missing answer."""
     source = spec.source
     if source.SERVICE is None:

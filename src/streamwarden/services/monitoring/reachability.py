@@ -37,9 +37,9 @@ class Services:
     def answer(self, need: Need) -> Answer:
         """Never raises: if a service cannot be asked, the answer says why."""
         with self._lock:
-            mine = need not in self._asked
+            is_first = need not in self._asked
             future = self._asked.setdefault(need, Future())
-        if mine:
+        if is_first:
             future.set_result(_ask(need, self._within))
         return future.result()
 
@@ -49,7 +49,7 @@ class Services:
             self._slow[name] = self._slow.get(name, 0) + 1
 
     def is_slow(self, name: str) -> bool:
-        """Whether that happened for so many streams that it is expected for the next one."""
+        """Whether `SLOW_AFTER` streams were slow, so that the next one is expected to be."""
         with self._lock:
             return self._slow.get(name, 0) >= SLOW_AFTER
 
@@ -69,21 +69,21 @@ def ask_broker(name: str, within: float) -> Answer:
 
     from streamwarden.adapters.kafka.brokers import client_settings, reader, unreachable
 
-    known = connection(name)
-    address = client_settings(known)["bootstrap.servers"]
-    seen: list[KafkaError] = []
-    client = reader(known, "reach", error_cb=seen.append)  # settings that it refuses come before a broker that is down
+    settings = connection(name)
+    address = client_settings(settings)["bootstrap.servers"]
+    errors: list[KafkaError] = []
+    # Before the check whether it is down: settings that the client refuses are the first problem.
+    client = reader(settings, "reach", error_cb=errors.append)
     try:
-        down = unreachable(known)
+        down = unreachable(settings)
         if down is not None:
             return _answer(Service.BROKER, name, address, False, down)
         client.list_topics("__consumer_offsets", timeout=within)
     except KafkaException as error:
-        client.poll(
-            0
-        )  # the reason of a failed connection arrives as an event: the call itself only reports that no broker answered
-        refused = [each for each in seen if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
-        problem = (refused or seen or [error.args[0]])[0].str()
+        # The reason of a failed connection arrives as an event: the call only reports that no broker answered.
+        client.poll(0)
+        refused = [reason for reason in errors if reason.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
+        problem = (refused or errors or [error.args[0]])[0].str()
         return _answer(Service.BROKER, name, address, None if refused else False, problem)
     finally:
         client.close()

@@ -1,4 +1,4 @@
-"""Reads what the drills have shown from the store."""
+"""Reads the drills' results from the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def resilience_of(store: Store, drills: Mapping[str, DrillSpec], stream: str | N
     """
     wanted = {name: spec for name, spec in drills.items() if stream in (None, spec.stream)}
     missed = overdue_now(store, wanted, store.journals.newest_of_drills(), now)
-    late = [name for each in missed.values() for name in each]
+    late = [name for names in missed.values() for name in names]
     streams = {spec.stream for spec in wanted.values()} if stream is None else {stream}
-    trials = (each for each in store.trials.newest(stream) if each.stream in streams)
+    trials = (trial for trial in store.trials.newest(stream) if trial.stream in streams)
     return list(resilience(wanted, trials, late))

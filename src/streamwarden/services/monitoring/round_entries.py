@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is shown of one stream, or of several that are alike.
+    """The summary of one stream, or of several that are alike.
 
     Args:
         title: the stream's name, or how many streams there are.
@@ -51,15 +51,15 @@ def entries_of(evaluation: Evaluation, broken: Mapping[str, ConfigError], idle: 
 
 def fold(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """The worst first, then by name. All healthy streams share one entry; those that should not run share another."""
-    ordered = sorted(entries, key=lambda each: (-each.status.rank, each.title))
-    idle = [each for each in ordered if not each.judged]
-    healthy = [each for each in ordered if each.judged and each.status is Status.OK]
-    shown = [each for each in ordered if each.judged and each.status is not Status.OK]
+    ordered = sorted(entries, key=lambda entry: (-entry.status.rank, entry.title))
+    idle = [entry for entry in ordered if not entry.judged]
+    healthy = [entry for entry in ordered if entry.judged and entry.status is Status.OK]
+    shown = [entry for entry in ordered if entry.judged and entry.status is not Status.OK]
     if healthy:
-        names = tuple(each.title for each in healthy)
+        names = tuple(entry.title for entry in healthy)
         shown.append(Entry(title=_counted(healthy, "healthy"), status=Status.OK, lines=names))
     if idle:
-        lines = tuple(line for each in idle for line in each.lines)
+        lines = tuple(line for entry in idle for line in entry.lines)
         shown.append(Entry(title=_counted(idle, "not judged"), status=Status.UNKNOWN, lines=lines, judged=False))
     return tuple(shown)
 
@@ -78,7 +78,7 @@ def _entry(health: StreamHealth, idle: str | None) -> Entry:
         f"{verdict.status} {verdict.check}: {verdict.reason}" + (f" Advice: {verdict.advice}" if verdict.advice else "")
         for verdict in ordered
     ]
-    critical = [line for line, each in zip(worst_first, ordered, strict=True) if each.status is Status.CRITICAL]
+    critical = [line for line, entry in zip(worst_first, ordered, strict=True) if entry.status is Status.CRITICAL]
     return Entry(
         title=health.stream,
         status=health.status,

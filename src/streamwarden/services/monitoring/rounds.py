@@ -1,4 +1,4 @@
-"""An evaluation round: follows files, drills and Airflow, judges every stream, and leaves a sign that it ran.
+"""An evaluation round: follows files, drills and Airflow, judges every stream, and records that it ran.
 
 The health DAG, `streamwarden watch` and `streamwarden check` run the same round.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Place(Protocol):
-    """What a round needs of a workspace."""
+    """The workspace as a round sees it."""
 
     @property
     def project(self) -> Path: ...
@@ -52,13 +52,13 @@ Publish = Callable[[Iterable[str]], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a round knows of the world outside the workspace.
+    """A round's access to the world outside the workspace.
 
     Args:
         publish: see `Publish`.
         airflow: URL of Airflow's API server, to check Airflow's components; None: they are not checked.
         is_paused: returns whether the DAG with this id is paused, None if that is unknown; None: the round runs without
-            Airflow, and what another round recorded counts.
+            Airflow, and the record of another round counts.
         heartbeat_url: the dead man's switch; None: there is none.
     """
 
@@ -75,7 +75,7 @@ class Round:
     Args:
         broken: the files of streams that cannot be used, by their stems.
         idle: streams that have never run or that were stopped on purpose, each with the reason.
-        record: the sign that the round left in the store.
+        record: the round's record in the store.
     """
 
     evaluation: Evaluation
@@ -85,7 +85,7 @@ class Round:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What a person sees: one entry for each stream that is not healthy, the healthy ones together."""
+        """The summary: one entry for each stream that is not healthy, the healthy ones together."""
         return fold(entries_of(self.evaluation, self.broken, self.idle))
 
 
@@ -156,6 +156,6 @@ def _runs(place: Place, stream: str) -> bool:
 def _idle(store: Store, streams: Collection[str]) -> dict[str, str]:
     """The streams that no check can judge because they should not run, and why."""
     stopped, started = store.stops.wanted_stopped(), store.drivers.latests(streams)
-    found = {stream: "stopped on purpose" for stream in streams if stream in stopped}
+    reasons = {stream: "stopped on purpose" for stream in streams if stream in stopped}
     new = (stream for stream in streams if stream not in stopped and stream not in started)
-    return found | dict.fromkeys(new, "never started")
+    return reasons | dict.fromkeys(new, "never started")

@@ -1,4 +1,4 @@
-"""Where a message sends its reader: the page, the run and the log of what it is about."""
+"""The links in a message: the page, the run and the log of its subject."""
 
 from __future__ import annotations
 

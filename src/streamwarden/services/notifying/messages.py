@@ -53,11 +53,11 @@ class Notification:
 
 
 def compose(group: IncidentGroup, now: float, links: Links, handled: Handling = UNHANDLED) -> Notification:
-    """About an incident: which stream, which problem, since when, who takes care of it, what follows from it, what to
+    """The text about an incident: stream, problem, time, who takes care of it, what follows from it, what to
     do, where to look.
 
     Args:
-        group: its root with what the channel was sent of it, so that the message names a mute that ended since then.
+        group: its root as the channel was notified of it, so that the message names a mute that ended since then.
     """
     incident = group.root
     over = incident.resolved_at is not None
@@ -94,9 +94,10 @@ def _opened(group: IncidentGroup, now: float) -> Iterator[str]:
     yield f"Open for {format_duration(max(0.0, now - incident.opened_at))}, since {_moment(incident.opened_at)}{worst}"
     if incident.advice:
         yield f"What to do: {incident.advice}"
-    for each in group.consequences:
-        if each.resolved_at is None:
-            yield f"Consequence: {each.status} {shown_stream(each)}: {shown_check(each)}: {each.reason}"
+    for consequence in group.consequences:
+        if consequence.resolved_at is None:
+            where = f"{shown_stream(consequence)}: {shown_check(consequence)}"
+            yield f"Consequence: {consequence.status} {where}: {consequence.reason}"
     if incident.stream == EVERYWHERE:
         yield "Details: streamwarden incidents; streamwarden status"
     else:
@@ -104,7 +105,7 @@ def _opened(group: IncidentGroup, now: float) -> Iterator[str]:
 
 
 def _handled(group: IncidentGroup, handled: Handling, now: float) -> Iterator[str]:
-    """Who acknowledged the incident, and which mute held the message back."""
+    """The acknowledgement, and the mute that held the message back."""
     incident = group.root
     acknowledgement = handled.acknowledged(incident)
     if acknowledgement is not None:
@@ -127,7 +128,7 @@ def shown_check(incident: Incident) -> str:
 
 
 def crash_message(crash: CuredCrash, links: Links) -> Notification:
-    """About a crash that a restart has cured."""
+    """A message on a crash and its restart."""
     lines = (
         f"A driver of {crash.driver.stream} crashed at {_moment(crash.exit.ended_at)}: {describe(crash.exit)}",
         f"It was restarted, and the query runs again since {_moment(crash.restarted_at)}, "
@@ -148,7 +149,7 @@ def crash_message(crash: CuredCrash, links: Links) -> Notification:
 
 
 def run_message(dag: str, run: str, reason: str, links: Links, stream: str = EVERYWHERE) -> Notification:
-    """About a run of a DAG that failed, where no incident explains why.
+    """A message on a failed DAG run that no incident explains.
 
     Args:
         stream: whose DAG it is; a mute of the stream covers the message.

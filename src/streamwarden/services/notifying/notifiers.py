@@ -31,7 +31,7 @@ class NotificationError(StreamwardenError):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A receiver of messages. `name` is in reports and in the record of what was sent; it holds no secret."""
+    """A receiver of messages. `name` is in reports and in the record of messages; it holds no secret."""
 
     name: str
     send: Send
@@ -47,8 +47,8 @@ def apprise_channels(environ: Mapping[str, str] | None = None) -> tuple[Channel,
 
 
 def _kind(url: str) -> str:
-    found = _SCHEME.match(url)
-    return found[1] if found else "url"
+    scheme = _SCHEME.match(url)
+    return scheme[1] if scheme else "url"
 
 
 def airflow_channels(settings: Notifications, context: Mapping[str, Any]) -> tuple[Channel, ...]:
@@ -57,7 +57,9 @@ def airflow_channels(settings: Notifications, context: Mapping[str, Any]) -> tup
     Args:
         context: a task's context; the notifiers' templates may use it.
     """
-    return tuple(Channel(each.shown, partial(_send_through_airflow, each, context)) for each in settings.airflow)
+    return tuple(
+        Channel(notifier.shown, partial(_send_through_airflow, notifier, context)) for notifier in settings.airflow
+    )
 
 
 def _send_through_airflow(channel: AirflowChannel, context: Mapping[str, Any], notification: Notification) -> None:
@@ -73,14 +75,14 @@ def require_channel(channels: Sequence[Channel], name: str) -> Channel:
             return channel
     raise ConfigError(
         f"there is no channel {name!r}",
-        expected=f"one of: {', '.join(each.name for each in channels)}",
+        expected=f"one of: {', '.join(candidate.name for candidate in channels)}",
         where=f"{URLS_VARIABLE} and {FILE}",
         next_step="name one of these",
     )
 
 
 def no_channel() -> ConfigError:
-    """The error where a message should be sent and no channel is configured."""
+    """The error if a message is due and no channel is configured."""
     return ConfigError(
         "no channel is configured", expected="Apprise URLs", where=URLS_VARIABLE, next_step=f"set {URLS_VARIABLE}"
     )

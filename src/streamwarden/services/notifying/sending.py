@@ -1,6 +1,6 @@
-"""Sends what is due: each message to each channel, exactly once, whatever other process sends at the same time.
+"""Sends due messages: each to each channel, exactly once, even if other processes send at the same time.
 
-Each channel has a separate record of what it was sent. One that refuses a message keeps no other from it, and is tried
+Each channel has a separate record of its messages. One that refuses a message keeps no other from it, and is tried
 again in the next round.
 """
 
@@ -83,7 +83,7 @@ def send_due(
     events: Sequence[Notification] = (),
     only: Container[str] | None = None,
 ) -> SendReport:
-    """Send every message that is due to every channel, and nothing of what is muted. Raises StoreError.
+    """Send every due message that is not muted to every channel. Raises StoreError.
 
     Args:
         now: Unix seconds.
@@ -92,24 +92,24 @@ def send_due(
         only: the streams and queries whose incidents are sent; None: all incidents.
     """
     handled = handling(store, now)
-    groups = [each for each in notifiable(store.incidents, now, handled) if only is None or each.root.stream in only]
-    audible = [each for each in events if mute_of(each.stream, handled.mutes, now) is None]
+    groups = [group for group in notifiable(store.incidents, now, handled) if only is None or group.root.stream in only]
+    audible = [event for event in events if mute_of(event.stream, handled.mutes, now) is None]
     report = SendReport()
     for channel in channels:
-        known = store.deliveries.of(channel.name)
+        deliveries = store.deliveries.of(channel.name)
         waiting = [
-            *_incidents(groups, known, channel.name, store, handled, now, resend_interval, airflow),
-            *_events(audible, known, channel.name),
+            *_incidents(groups, deliveries, channel.name, store, handled, now, resend_interval, airflow),
+            *_events(audible, deliveries, channel.name),
         ]
-        ready = [each for each in waiting if not each.delivery.must_wait(now)]
-        ready.sort(key=lambda each: each.delivery.failed_at is not None)  # what was refused before comes last
+        ready = [entry for entry in waiting if not entry.delivery.must_wait(now)]
+        ready.sort(key=lambda entry: entry.delivery.failed_at is not None)  # refused messages come last
         report += _send(channel, ready, store.deliveries, now)
     return report
 
 
 def _incidents(
     groups: Iterable[IncidentGroup],
-    known: Mapping[str, Delivery],
+    deliveries: Mapping[str, Delivery],
     channel: str,
     store: Store,
     handled: Handling,
@@ -118,16 +118,16 @@ def _incidents(
     airflow: str,
 ) -> Iterator[_Waiting]:
     for group in groups:
-        delivery = known.get(group.root.incident_id) or Delivery(subject=group.root.incident_id, channel=channel)
-        seen = _as_seen_by(delivery, group)
-        if due([seen], now, _interval(group.root, resend_interval), handled):
+        delivery = deliveries.get(group.root.incident_id) or Delivery(subject=group.root.incident_id, channel=channel)
+        sent = _as_seen_by(delivery, group)
+        if due([sent], now, _interval(group.root, resend_interval), handled):
             status = Status.OK if group.root.resolved_at is not None else group.status
-            text = partial(_composed, store, seen, handled, now, airflow)
+            text = partial(_composed, store, sent, handled, now, airflow)
             yield _Waiting(delivery=delivery, status=status, compose=text)
 
 
 def _as_seen_by(delivery: Delivery, group: IncidentGroup) -> IncidentGroup:
-    """The group with what this channel was sent of it."""
+    """The group as this channel was notified of it."""
     root = replace(group.root, notified_at=delivery.sent_at, notified_status=delivery.sent_status)
     return replace(group, root=root)
 
@@ -140,9 +140,9 @@ def _composed(store: Store, group: IncidentGroup, handled: Handling, now: float,
     return compose(group, now, links_of(store, airflow, group.root), handled)
 
 
-def _events(events: Iterable[Notification], known: Mapping[str, Delivery], channel: str) -> Iterator[_Waiting]:
+def _events(events: Iterable[Notification], deliveries: Mapping[str, Delivery], channel: str) -> Iterator[_Waiting]:
     for event in events:
-        delivery = known.get(event.subject) or Delivery(subject=event.subject, channel=channel)
+        delivery = deliveries.get(event.subject) or Delivery(subject=event.subject, channel=channel)
         if delivery.sent_at is None:
             yield _Waiting(delivery=delivery, status=event.status, compose=partial(_same, event))
 
@@ -155,19 +155,19 @@ def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepos
     """Send to one channel. A claim precedes each message: a process that dies between the two delays the message by one
     resend interval, and sends it never twice."""
     report, in_a_row = SendReport(), 0
-    for each in ready:
+    for entry in ready:
         if in_a_row == _GIVE_UP:
             break
-        message = each.compose()
-        claimed = deliveries.claim(each.delivery, each.status, now)
+        message = entry.compose()
+        claimed = deliveries.claim(entry.delivery, entry.status, now)
         if claimed is None:
             report += SendReport(taken=1)
             continue
         try:
             channel.send(message)
-        except Exception as error:  # a notifier raises what its service raises
+        except Exception as error:  # a notifier raises the errors of its service
             in_a_row += 1
-            deliveries.give_back(claimed, each.delivery, now)
+            deliveries.give_back(claimed, entry.delivery, now)
             refusal = _refusal(channel, message, error)
             _log.error("%s did not accept %r: %s", channel.name, message.title, refusal.reason)
             report += SendReport(refused=(refusal,))
@@ -182,7 +182,7 @@ def _refusal(channel: Channel, message: Notification, error: Exception) -> Refus
 
 
 def refusal_reason(error: Exception) -> str:
-    """Why a channel refused a message. A foreign error is shown without its URLs: those of web hooks are secrets."""
+    """The reason of a channel's refusal. A foreign error is shown without URLs: those of web hooks are secrets."""
     if isinstance(error, StreamwardenError):
         return str(error)
     return f"{type(error).__name__}: {_URL.sub('(URL)', str(error))}"

@@ -1,4 +1,4 @@
-"""What the health DAG, `streamwarden watch` and `check --notify` do after a round: send what is due."""
+"""Sends due notifications after a round: for the health DAG, `streamwarden watch`, `check --notify`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CHANNEL: Final = "channel_"
 
 
 def usable_settings(project: Path) -> tuple[Notifications, ConfigError | None]:
-    """The settings and what is wrong with their file: with a broken file the defaults count, so that what is due is
-    still sent to the URLs of the environment."""
+    """The settings, and the error of their file. If it is broken the defaults apply, so due notifications are still
+    sent to the URLs of the environment."""
     try:
         return load_notifications(project, is_notifier=lambda _: True), None
     except ConfigError as error:
@@ -38,7 +38,7 @@ def usable_settings(project: Path) -> tuple[Notifications, ConfigError | None]:
 
 
 def surroundings(settings: Notifications) -> Surroundings:
-    """What a round without Airflow knows of the world: what the settings say."""
+    """The surroundings of a round without Airflow, from the settings."""
     return Surroundings(airflow=settings.airflow_url, heartbeat_url=settings.heartbeat_url)
 
 
@@ -53,12 +53,12 @@ def notify(
     broken: ConfigError | None = None,
     only: Container[str] | None = None,
 ) -> SendReport:
-    """Send what is due, and the crashes that a restart has cured if the settings say so. Raises StoreError.
+    """Send due messages, and the crashes that a restart has cured if the settings say so. Raises StoreError.
 
     Args:
         airflow: URL of Airflow as its users open it, for the links; None: as the settings have it.
         events: further messages that no incident stands for.
-        broken: what is wrong with the file of the settings; it is part of the report.
+        broken: the error of the settings' file; it is part of the report.
         only: the streams and queries whose incidents are sent; None: all incidents, and crashes.
     """
     base = (settings.airflow_url or "" if airflow is None else airflow).rstrip("/")
@@ -84,14 +84,14 @@ def _settings_verdict(broken: ConfigError | None, now: float) -> Verdict:
         check=CONFIGURATION,
         status=Status.OK if broken is None else Status.WARNING,
         at=now,
-        reason=f"the file of the notifications is {'correct' if broken is None else f'broken: {broken}'}",
+        reason="notifications.yaml is valid" if broken is None else f"notifications.yaml is invalid: {broken}",
         advice="" if broken is None else "fix the file; `streamwarden validate` checks it",
     )
 
 
 def channel_verdicts(report: SendReport, now: float) -> tuple[Verdict, ...]:
     """A channel that refused a message is an incident, which the other channels send. Pure."""
-    refused = {each.channel: each for each in report.refused}
+    refused = {refusal.channel: refusal for refusal in report.refused}
     accepted = {channel for channel, _ in report.sent} - set(refused)
     bad = [
         Verdict(
@@ -99,10 +99,10 @@ def channel_verdicts(report: SendReport, now: float) -> tuple[Verdict, ...]:
             check=CHANNEL + name,
             status=Status.WARNING,
             at=now,
-            reason=f"the channel {name} did not accept a message: {each.reason}",
+            reason=f"the channel {name} did not accept a message: {refusal.reason}",
             advice=f"correct it, then run `streamwarden notify test --channel {name}`",
         )
-        for name, each in refused.items()
+        for name, refusal in refused.items()
     ]
     good = [
         Verdict(stream=EVERYWHERE, check=CHANNEL + name, status=Status.OK, at=now, reason="it accepts messages")
@@ -120,12 +120,12 @@ def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> 
 
     A crash during a mute of the stream is no news when the mute has ended.
     """
-    alarmed = {owner(each.stream) for each in store.incidents.open() if is_of_the_run(each.check)}
+    alarmed = {owner(incident.stream) for incident in store.incidents.open() if is_of_the_run(incident.check)}
     calm = [name for name in streams if name not in alarmed]
     if not calm:
         return
     mutes = store.mutes.since(now - RECENT)
     for stream, history in store.drivers.histories(calm, now - RECENT).items():
-        heard = (each for each in cured_crashes(history, now) if mute_of(stream, mutes, each.restarted_at) is None)
+        heard = (crash for crash in cured_crashes(history, now) if mute_of(stream, mutes, crash.restarted_at) is None)
         for crash in heard:
             yield crash_message(crash, stream_links(airflow, stream, crash.driver))

@@ -1,1 +1,1 @@
-"""What people are shown of the fleet: in a shell, on the pages in Airflow, and by the API."""
+"""The view of the fleet for people: in a shell, on the pages in Airflow, and by the API."""

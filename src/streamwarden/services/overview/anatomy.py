@@ -16,7 +16,7 @@ NOTHING: Final = "–"
 
 
 def anatomy(spec: StreamSpec) -> CheckpointReport:
-    """What the checkpoint of a stream or a query holds. Raises CheckpointError, StreamwardenError."""
+    """The report on a stream's or a query's checkpoint. Raises CheckpointError, StreamwardenError."""
     from streamwarden.adapters.storage.files import open_path
     from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 
@@ -28,7 +28,7 @@ def anatomy(spec: StreamSpec) -> CheckpointReport:
 def facts(report: CheckpointReport, now: float) -> list[tuple[str, str]]:
     """The lines above the tables: (what, value)."""
     position = report.position
-    found = [
+    lines = [
         ("checkpoint", report.path),
         ("query id", position.query_id or "unknown"),
         ("planned", batch_words(position.planned, position.planned_at, now)),
@@ -42,8 +42,8 @@ def facts(report: CheckpointReport, now: float) -> list[tuple[str, str]]:
     ]
     if report.output is not None:
         newest = "no manifest" if report.sink_newest is None else f"manifest up to batch {report.sink_newest}"
-        found.append(("output", f"{report.output}: {newest}"))
-    return found
+        lines.append(("output", f"{report.output}: {newest}"))
+    return lines
 
 
 def ago_words(at: float | None, now: float) -> str:
@@ -112,7 +112,7 @@ def versions_words(versions: tuple[int, ...]) -> str:
 
 
 def replay_words(store: StoreReport) -> str:
-    """What a restart replays of this store."""
+    """The replay of a restart, as text."""
     if store.replay.versions == 0:
         return "nothing"
     return f"{store.replay.versions} versions, {format_size(store.replay.changelog_bytes)}"

@@ -32,7 +32,7 @@ Signature = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What the files of a project say, their signature, and when they were read (seconds of the cache's clock)."""
+    """Content of a project's files, their signature, and when they were read (seconds of the cache's clock)."""
 
     catalog: Catalog
     thresholds: Thresholds
@@ -44,7 +44,7 @@ class _Files:
 class CatalogCache:
     """The newest catalog, thresholds and drills of one project.
 
-    Threads may share it. While one of them checks or reads the files, the others get what was read before.
+    Threads may share it. While one of them checks or reads the files, the others get the previous content.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,14 +73,14 @@ class CatalogCache:
         spec = catalog.get(stream)
         if not query:
             return spec
-        parts = {each.spec.name: each.spec for each in stream_parts(spec, space.store.queries.of(stream), time.time())}
+        parts = {part.spec.name: part.spec for part in stream_parts(spec, space.store.queries.of(stream), time.time())}
         name = identity(stream, query)
         if name not in parts:
             raise unknown("query", name, list(parts), f"`streamwarden status {stream}` lists them")
         return parts[name]
 
     def _newest(self, space: Workspace, *, at_once: bool = False) -> _Files:
-        """What the files say. `at_once`: also what was written since the last check."""
+        """The newest content. `at_once`: also if written since the last check."""
         files = self._files
         if files is not None and not at_once:
             if self._clock() - self._checked_at <= FRESH or not self._lock.acquire(blocking=False):
@@ -95,7 +95,7 @@ class CatalogCache:
             self._lock.release()
 
     def _read(self, space: Workspace) -> _Files:
-        """What the files say now. The caller holds the lock."""
+        """Read the files now. The caller holds the lock."""
         before, signature, now = self._files, _signature(space.project), self._clock()
         if before is not None and signature == before.signature and now - before.read_at <= AGAIN:
             return before
@@ -111,12 +111,12 @@ def _thresholds(space: Workspace) -> Thresholds:
 
 def _signature(project: Path) -> Signature:
     """Name, time and size of each file that declares streams, drills or thresholds."""
-    found = []
-    folders = (each for each in (project / STREAMS, project / DRILLS) if each.is_dir())
+    entries = []
+    folders = (folder for folder in (project / STREAMS, project / DRILLS) if folder.is_dir())
     for path in (*(file for folder in folders for file in folder.iterdir()), project / THRESHOLDS):
         try:
-            seen = path.stat()
+            status = path.stat()
         except OSError:  # it was just removed, or never there
             continue
-        found.append((str(path), seen.st_mtime_ns, seen.st_size))
-    return tuple(sorted(found))
+        entries.append((str(path), status.st_mtime_ns, status.st_size))
+    return tuple(sorted(entries))

@@ -65,7 +65,7 @@ class ChartData(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the values of one line come from: the reports of batches, and `of_hours` where these are not kept any more;
+    """The source of one line's values: the reports of batches, and `of_hours` where these are not kept any more;
     or a measurement, which the store rolls up by itself."""
 
     name: str
@@ -94,7 +94,7 @@ class Chart:
 
 
 def _of(read: Callable[[Progress], float | None]) -> Values:
-    return lambda _, reports: [read(each) for each in reports]
+    return lambda _, reports: [read(report) for report in reports]
 
 
 def _state_commit(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
@@ -103,12 +103,14 @@ def _state_commit(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
 
 def _processing(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
     commits = _state_commit(spec, reports)
-    return [each.execution_ms / 1000 - commit for each, commit in zip(reports, commits, strict=True)]
+    return [report.execution_ms / 1000 - commit for report, commit in zip(reports, commits, strict=True)]
 
 
 def _latency(report: Progress) -> float | None:
-    found = [each.update_ms / each.rows_updated / 1000 for each in report.operators if each.rows_updated]
-    return max(found, default=None)
+    latencies = [
+        operator.update_ms / operator.rows_updated / 1000 for operator in report.operators if operator.rows_updated
+    ]
+    return max(latencies, default=None)
 
 
 def _lag(report: Progress) -> float | None:
@@ -242,7 +244,7 @@ CHARTS: Final = (
         lines=(
             Source(
                 name="rows",
-                of_reports=_of(lambda report: float(sum(each.rows_total for each in report.operators))),
+                of_reports=_of(lambda report: float(sum(operator.rows_total for operator in report.operators))),
                 of_hours=rolled.mean(Rolled.STATE_ROWS),
             ),
         ),
@@ -295,7 +297,7 @@ def _reports(store: Store, spec: StreamSpec, since: float, until: float, points:
     if since >= until:
         return []
     batches = store.batches.sampled(spec.name, since, until, points)
-    return [each.progress for each in batches if each.progress is not None]
+    return [batch.progress for batch in batches if batch.progress is not None]
 
 
 def _of_hours(
@@ -313,8 +315,8 @@ def _measured(
     """Name of each measurement that has a line -> (Unix time, value)."""
     if since >= until:
         return {}
-    found = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
-    return {name: values for (_, name), values in found.items()}
+    series = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
+    return {name: values for (_, name), values in series.items()}
 
 
 def _recent(
@@ -325,10 +327,10 @@ def _recent(
 ) -> Line:
     if line.of_reports is not None:
         values = line.of_reports(spec, reports)
-        return Line(name=line.name, at=tuple(each.at for each in reports), values=tuple(values))
+        return Line(name=line.name, at=tuple(report.at for report in reports), values=tuple(values))
     assert line.measurement is not None
-    found = measured.get(line.measurement, ())
-    return Line(name=line.name, at=tuple(at for at, _ in found), values=tuple(value for _, value in found))
+    points = measured.get(line.measurement, ())
+    return Line(name=line.name, at=tuple(at for at, _ in points), values=tuple(value for _, value in points))
 
 
 def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly_until: float | None) -> ChartData:

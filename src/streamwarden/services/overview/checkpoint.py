@@ -17,7 +17,7 @@ class CheckpointBatch(Model):
 
 
 class Replay(Model):
-    """What a restart replays of one store."""
+    """The changelogs a restart replays."""
 
     last_snapshot: int | None = Field(validation_alias="snapshot")
     newest_version: int = Field(validation_alias="newest")
@@ -34,7 +34,7 @@ class StorePartition(Model):
 
 @derived(schemas.ColumnFamily)
 class ColumnFamily(Model):
-    """What a store keeps."""
+    """A store's contents."""
 
 
 @derived(schemas.StateSchema)
@@ -59,7 +59,7 @@ class Damage(Model):
 @derived(CheckpointReport, without={"position", "retained"})
 @derived(LogPosition, at="position")
 class Checkpoint(Model):
-    """What a checkpoint says of its query. Times are Unix seconds unless they end with `_ms`."""
+    """The report on a checkpoint. Times are Unix seconds unless they end with `_ms`."""
 
     gap: int = Field(validation_alias=AliasPath("position", "gap"))
     """planned batches that are not committed"""

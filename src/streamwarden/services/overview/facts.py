@@ -1,4 +1,4 @@
-"""What the store knows of many streams, read in a handful of queries, however many streams there are."""
+"""Reads the store's facts on many streams, in a handful of queries, however many streams there are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RATE_WINDOW: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFacts:
-    """What is known of the streams `names` at `now` (Unix seconds).
+    """The store's facts on `names` at `now` (Unix seconds).
 
     Args:
         drivers: stream -> its drivers of the last 24 hours, oldest first; latest: its newest driver, however old.
@@ -56,7 +56,7 @@ class FleetFacts:
 
     def events_of(self, stream: str) -> dict[str, Sequence[DriverEvent]]:
         """Driver id -> events, of the recent drivers of `stream`."""
-        return {each.driver_id: self.events.get(each.driver_id, ()) for each in self.drivers.get(stream, ())}
+        return {driver.driver_id: self.events.get(driver.driver_id, ()) for driver in self.drivers.get(stream, ())}
 
 
 def read_facts(
@@ -72,7 +72,7 @@ def read_facts(
     parts = _parts(wanted, catalog, queries)
     latest = store.drivers.latests(wanted)
     drivers = store.drivers.histories(wanted, now - HISTORY)
-    ids = {each.driver_id for found in drivers.values() for each in found} | {e.driver_id for e in latest.values()}
+    ids = {driver.driver_id for records in (*drivers.values(), latest.values()) for driver in records}
     only = wanted[0] if len(wanted) == 1 and len(parts) == 1 else None
     return FleetFacts(
         now=now,
@@ -84,7 +84,7 @@ def read_facts(
         wanted=store.stops.every_desired(wanted),
         queries=queries,
         verdicts=_by_stream(store.verdicts.latest(only) if verdicts is None else verdicts),
-        incidents=_by_stream(each for each in store.incidents.alarming() if each.is_root),
+        incidents=_by_stream(incident for incident in store.incidents.alarming() if incident.is_root),
         newest=store.batches.newest(parts),
         mutes=store.mutes.since(now),
         executors=store.measurements.recents(wanted, now - FRESH, (ACTIVE, LOST)),
@@ -94,12 +94,12 @@ def read_facts(
 
 def _parts(streams: Iterable[str], catalog: Catalog, queries: Mapping[str, Sequence[QueryRecord]]) -> Collection[str]:
     """The streams, and every name under which the batches of one of their queries may be kept."""
-    found = set()
+    parts = set()
     for name in streams:
-        found |= {name, *(each.identity for each in queries[name])}
+        parts |= {name, *(query.identity for query in queries[name])}
         if name in catalog.streams:
-            found |= {identity(name, query) for query in catalog.streams[name].queries}
-    return found
+            parts |= {identity(name, query) for query in catalog.streams[name].queries}
+    return parts
 
 
 class _OfStream(Protocol):
@@ -111,7 +111,7 @@ T = TypeVar("T", bound=_OfStream)
 
 
 def _by_stream(all_of_them: Iterable[T]) -> dict[str, list[T]]:
-    found: dict[str, list[T]] = {}
-    for each in all_of_them:
-        found.setdefault(each.stream, []).append(each)
-    return found
+    grouped: dict[str, list[T]] = {}
+    for record in all_of_them:
+        grouped.setdefault(record.stream, []).append(record)
+    return grouped

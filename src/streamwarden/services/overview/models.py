@@ -48,9 +48,9 @@ def derived(source: type, *, without: Collection[str] = (), at: str = "") -> Cal
 
 
 def field_texts(source: type) -> dict[str, str]:
-    """Field of a dataclass -> what the section `Args:` of its docstring says of it."""
+    """Field of a dataclass -> its description in the section `Args:` of the docstring."""
     _, _, section = (source.__doc__ or "").partition("Args:")
-    names = "|".join(each.name for each in fields(source))
+    names = "|".join(field.name for field in fields(source))
     parts = re.split(rf"(?:^|(?<=[.;])) ?((?:(?:{names}), )*(?:{names})): ", " ".join(section.split()))
     said = zip(parts[1::2], parts[2::2], strict=True)
     return {name: text.rstrip(" .;") for group, text in said for name in group.split(", ")}
@@ -58,4 +58,4 @@ def field_texts(source: type) -> dict[str, str]:
 
 def attributes(source: Any) -> dict[str, Any]:
     """The fields of a dataclass, for a model to which more is added. They are not copied."""
-    return {each.name: getattr(source, each.name) for each in fields(source)}
+    return {field.name: getattr(source, field.name) for field in fields(source)}

@@ -18,25 +18,25 @@ QUIET: Final = ("stopped", "new", "completed")
 def by_trouble(found: Sequence[StreamStatus]) -> list[StreamStatus]:
     """Worst first, then by name. The queries of a stream stay below it, and count for it."""
     worst: dict[str, int] = {}
-    for each in found:
-        name = owner(each.stream)
-        worst[name] = min(rank(each), worst.get(name, len(_ORDER)))
-    return sorted(found, key=lambda each: (worst[owner(each.stream)], owner(each.stream), each.stream))
+    for status in found:
+        name = owner(status.stream)
+        worst[name] = min(rank(status), worst.get(name, len(_ORDER)))
+    return sorted(found, key=lambda status: (worst[owner(status.stream)], owner(status.stream), status.stream))
 
 
 _ORDER: Final[tuple[Callable[[StreamStatus], bool], ...]] = (
-    lambda each: each.lacks_driver,
-    lambda each: each.in_trouble,
-    lambda each: each.state not in QUIET and each.health is Status.WARNING,
-    lambda each: each.state == "starting",
-    lambda each: each.cured is not None,
-    lambda each: each.state == "running",
-    lambda each: each.state == "completed",
-    lambda each: each.state == "stopped",
+    lambda status: status.lacks_driver,
+    lambda status: status.in_trouble,
+    lambda status: status.state not in QUIET and status.health is Status.WARNING,
+    lambda status: status.state == "starting",
+    lambda status: status.cured is not None,
+    lambda status: status.state == "running",
+    lambda status: status.state == "completed",
+    lambda status: status.state == "stopped",
 )
 """The first that is true of a stream is its place."""
 
 
-def rank(each: StreamStatus) -> int:
+def rank(status: StreamStatus) -> int:
     """0 for the worst trouble."""
-    return next((place for place, holds in enumerate(_ORDER) if holds(each)), len(_ORDER))
+    return next((place for place, holds in enumerate(_ORDER) if holds(status)), len(_ORDER))

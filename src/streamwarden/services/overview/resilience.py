@@ -23,12 +23,12 @@ class TrialRow(Model):
 
 @derived(ErrorOfFormula)
 class FormulaError(Model):
-    """How far a formula was from the measured recoveries: 0.25 means that it predicted a quarter too much."""
+    """Error of a formula against the measured recoveries: 0.25 means that it predicted a quarter too much."""
 
 
 @derived(Resilience)
 class ResilienceRow(Model):
-    """What is known about one variant of one fault of one stream."""
+    """Resilience of one stream to one variant of a fault."""
 
     variant: str
     """the options that make it another experiment, such as `moment: after_state`; empty if there are none"""

@@ -35,7 +35,7 @@ NAMES: Final = (
     Rolled.STATE_PARTITIONS,
     STATE_BYTES,
 )
-"""What the functions below read, and what stands for the reports in a chart."""
+"""The input of the functions below; it replaces the reports in a chart."""
 
 
 def mean(name: str, scale: float = 1.0) -> OfHours:

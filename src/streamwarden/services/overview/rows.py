@@ -68,7 +68,7 @@ once a minute, rows once a second."""
 
 
 class Forecast(Model):
-    """How long the state lasts."""
+    """Growth of the state."""
 
     sentence: Text
     seconds: float | None
@@ -88,7 +88,7 @@ class DrillResult(Model):
 
 @derived(FollowUp)
 class AfterExit(Model):
-    """What becomes of a stream that is down."""
+    """Follow-up of a stream that is down."""
 
     reason: Text
     """why"""
@@ -169,7 +169,7 @@ def stream_rows(
     """
     specs, made = _specs(facts), {} if made is None else made
     return tuple(
-        _row(each, facts, specs.get(each.stream), thresholds, drills, paused, trends, made) for each in statuses
+        _row(status, facts, specs.get(status.stream), thresholds, drills, paused, trends, made) for status in statuses
     )
 
 
@@ -199,7 +199,7 @@ def _row(
     limits = thresholds if spec is None else thresholds.with_overrides(spec.health.thresholds)
     stopped = stream in facts.wanted and facts.wanted[stream].desired is Desired.STOPPED
     health = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
-    metrics = {each.check: metric(each, limits, made) for each in health.verdicts}
+    metrics = {verdict.check: metric(verdict, limits, made) for verdict in health.verdicts}
     run = drills.get(stream)
     dag_id = f"stream_{stream}"
     return StreamRow(
@@ -238,7 +238,7 @@ def _after_exit(
     stream = owner(status.stream)
     *earlier, last = facts.drivers[stream] or [facts.latest[stream]]
     history = [*earlier, replace(last, exit=last.exit or status.last_exit)]
-    found = follow_up(
+    after = follow_up(
         history,
         facts.events,
         state=facts.wanted.get(stream),
@@ -246,28 +246,28 @@ def _after_exit(
         paused=paused,
         now=facts.now,
     )
-    return None if found is None else AfterExit.model_validate(found)
+    return None if after is None else AfterExit.model_validate(after)
 
 
 def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metric:
     """The verdict with the thresholds in force; the same one as before if neither has changed."""
     check = _CHECKS.get(verdict.check)
     limits = thresholds.of(check.name) if check else {}
-    known = made.get(id(verdict))
-    if known is None or known[0] is not verdict or known[1] != limits:
-        known = made[id(verdict)] = verdict, limits, _made(verdict, check, limits)
-    return known[2]
+    cached = made.get(id(verdict))
+    if cached is None or cached[0] is not verdict or cached[1] != limits:
+        cached = made[id(verdict)] = verdict, limits, _made(verdict, check, limits)
+    return cached[2]
 
 
 def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) -> Metric:
-    known = verdict.unit in _UNITS and verdict.value is not None
+    has_unit = verdict.unit in _UNITS and verdict.value is not None
     return Metric(
         check=verdict.check,
         title=check.title if check else verdict.check,
         status=verdict.status,
         value=verdict.value,
         unit=verdict.unit,
-        shown=ValueUnit(verdict.unit).show(verdict.value) if known and verdict.value is not None else "",
+        shown=ValueUnit(verdict.unit).show(verdict.value) if has_unit and verdict.value is not None else "",
         limits=check.limits_text(limits) if check else "",
         reason=verdict.reason,
         advice=verdict.advice,
@@ -276,8 +276,8 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
 
 
 def forecast(verdicts: Sequence[Verdict], thresholds: Thresholds) -> Forecast:
-    """What the verdict on the growth of the state says of the time that is left."""
-    verdict = next((each for each in verdicts if each.check == "state_growth"), None)
+    """The forecast from the verdict on the growth of the state."""
+    verdict = next((candidate for candidate in verdicts if candidate.check == "state_growth"), None)
     if verdict is None or verdict.status is Status.UNKNOWN:
         return Forecast(sentence="" if verdict is None else verdict.reason, seconds=None)
     limit = format_size(thresholds.of("state_size")["critical"])

@@ -1,4 +1,4 @@
-"""Which rows of the fleet are shown, and in which order. Pure."""
+"""Selects and sorts the rows of the fleet. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE: Final = 100
 
 
 class Sort(StrEnum):
-    """What rows can be sorted by: the name of each order, and the value of a row in it."""
+    """The orders of rows: the name of each order, and the value of a row in it."""
 
     key: Callable[[StreamRow], Any]
 
@@ -80,16 +80,16 @@ class Totals(Model):
 
 def select(rows: Iterable[StreamRow], chosen: Selection) -> list[StreamRow]:
     """The rows that fit, sorted; not cut to the page yet."""
-    found = sorted((row for row in rows if _fits(row, chosen)), key=lambda row: (row.trouble, row.stream))
+    matching = sorted((row for row in rows if _fits(row, chosen)), key=lambda row: (row.trouble, row.stream))
     key = chosen.sort.key
-    valued = [row for row in found if key(row) is not None]
-    return sorted(valued, key=key, reverse=chosen.descending) + [row for row in found if key(row) is None]
+    valued = [row for row in matching if key(row) is not None]
+    return sorted(valued, key=key, reverse=chosen.descending) + [row for row in matching if key(row) is None]
 
 
 def _fits(row: StreamRow, chosen: Selection) -> bool:
     texts = (row.stream, row.owner, row.description, *row.tags)
     return (
-        (not chosen.text or any(chosen.text.lower() in each.lower() for each in texts))
+        (not chosen.text or any(chosen.text.lower() in word.lower() for word in texts))
         and chosen.state in (None, row.state)
         and chosen.health in (None, row.health)
         and (not chosen.tag or chosen.tag in row.tags)

@@ -74,7 +74,7 @@ class StreamStatus:
             health_checks: whose it is, unless it is OK; health_reason: why the first of them says so.
         cured: the newest crash of the last 24 hours, if a restart followed it.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
-        mute: what keeps everything of the stream from being sent; a mute of single checks is shown with the incidents.
+        mute: the mute that covers the whole stream; a mute of single checks is shown with the incidents.
     """
 
     stream: str
@@ -133,49 +133,51 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
         if stream not in names:
             catalog.get(stream)
         names = [stream]
-    found = [_counted(space, each) for each in statuses(space, read_facts(space.store, catalog, names, now))]
+    fleet = [_counted(space, status) for status in statuses(space, read_facts(space.store, catalog, names, now))]
     for name in names:
-        found = _summed(found, name)
-    return [require(found, only)] if only is not None and SEPARATOR in only else found
+        fleet = _summed(fleet, name)
+    return [require(fleet, only)] if only is not None and SEPARATOR in only else fleet
 
 
 def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
     """The status of every stream of `facts`, each followed by those of its queries. The totals since the first batch
     (`batches`, `rows`, `malformed`) are left at 0: they take a scan of each stream. Raises StoreError."""
-    found: list[StreamStatus] = []
+    fleet: list[StreamStatus] = []
     for name in facts.names:
         whole = _with_crashes(_one(space, name, facts), facts)
         spec = facts.catalog.streams.get(name)
         parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
         queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
-        found += _with_rates([whole, *queries], facts)
-    return [replace(each, mute=mute_of(each.stream, facts.mutes, facts.now)) for each in found]
+        fleet += _with_rates([whole, *queries], facts)
+    return [replace(status, mute=mute_of(status.stream, facts.mutes, facts.now)) for status in fleet]
 
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
     """The status of this query. Raises ConfigError if its stream has no such query."""
     from streamwarden.config.loading import unknown
 
-    for each in found:
-        if each.stream == name:
-            return each
-    raise unknown("query", name, [each.stream for each in found], f"see `streamwarden status {owner(name)}`")
+    for status in found:
+        if status.stream == name:
+            return status
+    raise unknown("query", name, [status.stream for status in found], f"see `streamwarden status {owner(name)}`")
 
 
-def _counted(space: Workspace, each: StreamStatus) -> StreamStatus:
+def _counted(space: Workspace, status: StreamStatus) -> StreamStatus:
     """The status with the totals since its first batch."""
-    total = space.store.batches.summary(each.stream)
-    lost = _not_kept(space, each.stream) if total.malformed and SEPARATOR not in each.stream else 0
-    return replace(each, batches=total.batches, rows=total.rows, malformed=total.malformed, not_kept=lost)
+    total = space.store.batches.summary(status.stream)
+    lost = _not_kept(space, status.stream) if total.malformed and SEPARATOR not in status.stream else 0
+    return replace(status, batches=total.batches, rows=total.rows, malformed=total.malformed, not_kept=lost)
 
 
-def _summed(found: list[StreamStatus], stream: str) -> list[StreamStatus]:
-    """Count for the stream what its queries did; a stream with one query did that itself."""
-    of_queries = [each for each in found if owner(each.stream) == stream != each.stream]
-    batches, rows = sum(each.batches for each in of_queries), sum(each.rows for each in of_queries)
+def _summed(fleet: list[StreamStatus], stream: str) -> list[StreamStatus]:
+    """Add its queries' totals to the stream's; a stream with one query has its own."""
+    of_queries = [status for status in fleet if owner(status.stream) == stream != status.stream]
+    batches, rows = sum(status.batches for status in of_queries), sum(status.rows for status in of_queries)
     return [
-        replace(each, batches=each.batches + batches, rows=each.rows + rows) if each.stream == stream else each
-        for each in found
+        replace(status, batches=status.batches + batches, rows=status.rows + rows)
+        if status.stream == stream
+        else status
+        for status in fleet
     ]
 
 
@@ -183,39 +185,42 @@ def _with_crashes(whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     """The stream with its restarts after crashes, and the newest crash if a restart cured it."""
     drivers = facts.drivers[whole.stream]
     events = stream_events(drivers, facts.events_of(whole.stream))
-    recent = [each for each in events if each.at > facts.now - CRASHES_SINCE]
+    recent = [event for event in events if event.at > facts.now - CRASHES_SINCE]
     crash, restart = last_crash(recent) or (None, None)
-    whole = replace(whole, restarts=sum(each.kind is EventKind.RESTARTED for each in recent))
+    whole = replace(whole, restarts=sum(event.kind is EventKind.RESTARTED for event in recent))
     if crash is None or restart is None or whole.state not in ("running", "starting"):
         return whole
-    exits = {each.driver_id: each.exit for each in drivers}
+    exits = {driver.driver_id: driver.exit for driver in drivers}
     exit = exits[crash.driver_id] or ExitRecord(kind=ExitKind.KILLED, ended_at=crash.at, message=crash.why)
     return replace(whole, cured=CuredCrash(exit=exit, restarted_at=restart.at))
 
 
-def _with_rates(found: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
+def _with_rates(group: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
     """Each running stream with its rows a second; a stream of several queries has the sum of theirs."""
-    rates = {each.stream: _rate(each, facts) for each in found}
+    rates = {status.stream: _rate(status, facts) for status in group}
 
     def rate(of: str) -> float:
-        return sum(each for name, each in rates.items() if of in (name, owner(name)))
+        return sum(value for name, value in rates.items() if of in (name, owner(name)))
 
-    return [replace(each, rows_in_per_second=rate(each.stream)) if each.state == "running" else each for each in found]
+    return [
+        replace(status, rows_in_per_second=rate(status.stream)) if status.state == "running" else status
+        for status in group
+    ]
 
 
-def _rate(each: StreamStatus, facts: FleetFacts) -> float:
+def _rate(status: StreamStatus, facts: FleetFacts) -> float:
     """Rows a second over the part of `RATE_WINDOW` in which the stream existed."""
-    flow = facts.flows.get(each.stream)
-    age = RATE_WINDOW if each.first_batch_at is None else facts.now - each.first_batch_at
+    flow = facts.flows.get(status.stream)
+    age = RATE_WINDOW if status.first_batch_at is None else facts.now - status.first_batch_at
     return 0.0 if flow is None else flow.rows / min(RATE_WINDOW, max(1.0, age))
 
 
 def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     """One of several queries: it shares the stream's driver, and has its own everything else."""
     record = part.query
-    mine = record is not None and record.driver_id == whole.driver_id
+    is_current = record is not None and record.driver_id == whole.driver_id
     state, problem, since = whole.state, whole.problem, None
-    if whole.state in ("running", "starting") and not mine:
+    if whole.state in ("running", "starting") and not is_current:
         state = "starting"
     elif whole.state == "running" and record is not None:
         since = record.started_at
@@ -238,12 +243,12 @@ def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamSt
 
 
 def shown_error(record: QueryRecord) -> str:
-    """Why a query of several ended, in one line."""
+    """The error of an ended query, in one line."""
     return f"failed: {record.error[:300]}" if record.error else "stopped, its driver goes on"
 
 
 def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str, Any]:
-    """What the store knows under this name, a stream's or a query's."""
+    """The store's facts under this name, a stream's or a query's."""
     last = facts.newest.get(name)
     return {
         "first_batch_at": last.first_at if last else None,
@@ -255,16 +260,16 @@ def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str
 
 
 def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
-    """What the last evaluation found, as far as it says something of `now`."""
+    """Fields from the last evaluation, as far as it still holds at `now`."""
     last = current_health(verdicts, now, stopped=stopped)
     shown, level = last.verdicts, last.status
-    values = {each.check: each.value for each in shown}
-    bad = [] if level is Status.OK else [each for each in shown if each.status is level]
+    values = {verdict.check: verdict.value for verdict in shown}
+    bad = [] if level is Status.OK else [verdict for verdict in shown if verdict.status is level]
     return {
         "state_bytes": values.get("state_size"),
         "backlog_seconds": None if last.stale else values.get("backlog"),
         "health": level,
-        "health_checks": tuple(each.check for each in bad)[:3],
+        "health_checks": tuple(verdict.check for verdict in bad)[:3],
         "health_reason": bad[0].reason if bad else "",
         "judged_at": last.judged_at,
         "stale": last.stale,
@@ -277,8 +282,8 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     record = facts.latest.get(name)
     alive = expired = False
     if record is not None and record.exit is None:
-        seen = space.fleet.observe_record(record)
-        record, alive, expired = seen.record, seen.alive, seen.expired
+        observation = space.fleet.observe_record(record)
+        record, alive, expired = observation.record, observation.alive, observation.expired
     silent = silent_since(facts.events[record.driver_id]) if alive and record is not None else None
     ended = record.exit if record is not None else None
     wanted = facts.wanted.get(name)
@@ -319,7 +324,7 @@ def _state(
 
 
 def _doubt(expired: bool, silent: float | None, now: float) -> str:
-    """Why the driver, which has not ended, may not run; empty if it does. Pure."""
+    """Why a driver without an exit may not run; empty if it runs. Pure."""
     if expired:
         return _UNSEEN
     if silent is None:

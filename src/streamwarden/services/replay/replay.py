@@ -43,7 +43,7 @@ _LOCK: Final = ".replay.lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStats:
-    """What a replay did. `flights`, `cancelled` and `observations` count the files written now and the skipped ones.
+    """Result of a replay. `flights`, `cancelled`, `observations` count the files written now and the skipped ones.
 
     Args:
         first, last: instants of the first and last event in order of departure, Unix seconds; None without events.
@@ -80,12 +80,12 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ReplayStats:
-    """Publish the flights into the folder `into` (created if missing) and report what was done.
+    """Publish the flights into the folder `into` (created if missing) and report the counts.
 
     Args:
         parts: the folders below `into` to fill, of `PARTS`; none: flights go into `into` itself.
         speedup: event seconds a second; a file is published when its last flight has departed on that clock, which
-            starts at the first file that is not there yet. None: as fast as possible.
+            starts at the first missing file. None: as fast as possible.
         rows_per_file: fixed by the first replay into a folder.
         limit: stop after the file that reaches this many flights: files are always whole. Weather goes as far.
         clock, sleep: a monotonic clock in seconds, and how to wait.
@@ -241,11 +241,11 @@ def _agree_on_rows_per_file(into: Path, rows_per_file: int) -> None:
     if not settings.exists():
         _publish(json.dumps({"rows_per_file": rows_per_file}) + "\n", settings)
         return
-    known = json.loads(settings.read_text(encoding="utf-8"))["rows_per_file"]
-    if known != rows_per_file:
+    agreed = json.loads(settings.read_text(encoding="utf-8"))["rows_per_file"]
+    if agreed != rows_per_file:
         raise ConfigError(
             f"rows_per_file is {rows_per_file}",
-            expected=f"{known}, as in the replay that began here: otherwise flights would be published twice",
+            expected=f"{agreed}, as in the replay that began here: otherwise flights would be published twice",
             where=str(into),
-            next_step=f"use rows_per_file={known}, or replay into another folder",
+            next_step=f"use rows_per_file={agreed}, or replay into another folder",
         )

@@ -30,7 +30,7 @@ ANSWER_WITHIN: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReplayStats:
-    """What a replay into a topic did: rows sent, rows that were there already, and the seconds that it took."""
+    """Result of a replay into a topic: rows sent, rows that were there already, and its duration in seconds."""
 
     sent: int
     skipped: int
@@ -48,11 +48,11 @@ def replay_to_topic(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> TopicReplayStats:
-    """Send the flights to `topic` (created if missing) and report what was done.
+    """Send the flights to `topic` (created if missing) and report the counts.
 
     Args:
         speedup: event seconds a second; a portion is sent when its last flight has departed on that clock, which starts
-            at the first portion that is not there yet. None: as fast as possible.
+            at the first missing portion. None: as fast as possible.
         limit: stop after this many flights.
 
     Raises ConfigError for values out of range, SourceError if the broker does not accept them or the topic holds
@@ -96,7 +96,7 @@ def replay_to_topic(
 
 
 class _Delivery:
-    """Where the broker put each row."""
+    """Checks where each row arrived."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self._topic, self._partitions = topic, partitions
@@ -127,32 +127,35 @@ class _Delivery:
             )
 
 
-def _ends(known: Connection, topic: str) -> Mapping[int, int]:
+def _ends(connection: Connection, topic: str) -> Mapping[int, int]:
     """Partition -> its end offset. A missing topic is created."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it does export it
 
-    settings: dict[str, str | int | float | bool] = {**client_settings(known), "log_level": 0}
+    settings: dict[str, str | int | float | bool] = {**client_settings(connection), "log_level": 0}
     admin = AdminClient(settings)
     topics = admin.list_topics(timeout=ANSWER_WITHIN).topics
     if topic not in topics:
         try:
             admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(timeout=ANSWER_WITHIN)
         except KafkaException as error:
-            raise _refused(known, topic, f"it cannot be created: {error.args[0].str()}") from error
+            raise _refused(connection, topic, f"it cannot be created: {error.args[0].str()}") from error
         return dict.fromkeys(range(PARTITIONS), 0)
-    consumer = reader(known, "replay")
+    consumer = reader(connection, "replay")
     try:
         partitions = [TopicPartition(topic, partition) for partition in sorted(topics[topic].partitions)]
-        return {each.partition: consumer.get_watermark_offsets(each, timeout=ANSWER_WITHIN)[1] for each in partitions}
+        return {
+            partition.partition: consumer.get_watermark_offsets(partition, timeout=ANSWER_WITHIN)[1]
+            for partition in partitions
+        }
     finally:
         consumer.close()
 
 
-def _refused(known: Connection, topic: str, said: str) -> SourceError:
+def _refused(connection: Connection, topic: str, said: str) -> SourceError:
     return SourceError(
         f"the broker does not accept the replay: {said}",
         expected="an answer, and the right to write",
-        where=f"topic {topic} at the connection {known.name}",
+        where=f"topic {topic} at the connection {connection.name}",
         next_step="check that the broker runs and that the connection may write to the topic",
     )

@@ -33,7 +33,7 @@ class Template:
         folder: of its templates.
         files: template -> the file in the project; `{name}` stands for the stream, `{drill}` for its drill.
         sample: (file name, lines) of its input.
-        last_command: what to try after the start.
+        last_command: to try after the start.
     """
 
     folder: str
@@ -64,7 +64,7 @@ SCRIPT: Final = Template(
 
 @dataclass(frozen=True, slots=True)
 class NewStream:
-    """What was written, and what to type next."""
+    """The written files and the next commands."""
 
     files: Sequence[Path]
     input: Path
@@ -76,7 +76,7 @@ def new_stream(name: str, template: Template, *, project: Path, data: Path) -> N
     _require_name(name)
     texts = rendered(name, template)
     folder = data / "input" / name
-    _require_free([*(project / path for path in texts), *(data / each / name for each in DATA_FOLDERS)])
+    _require_free([*(project / path for path in texts), *(data / subfolder / name for subfolder in DATA_FOLDERS)])
     try:
         for path, text in texts.items():
             _write(project / path, text)

@@ -28,7 +28,7 @@ def compare(
     """The fork's rows against the twin's.
 
     Args:
-        problems: what else is wrong with the fork.
+        problems: other problems of the fork.
         input_of: the input of a batch of the fork, for the samples.
 
     Raises VerificationError for a tolerance of a column that is not compared by number.
@@ -84,15 +84,15 @@ def _only(
 
 def _type_problems(name: str, twin: Output, fork: Output) -> list[str]:
     """A column whose values are equal and whose type is another one. Where nothing is known, everything fits."""
-    expected, found = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
-    if not expected or not found or expected == found:
+    expected, actual = _shown(twin.types.get(name, ())), _shown(fork.types.get(name, ()))
+    if not expected or not actual or expected == actual:
         return []
-    mine, its = (" and ".join(sorted(each)) for each in (found, expected))
-    return [f"the column {name} is {mine} in the fork, and {its} in the twin"]
+    of_fork, its = (" and ".join(sorted(names)) for names in (actual, expected))
+    return [f"the column {name} is {of_fork} in the fork, and {its} in the twin"]
 
 
 def _shown(types: Iterable[ColumnType]) -> set[str]:
-    return {each.shown for each in types}
+    return {column_type.shown for column_type in types}
 
 
 def _require_values(tolerances: Mapping[str, Tolerance], key: RowKey, twin: Output) -> None:

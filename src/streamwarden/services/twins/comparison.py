@@ -1,4 +1,4 @@
-"""What a twin says of a broken fork: makes the twin, lets it execute the fork's batches, and compares the outputs."""
+"""Compares a broken fork with a twin: makes the twin, lets it execute the fork's batches, compares the outputs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Witness:
         """The comparison with a twin, and with a second one if a row differs.
 
         Args:
-            more: what else is wrong with an output of the fork, as problems.
+            more: finds other problems of an output of the fork.
 
         Raises VerificationError if the twin cannot be made or run, or the batches cannot be repeated.
         """
@@ -68,18 +68,18 @@ class Witness:
         alone = OracleKind.JOB not in self.fork.oracles
         twin, done = self._run(1)
         spec = self.fork.spec
-        mine, its = without_common(self._output(spec), spec, self._output(twin.spec), twin.spec)
+        fork_output, its = without_common(self._output(spec), spec, self._output(twin.spec), twin.spec)
         key = find_key(self.verification.key, spec.sink.key, done.plan, its)
         tolerances = {name: Tolerance(relative=bound) for name, bound in self.verification.tolerance.items()}
         problems = [
             *watermark_problems(self._checkpoint, checkpoint_of(twin.spec), self._batches, self._skipped, done.plan),
-            *(self._problems_of_input(mine) if alone else ()),
-            *more(mine),
+            *(self._problems_of_input(fork_output) if alone else ()),
+            *more(fork_output),
         ]
         against = partial(
             compare,
             its,
-            mine,
+            fork_output,
             key,
             records=done.records,
             tolerances=tolerances,
@@ -135,7 +135,7 @@ class Witness:
         return spec.sink.read(spec, {}, committed=self._batches[-1], first=self.first, deduplicated=True)
 
     def _problems_of_input(self, output: Output) -> list[str]:
-        """What the job's own oracle would find in the run's facts: input that was never read, or read in another order,
+        """Problems that the job's oracle would report: input that was never read, or read in another order,
         and facts that contradict the launcher's record."""
         spec, position = self.fork.spec, log_position(self._checkpoint)
         assert isinstance(spec.source, Source)  # no other stream can be forked
@@ -166,8 +166,8 @@ def without_common(mine: Output, fork: StreamSpec, its: Output, twin: StreamSpec
 
     Raises VerificationError for a problem that the twin alone has.
     """
-    known = {_anywhere(problem, fork): problem for problem in mine.problems}
-    alone = [problem for problem in its.problems if _anywhere(problem, twin) not in known]
+    places = {_anywhere(problem, fork): problem for problem in mine.problems}
+    alone = [problem for problem in its.problems if _anywhere(problem, twin) not in places]
     if alone:
         raise VerificationError(
             f"the output of the twin itself is broken: {alone[0]}",
@@ -176,7 +176,7 @@ def without_common(mine: Output, fork: StreamSpec, its: Output, twin: StreamSpec
             next_step="write an oracle for the job and set `verification.oracle: job`",
         )
     common = {_anywhere(problem, twin) for problem in its.problems}
-    left = tuple(problem for place, problem in known.items() if place not in common)
+    left = tuple(problem for place, problem in places.items() if place not in common)
     notes = {**mine.notes, "problems_of_the_twin_too": list(its.problems)} if its.problems else mine.notes
     return replace(mine, problems=left, notes=notes), replace(its, problems=())
 
@@ -201,7 +201,7 @@ def watermark_problems(
     several = plan.count(_WATERMARK) > 1
     cases = []
     for batch in batches:
-        found, wanted = (commit(place, batch).next_watermark_ms for place in (fork, twin))
-        if found != wanted and not (several and found > wanted) and batch not in skipped:
-            cases.append(f"after batch {batch} it is {found} ms, and {wanted} ms in the twin")
+        watermark, wanted = (commit(place, batch).next_watermark_ms for place in (fork, twin))
+        if watermark != wanted and not (several and watermark > wanted) and batch not in skipped:
+            cases.append(f"after batch {batch} it is {watermark} ms, and {wanted} ms in the twin")
     return some("watermark that the batch's rows do not explain", cases)

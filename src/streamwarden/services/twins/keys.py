@@ -1,4 +1,4 @@
-"""By which columns the rows of a fork are compared with those of its twin."""
+"""Finds the columns by which rows of a fork and its twin are compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RowKey:
 
     Args:
         origin: where they come from.
-        checked: they were seen to be different in each row of the twin's output.
+        checked: they are unique in the twin's output.
     """
 
     columns: tuple[str, ...]
@@ -34,8 +34,8 @@ class RowKey:
 
 
 def find_key(declared: Sequence[str], of_sink: Sequence[str], plan: str, output: Output) -> RowKey:
-    """The key of the twin's output: what the drill declares, else what the sink declares, else what the query groups
-    by, else the whole row.
+    """The key of the twin's output: the drill's, else the sink's, else the columns that the query groups by,
+    else the whole row.
 
     Only a key that is different in each row of the twin is used: in update mode, for example, a topic has several rows
     of one group.

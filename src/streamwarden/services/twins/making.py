@@ -31,7 +31,7 @@ def keep_start(fork_spec: StreamSpec, home: Path) -> None:
     Args:
         home: the folder of the twins.
 
-    Raises what `services.forks.forks.fork` raises.
+    Raises as `services.forks.forks.fork` does.
     """
     _made(fork_spec, home, START, rewound=True)
 
@@ -42,7 +42,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
     Args:
         rewound: the fork took over batches of its origin, as `keep_start` kept them.
 
-    Raises what `services.forks.forks.fork` and `running.end_left` raise.
+    Raises as `services.forks.forks.fork` and `running.end_left` do.
     """
     origin = _forked(fork_spec, home / START) if rewound else fork_spec
     spec = _made(origin, home, str(number), rewound=rewound)
@@ -51,7 +51,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
 
 
 def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]:
-    """End what still runs for the twins of a fork, and remove their tables, topics and scratch. Returns their names.
+    """End the processes of the twins of a fork, and remove their tables, topics and scratch. Returns their names.
 
     Args:
         fork_spec: of the fork, or the one that was planned; None: nothing is known, and no twin was made.
@@ -63,14 +63,14 @@ def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]
     if not home.is_dir():
         return []
     removed = []
-    for folder in sorted(each for each in home.iterdir() if each.is_dir()):
+    for folder in sorted(entry for entry in home.iterdir() if entry.is_dir()):
         require_own(folder, below=home.parent)
         end_left(folder / _PROGRAM)
         files.tidy(folder / _PROGRAM)
         if fork_spec is not None and (output := drop_output(_forked(fork_spec, folder))) is not None:
             removed.append(output)
-        scratch = [folder] if folder.name == START else [each for part in _SCRATCH for each in folder.glob(part)]
-        removed += [str(each.relative_to(home.parent)) for each in scratch if remove_folder(each, below=home.parent)]
+        scratch = [folder] if folder.name == START else [path for part in _SCRATCH for path in folder.glob(part)]
+        removed += [str(path.relative_to(home.parent)) for path in scratch if remove_folder(path, below=home.parent)]
     if whole and remove_folder(home, below=home.parent):
         removed.append(home.name)
     return removed

@@ -1,4 +1,4 @@
-"""Lays the plan of a batch into the checkpoint of a twin: the offsets of another run, and what that run's sources had
+"""Writes a batch's plan into the checkpoint of a twin: the offsets of another run, and what that run's sources had
 read by then.
 
 Spark executes only the newest planned batch of a checkpoint again. So the plans are laid one at a time, each after the
@@ -27,7 +27,7 @@ from streamwarden.services.forks.gathering import survey_logs
 
 @dataclass
 class Laying:
-    """Lays the batches of one run.
+    """Writes one run's batches.
 
     Args:
         run: the checkpoint of the run, which has ended.
@@ -64,8 +64,8 @@ class Laying:
     def _new(self, names: list[str]) -> list[str]:
         """The files that the twin does not have. What it took over when it was made must not be written again: its
         files may be links."""
-        found = [name for name in names if name not in self._laid]
-        return [name for name in found if not Path(join(self.places.checkpoint, name)).exists()]
+        candidates = [name for name in names if name not in self._laid]
+        return [name for name in candidates if not Path(join(self.places.checkpoint, name)).exists()]
 
     def _require_next(self, batch: int) -> None:
         done = max(batch_ids(list_or_empty(open_path(self.places.checkpoint) / COMMITS)), default=None)
@@ -96,9 +96,9 @@ def batches_of(run: Location, after: int | None) -> list[int]:
     Raises CheckpointError if there is none, or one is missing.
     """
     first = 0 if after is None else after + 1
-    found = [batch for batch in sorted(batch_ids(list_or_empty(run / COMMITS))) if batch >= first]
-    expected = range(first, max(found, default=first) + 1)
-    missing = [batch for batch in expected if batch not in found]
+    batches = [batch for batch in sorted(batch_ids(list_or_empty(run / COMMITS))) if batch >= first]
+    expected = range(first, max(batches, default=first) + 1)
+    missing = [batch for batch in expected if batch not in batches]
     if missing:
         raise CheckpointError(
             f"commits/ lacks batch {missing[0]}",
@@ -106,4 +106,4 @@ def batches_of(run: Location, after: int | None) -> list[int]:
             where=run.path,
             next_step="run `streamwarden inspect` on the checkpoint; then run the drill again",
         )
-    return found
+    return batches

@@ -54,7 +54,7 @@ class Execution:
     """The batches that a twin executed.
 
     Args:
-        seconds: batch -> how long it took, from laying its plan to its commit.
+        seconds: batch -> how long it took, from writing its plan to its commit.
         records: input records of all batches, as Spark counts them.
         plan: the analyzed logical plan of the job's query, as Spark prints it.
     """
@@ -105,12 +105,12 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
 
 def end_left(folder: Path) -> None:
     """End the processes of a twin whose drill was killed. Raises VerificationError if one does not end."""
-    found = processes.with_variable(VARIABLE, str(folder))
-    for process in found:
+    living = processes.with_variable(VARIABLE, str(folder))
+    for process in living:
         with contextlib.suppress(PermissionError):
             processes.signal_one(process, signal.SIGKILL)
     deadline = time.monotonic() + _END_WITHIN
-    for process in found:
+    for process in living:
         if not processes.await_end(process, max(0.0, deadline - time.monotonic())):
             raise VerificationError(
                 f"the process {process.pid} of a twin is still alive {_END_WITHIN:.0f} s after SIGKILL",

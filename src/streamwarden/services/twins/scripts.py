@@ -1,4 +1,4 @@
-"""What a twin says of the fork of a script: each of its queries is compared by itself, under its name."""
+"""Compares the fork of a script with a twin: each of its queries by itself, under its name."""
 
 from __future__ import annotations
 
@@ -68,34 +68,34 @@ class ScriptWitness:
         self._require_key_used(verdicts)
         self._require_tolerances_used(verdicts)
         twins = 1
-        if any(rows_differ(each.outcome) for each in verdicts):
+        if any(rows_differ(verdict.outcome) for verdict in verdicts):
             twins = 2
             other, _ = self._run(twins)
-            verdicts = [self._again(each, twin.spec, other.spec) for each in verdicts]
-        batches = [batch for each in verdicts for batch in each.batches]
-        left_out = tuple(f"{each.query.name}.{name}" for each in verdicts for name in each.left_out)
+            verdicts = [self._again(verdict, twin.spec, other.spec) for verdict in verdicts]
+        batches = [batch for verdict in verdicts for batch in verdict.batches]
+        left_out = tuple(f"{verdict.query.name}.{name}" for verdict in verdicts for name in verdict.left_out)
         return TwinReport(
             first=min(batches),
             last=max(batches),
             seconds=round(time.monotonic() - began, 1),
             twins=twins,
             key=(),
-            key_from="; ".join(f"{each.query.name}: {_key_text(each.key)}" for each in verdicts),
+            key_from="; ".join(f"{verdict.query.name}: {_key_text(verdict.key)}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
             outcome=together(verdicts),
         )
 
     def _judged(self) -> list[ForkQuery]:
-        found = [query for query in fork_queries(self.fork.spec) if query.output is not None]
-        if not found:
+        queries = [query for query in fork_queries(self.fork.spec) if query.output is not None]
+        if not queries:
             raise VerificationError(
                 "no query of the script keeps an output",
                 expected="a query that writes files, a table or a topic, or passes its rows to a function",
                 where=self.fork.spec.job,
                 next_step="drill a stream with an output: there is nothing that a drill could prove here",
             )
-        return found
+        return queries
 
     def _run(self, number: int) -> tuple[Twin, Mapping[str, Any]]:
         try:
@@ -108,7 +108,7 @@ class ScriptWitness:
         place = open_path(query.checkpoint)
         batches = batches_of(place, None) if batch_ids(list_or_empty(place / COMMITS)) else []
         its_query = in_twin(query, twin)
-        mine, its = (_output(each, batches) for each in (query, its_query))
+        mine, its = (_output(run, batches) for run in (query, its_query))
         facts = done.get(query.name, {"records": 0, "plan": ""})
         if its.problems:
             raise VerificationError(
@@ -138,7 +138,7 @@ class ScriptWitness:
         """The verdict without the columns in which two unbroken runs differ."""
         if not rows_differ(verdict.outcome):
             return verdict
-        its, second = (_output(in_twin(verdict.query, each), verdict.batches) for each in (one, other))
+        its, second = (_output(in_twin(verdict.query, twin), verdict.batches) for twin in (one, other))
         tolerances = self._tolerances(its, verdict.key)
         return verdict.compared(its, tolerances, unstable_columns(its, second, verdict.key, tolerances))
 
@@ -152,8 +152,10 @@ class ScriptWitness:
 
     def _require_key_used(self, verdicts: Sequence[QueryVerdict]) -> None:
         declared = self.verification.key
-        if declared and not any(each.key.origin == DECLARED for each in verdicts):
-            columns = "; ".join(f"{each.query.name} has {', '.join(each.mine.columns) or 'none'}" for each in verdicts)
+        if declared and not any(verdict.key.origin == DECLARED for verdict in verdicts):
+            columns = "; ".join(
+                f"{verdict.query.name} has {', '.join(verdict.mine.columns) or 'none'}" for verdict in verdicts
+            )
             raise VerificationError(
                 f"no query of the script has all columns of the declared key {', '.join(declared)}",
                 expected=f"columns of one query's output: {columns}",
@@ -163,7 +165,7 @@ class ScriptWitness:
 
     def _require_tolerances_used(self, verdicts: Sequence[QueryVerdict]) -> None:
         for name in self.verification.tolerance:
-            if not any(each.key.has_value(name, each.mine) for each in verdicts):
+            if not any(verdict.key.has_value(name, verdict.mine) for verdict in verdicts):
                 raise VerificationError(
                     f"verification.tolerance names {name}, and no query of the script has such a column beside a key",
                     expected="a column of a query whose rows are identified by a key, and which is not in the key",
@@ -172,7 +174,7 @@ class ScriptWitness:
                 )
 
     def _tolerances(self, output: Output, key: RowKey) -> dict[str, Tolerance]:
-        """Those of the drill's file that concern a number of this query."""
+        """The drill's tolerances for numbers of this query."""
         return {
             name: Tolerance(relative=bound)
             for name, bound in self.verification.tolerance.items()
@@ -202,7 +204,7 @@ class QueryVerdict:
     def compared(
         self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()
     ) -> QueryVerdict:
-        """With the comparison of its rows with those of a twin."""
+        """The verdict with its rows compared to a twin's."""
         outcome = compare(
             its,
             self.mine,
@@ -216,18 +218,18 @@ class QueryVerdict:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is wrong with it. A query may rightly have written no row."""
+        """Whether it has no deviation. A query may rightly have written no row."""
         return not (rows_differ(self.outcome) or self.outcome.problems)
 
     @property
     def sentence(self) -> str:
-        """What was found, for people."""
-        found = self.outcome
+        """The result as a sentence."""
+        outcome = self.outcome
         what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
-        counts = f"{found.lost} lost, {found.duplicated} duplicated, {found.unexpected} unexpected, {found.wrong} wrong"
+        counts = ", ".join(f"{getattr(outcome, kind)} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong"))
         batches = format_count(len(self.batches), "batch")
-        parts = [f"{counts} in {found.expected:,} rows from {found.records:,} records, {batches}"]
-        again = found.notes.get(AGAIN_NOTE)
+        parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
+        again = outcome.notes.get(AGAIN_NOTE)
         if again:
             parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
         if self.query.kind is OutputKind.CAPTURE:
@@ -248,17 +250,17 @@ def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
 
 
 def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
-    """The verdicts on all queries as one: the sums of their counts, and what is wrong with each under its name."""
-    outcomes = {each.query.name: each.outcome for each in verdicts}
-    counts = {name: sum(getattr(each, name) for each in outcomes.values()) for name in _COUNTS}
-    kinds = dict.fromkeys(kind for each in outcomes.values() for kind in each.samples)
+    """The verdicts on all queries as one: the sums of their counts, and the problems of each under its name."""
+    outcomes = {verdict.query.name: verdict.outcome for verdict in verdicts}
+    counts = {name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in _COUNTS}
+    kinds = dict.fromkeys(kind for outcome in outcomes.values() for kind in outcome.samples)
     return Reconciliation(
         **counts,
-        records=max((each.records for each in verdicts), default=0),  # the queries may read the same records
+        records=max((verdict.records for verdict in verdicts), default=0),  # the queries may read the same records
         samples={kind: tuple(_named(outcomes, partial(_samples, kind))) for kind in kinds},
-        problems=tuple(_named(outcomes, lambda each: each.problems)),
-        notes={QUERIES: {each.query.name: each.sentence for each in verdicts}},
-        evidence={name: each.evidence for name, each in outcomes.items() if each.evidence is not None},
+        problems=tuple(_named(outcomes, lambda outcome: outcome.problems)),
+        notes={QUERIES: {verdict.query.name: verdict.sentence for verdict in verdicts}},
+        evidence={name: outcome.evidence for name, outcome in outcomes.items() if outcome.evidence is not None},
     )
 
 
@@ -267,7 +269,7 @@ def _samples(kind: str, outcome: Reconciliation) -> Sequence[str]:
 
 
 def _named(outcomes: Mapping[str, Reconciliation], texts: Callable[[Reconciliation], Iterable[str]]) -> Iterator[str]:
-    return (f"{name}: {text}" for name, each in outcomes.items() for text in texts(each))
+    return (f"{name}: {text}" for name, outcome in outcomes.items() for text in texts(outcome))
 
 
 def _key_text(key: RowKey) -> str:

@@ -1,1 +1,1 @@
-"""Compares the output of a stream with what its oracle expects."""
+"""Compares the output of a stream with its oracle's output."""

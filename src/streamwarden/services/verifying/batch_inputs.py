@@ -17,7 +17,7 @@ _NAMED: Final = 3
 
 
 def describe_input(batch: int, *, checkpoint: Location, files: Mapping[int, Sequence[Path]]) -> str | None:
-    """What the batch read: its files, or each source's offsets before and after it. None if the checkpoint no longer
+    """Input of the batch: its files, or each source's offsets before and after it. None if the checkpoint no longer
     says it.
 
     Args:

@@ -68,15 +68,17 @@ def comparables(
     numbers = {name: f"n{columns[name]}" for name in names if name in as_numbers}
     for name, column in columns.items():
         fields = [part.table.schema.field(name) for part in (*expected.parts, *actual.parts) if _has(part, name)]
-        if {_kind(each) for each in fields} == {"integer"}:
+        if {_kind(arrow_field) for arrow_field in fields} == {"integer"}:
             whole_numbers.add(name)
         form = _form(fields)
         for output, made in zip((expected, actual), sides, strict=True):
-            made[column] = _chunked(form.type(), (each for part in output.parts for each in _pieces(part, name, form)))
+            made[column] = _chunked(
+                form.type(), (value for part in output.parts for value in _pieces(part, name, form))
+            )
             if name in numbers:
                 as_number = _Form(pa.float64, form.to_numbers, whole=False)
                 made[numbers[name]] = _chunked(
-                    pa.float64(), (each for part in output.parts for each in _pieces(part, name, as_number))
+                    pa.float64(), (value for part in output.parts for value in _pieces(part, name, as_number))
                 )
     wanted, came = (
         pa.table({**made, ROW: pa.array(np.arange(output.count))})
@@ -87,10 +89,10 @@ def comparables(
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a column is compared.
+    """A column's comparison.
 
     Args:
-        type: the Arrow type of what is compared.
+        type: the Arrow type of compared values.
         convert: a column of a table -> the values to compare.
         whole: whether a column is converted at once; otherwise piece by piece, because Python objects are made.
         to_numbers: a column of a table -> its values as numbers.
@@ -128,23 +130,25 @@ def _chunked(kind: Any, pieces: Iterator[Any]) -> Any:
 
 
 def _form(fields: Sequence[Any]) -> _Form:
-    """How the column with these fields, one for each part that has it, is compared."""
+    """The form of the column with these fields, one for each part that has it."""
     import pyarrow as pa
 
-    kinds = {_kind(each) for each in fields} - {"null"}
+    kinds = {_kind(arrow_field) for arrow_field in fields} - {"null"}
     if not kinds:
         return _Form(pa.int64, _cast(pa.int64))
     if len(kinds) > 1 or not (made := _FORMS.get(kinds.pop())):
         return _Form(pa.string, _texts, whole=False, to_numbers=_parsed)
-    return made([each.type for each in fields]) or _Form(pa.string, _texts, whole=False, to_numbers=_parsed)
+    return made([arrow_field.type for arrow_field in fields]) or _Form(
+        pa.string, _texts, whole=False, to_numbers=_parsed
+    )
 
 
-def _kind(found: Any) -> str:
+def _kind(arrow_field: Any) -> str:
     import pyarrow as pa
 
-    if is_boxed(found):
+    if is_boxed(arrow_field):
         return "boxed"
-    return next((name for name, is_of in _KINDS.items() if getattr(pa.types, is_of)(found.type)), "other")
+    return next((name for name, is_of in _KINDS.items() if getattr(pa.types, is_of)(arrow_field.type)), "other")
 
 
 _KINDS: Final = {
@@ -175,12 +179,12 @@ def _floats(types: Sequence[Any]) -> _Form:
 
 
 def _decimals(types: Sequence[Any]) -> _Form | None:
-    """With the digits of all parts; None if these are too many for one type."""
+    """A decimal type for all parts; None if they have too many digits."""
     import pyarrow as pa
 
-    decimals = [each for each in types if pa.types.is_decimal(each)]
-    scale = max(each.scale for each in decimals)
-    digits = scale + max(each.precision - each.scale for each in decimals)
+    decimals = [arrow_type for arrow_type in types if pa.types.is_decimal(arrow_type)]
+    scale = max(decimal.scale for decimal in decimals)
+    digits = scale + max(decimal.precision - decimal.scale for decimal in decimals)
     if scale < 0 or digits > _DIGITS:
         return None
 
@@ -194,7 +198,7 @@ def _timestamps(types: Sequence[Any]) -> _Form | None:
     """Microseconds; None if some have a zone and some have none: these are never equal."""
     import pyarrow as pa
 
-    if len({each.tz is None for each in types if pa.types.is_timestamp(each)}) > 1:
+    if len({arrow_type.tz is None for arrow_type in types if pa.types.is_timestamp(arrow_type)}) > 1:
         return None
 
     def convert(table: Any, name: str) -> Any:
@@ -244,7 +248,7 @@ def _cast(kind: Callable[[], Any]) -> Callable[[Any, str], Any]:
 
 
 def _same_floats(table: Any, name: str) -> Any:
-    """With one zero and one NaN: others are the same number in other bits."""
+    """Map both zeros to 0.0, and all NaNs to one: only bits differ."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -290,7 +294,7 @@ def canonical(value: object) -> str:
     if isinstance(value, tuple):
         return f"({','.join(map(canonical, value))})"
     if isinstance(value, dict):
-        return "{" + ",".join(sorted(f"{canonical(name)}:{canonical(each)}" for name, each in value.items())) + "}"
+        return "{" + ",".join(sorted(f"{canonical(name)}:{canonical(item)}" for name, item in value.items())) + "}"
     return f"o{type(value).__qualname__}{value!r}"
 
 

@@ -35,7 +35,7 @@ _KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 def import_beside() -> None:
     """Begin to import Great Expectations in a thread, so that the seconds which that takes pass while the outputs are
-    read. `judge` waits for it, and raises what goes wrong."""
+    read. `judge` waits for it, and raises its errors."""
     Thread(target=_import, name="import great_expectations").start()
 
 
@@ -76,7 +76,7 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     }
     suites["books"] = _judge_books(context, reconciliation, min_records)
     success = all(bool(result["success"]) for result in suites.values())
-    rows = [_summary(name, each) for name, result in suites.items() for each in result["results"]]
+    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
     _require_agreement(reconciliation, list(counts.values()), success, min_records)
     return Judgement(
         judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
@@ -97,7 +97,7 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
 
     context = _quiet_context(gx)
     gaps = _gaps(audit)
-    groups = pd.DataFrame([str(each) for each in audit.worst], columns=["problem"], dtype=object)
+    groups = pd.DataFrame([str(group) for group in audit.worst], columns=["problem"], dtype=object)
     books = {
         "records": records_of(audit),
         "groups": audit.entries,
@@ -115,30 +115,30 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
     ours = audit.outcome is Outcome.BALANCED and records_of(audit) >= min_records
     if ours is not success:
         raise _disagreement(f"Great Expectations says {success}; {gaps}", f"what the audit says: {audit.sentence}")
-    rows = [_summary(name, each) for name, result in suites.items() for each in result["results"]]
+    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
     return Judgement(
         judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
     )
 
 
 def _gaps(audit: Audit) -> dict[str, int]:
-    """Amount -> what the totals have before and not after, for each amount of whole numbers. Empty if some keys were
+    """Amount -> the total before minus that after, for each amount of whole numbers. Empty if some keys were
     not judged: the totals hold their rows."""
-    found = {}
+    gaps = {}
     for name in () if audit.unsure else audit.amounts:
         given = [(side, audit.totals[side].get(name) or 0) for side in (*BEFORE, *AFTER) if side in audit.totals]
         if all(isinstance(value, int) for _, value in given):
-            found[f"gap of {name}"] = sum(int(value) if side in BEFORE else -int(value) for side, value in given)
-    return found
+            gaps[f"gap of {name}"] = sum(int(value) if side in BEFORE else -int(value) for side, value in given)
+    return gaps
 
 
 def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
-    """What was compared: the whole output, or those of several queries, each with a prefix for its suites."""
+    """Compared outputs: the whole output, or those of several queries, each with a prefix for its suites."""
     evidence = reconciliation.evidence
     if isinstance(evidence, Evidence):
         return {"": evidence}
     several = evidence.items() if isinstance(evidence, Mapping) else ()
-    return {f"{name}: ": each for name, each in several if isinstance(each, Evidence)}
+    return {f"{name}: ": part for name, part in several if isinstance(part, Evidence)}
 
 
 def _recounted(evidence: Evidence) -> Recount:
@@ -165,8 +165,12 @@ def _sum(column: pa.ChunkedArray) -> int:
 
 def _judge_output(context: Any, suite: str, counted: Recount, sums: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """The numbers of the second count. One row, so a sum is the number itself, and the result shows it."""
-    found = {kind: getattr(counted, kind) for kind in _KINDS}
-    numbers = {"rows": counted.actual, **found, **{f"sum of {name}": came for name, (_, came) in sums.items()}}
+    counts_of_kinds = {kind: getattr(counted, kind) for kind in _KINDS}
+    numbers = {
+        "rows": counted.actual,
+        **counts_of_kinds,
+        **{f"sum of {name}": came for name, (_, came) in sums.items()},
+    }
     wanted = {
         "rows": counted.expected,
         **dict.fromkeys(_KINDS, 0),
@@ -249,13 +253,13 @@ def _validate(context: Any, name: str, frame: pd.DataFrame, expectations: Sequen
     asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
     batch = asset.add_batch_definition_whole_dataframe(name).get_batch({"dataframe": frame})
     validation = batch.validate(ExpectationSuite(name=name, expectations=list(expectations)))
-    # Through JSON text: what goes into a journal is plain JSON, whatever types a frame had.
+    # Through JSON text: a journal holds plain JSON, not the types of a frame.
     result: dict[str, Any] = json.loads(json.dumps(validation.to_json_dict(), default=str))
-    for each in result["results"]:
-        if each["exception_info"].get("raised_exception"):
+    for expectation in result["results"]:
+        if expectation["exception_info"].get("raised_exception"):
             raise VerificationError(
-                f"{each['expectation_config']['type']} could not be evaluated: "
-                f"{each['exception_info'].get('exception_message')}",
+                f"{expectation['expectation_config']['type']} could not be evaluated: "
+                f"{expectation['exception_info'].get('exception_message')}",
                 expected="each expectation to be evaluated",
                 where=f"Great Expectations, suite {name}",
                 next_step="read the message; the output may hold values of an unexpected type",
@@ -264,9 +268,9 @@ def _validate(context: Any, name: str, frame: pd.DataFrame, expectations: Sequen
 
 
 def _summary(suite: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    config, seen = result["expectation_config"], result["result"]
+    config, outcome = result["expectation_config"], result["result"]
     kwargs = {key: value for key, value in config["kwargs"].items() if key != "batch_id"}
-    observed = seen.get("observed_value", seen.get("unexpected_count"))
+    observed = outcome.get("observed_value", outcome.get("unexpected_count"))
     return {
         "suite": suite,
         "name": config["type"],
@@ -274,8 +278,8 @@ def _summary(suite: str, result: Mapping[str, Any]) -> dict[str, Any]:
         "notes": config.get("notes"),
         "success": bool(result["success"]),
         "observed": observed,
-        "unexpected_count": seen.get("unexpected_count"),
-        "unexpected_samples": seen.get("partial_unexpected_counts") or [],
+        "unexpected_count": outcome.get("unexpected_count"),
+        "unexpected_samples": outcome.get("partial_unexpected_counts") or [],
     }
 
 
@@ -286,7 +290,7 @@ def _require_agreement(
     numbers = ("expected", "actual", *_KINDS)
     ours: dict[str, object] = {name: getattr(reconciliation, name) for name in numbers}
     ours["success"] = reconciliation.exactly_once and reconciliation.records >= min_records
-    theirs = {**{name: sum(getattr(each, name) for each in counts) for name in numbers}, "success": success}
+    theirs = {**{name: sum(getattr(count, name) for count in counts) for name in numbers}, "success": success}
     if ours != theirs:
         raise _disagreement(f"Great Expectations says {theirs}", f"what the reconciliation says: {ours}")
 

@@ -1,4 +1,4 @@
-"""Matches the rows of two sides by key, with DuckDB: in bounded memory, on all cores, on disk what has no room.
+"""Matches the rows of two sides by key, with DuckDB: in bounded memory, on all cores, spilling to disk.
 
 First both sides are summed up: each row has a hash over its compared columns, and a bucket by the hash of its key. A
 bucket with the same number of rows and the same sum of hashes on both sides holds the same rows (another set of rows
@@ -36,7 +36,7 @@ _BUCKETS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A row by its numbers in the two outputs; None where it is not there."""
+    """A row by its numbers in the two outputs; None where it is missing."""
 
     expected: int | None = None
     actual: int | None = None
@@ -44,7 +44,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """How many rows deviate, and some of them by kind. See `Reconciliation` for the kinds."""
+    """Counts of deviating rows, and examples by kind. See `Reconciliation` for the kinds."""
 
     lost: int = 0
     duplicated: int = 0
@@ -64,7 +64,7 @@ def match(
     """Match by the columns `keys`, and compare the columns `values`.
 
     Args:
-        checked: the caller has seen that no two expected rows have the same key.
+        checked: the caller has verified that expected keys are unique.
 
     Raises VerificationError if two expected rows have the same key.
     """
@@ -76,11 +76,11 @@ def match(
             _require_key(session, key, keys)
         _find_deviating(session, key, [sides.columns[name] for name in values])
         same = [_same(sides, name, tolerances.get(name)) for name in values]
-        found = session.execute(
+        pairs = session.execute(
             f"SELECT e.{ROW} AS expected, a.{ROW} AS actual, {' AND '.join(same) or 'TRUE'} AS same "  # noqa: S608
             f"FROM {_deviating('expected', key)} e FULL JOIN {_deviating('actual', key)} a ON {_equal(key)}"
         ).fetchnumpy()
-    return _of_pairs(*(np.ma.asarray(found[name]) for name in ("expected", "actual", "same")))
+    return _of_pairs(*(np.ma.asarray(pairs[name]) for name in ("expected", "actual", "same")))
 
 
 def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
@@ -90,16 +90,16 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
         columns = [sides.columns[name] for name in names]
         _find_deviating(session, columns, ())
         group = ", ".join(columns)
-        found = session.execute(
+        groups = session.execute(
             f"SELECT sum(wanted) AS wanted, sum(came) AS came, min(expected) AS expected, max(actual) AS actual FROM ("  # noqa: S608
             f"SELECT {group}, 1 AS wanted, 0 AS came, {ROW} AS expected, NULL::BIGINT AS actual "
             f"FROM {_deviating('expected', columns)} e UNION ALL "
             f"SELECT {group}, 0, 1, NULL::BIGINT, {ROW} FROM {_deviating('actual', columns)} a) "
             f"GROUP BY {group} HAVING sum(wanted) <> sum(came)"
         ).fetchall()
-    lost = [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in found if wanted > came]
-    duplicated = [(came - wanted, Pair(actual=each)) for wanted, came, _, each in found if came > wanted > 0]
-    unexpected = [(came, Pair(actual=each)) for wanted, came, _, each in found if wanted == 0]
+    lost = [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in groups if wanted > came]
+    duplicated = [(came - wanted, Pair(actual=at)) for wanted, came, _, at in groups if came > wanted > 0]
+    unexpected = [(came, Pair(actual=at)) for wanted, came, _, at in groups if wanted == 0]
     return Matches(
         lost=sum(count for count, _ in lost),
         duplicated=sum(count for count, _ in duplicated),
@@ -113,23 +113,23 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
 
 
 def distinct_keys(output: Output, keys: Sequence[str]) -> int:
-    """How many different values the columns `keys` have together. A column that is not there is null in each row."""
+    """Count of distinct values of the columns `keys` together. A missing column is null in each row."""
     sides = comparables(output, Output(columns=()), keys)
     columns = [sides.columns[name] for name in keys]
     with _tables(sides) as session:
         if _all_differ(session, columns):
             return output.count
         groups = f"SELECT 1 FROM expected GROUP BY {', '.join(columns)}"  # noqa: S608
-        found: int = session.execute(f"SELECT count(*) FROM ({groups})").fetchall()[0][0]  # noqa: S608
-        return found
+        count: int = session.execute(f"SELECT count(*) FROM ({groups})").fetchall()[0][0]  # noqa: S608
+        return count
 
 
 def _all_differ(session: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> bool:
     """Whether no two expected rows have the same hash over these columns: then no two have the same values."""
     import numpy as np
 
-    found = session.execute(f"SELECT {_hash(columns)} AS hash FROM expected").fetchnumpy()  # noqa: S608
-    hashes = np.sort(np.asarray(found["hash"]))
+    result = session.execute(f"SELECT {_hash(columns)} AS hash FROM expected").fetchnumpy()  # noqa: S608
+    hashes = np.sort(np.asarray(result["hash"]))
     return not np.any(hashes[1:] == hashes[:-1])
 
 
@@ -233,9 +233,9 @@ def _of_pairs(expected: np.ma.MaskedArray, actual: np.ma.MaskedArray, same: np.m
         unexpected=len(unexpected),
         wrong=int(wrong.sum()),
         examples=_examples(
-            lost=(Pair(expected=int(each)) for each in lost[:EXAMPLES]),
-            duplicated=(Pair(actual=int(each)) for each in came[again][:EXAMPLES]),
-            unexpected=(Pair(actual=int(each)) for each in unexpected[:EXAMPLES]),
+            lost=(Pair(expected=int(row)) for row in lost[:EXAMPLES]),
+            duplicated=(Pair(actual=int(row)) for row in came[again][:EXAMPLES]),
+            unexpected=(Pair(actual=int(row)) for row in unexpected[:EXAMPLES]),
             wrong=map(Pair, wanted[wrong][:EXAMPLES].tolist(), came[wrong][:EXAMPLES].tolist()),
         ),
     )

@@ -1,4 +1,4 @@
-"""Compares two outputs, column by column: what a run wrote, and what it should have written."""
+"""Compares two outputs, column by column: the actual output of a run and the expected one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ InputOf = Callable[[int], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What a reconciliation compared, so that another program can count again.
+    """The input of a reconciliation, so that another program can recount.
 
     Args:
         sides: the rows of both outputs.
@@ -57,7 +57,7 @@ def compare_outputs(
     Args:
         key: the columns that identify a row. Empty: the whole row, as a multiset: a row that is expected three times
             and came twice is one lost row.
-        checked: the caller has seen that no two expected rows have the same key.
+        checked: the caller has verified that expected keys are unique.
         records: input records that both outputs come from.
         ignored: columns that are not compared.
         input_of: the input of a batch of `actual`, for the samples.
@@ -101,27 +101,27 @@ def reconcile_outputs(
 
     Args:
         whole: the keys are whole rows, and may occur several times.
-        checked: the caller has seen that no two expected rows have the same key.
+        checked: the caller has verified that expected keys are unique.
         columns: a report on each column; its problem is a problem of the result.
 
     Raises VerificationError if two expected rows have the same key.
     """
     bounds = {name: bound for name, bound in tolerances.items() if name in values}
     sides = comparables(expected, actual, [*keys, *values], as_numbers=bounds)
-    found = match_rows(sides, keys) if whole else match(sides, keys, values, bounds, checked=checked)
+    matches = match_rows(sides, keys) if whole else match(sides, keys, values, bounds, checked=checked)
     show = _Samples(expected, actual, keys, values, input_of)
     return Reconciliation(
         expected=expected.count,
         actual=actual.count,
-        lost=found.lost,
-        duplicated=found.duplicated,
-        unexpected=found.unexpected,
-        wrong=found.wrong,
+        lost=matches.lost,
+        duplicated=matches.duplicated,
+        unexpected=matches.unexpected,
+        wrong=matches.wrong,
         records=records,
         repeated=actual.repeated,
         samples={
             kind: tuple(str(show.with_origin(pair)) for pair in pairs[:SAMPLES])
-            for kind, pairs in found.examples.items()
+            for kind, pairs in matches.examples.items()
         },
         notes=notes,
         problems=(*problems, *(column.problem for column in columns if column.problem is not None)),
@@ -132,7 +132,7 @@ def reconcile_outputs(
             values=values,
             whole=whole,
             tolerances=bounds,
-            deviations={kind: list(map(show, pairs)) for kind, pairs in found.examples.items()},
+            deviations={kind: list(map(show, pairs)) for kind, pairs in matches.examples.items()},
             columns=columns,
         ),
     )
@@ -169,7 +169,7 @@ class _Samples:
 
     def _shown(self, part: Part, at: int) -> str:
         key = part.row(at, self._keys)
-        if not self._values:  # a whole row: without a key the names of its columns tell the values apart
+        if not self._values:  # a whole row: without a key its column names identify the values
             return _text(tuple(f"{name}={value}" for name, value in zip(self._keys, key, strict=True)))
         return f"{_text(key)}: {_text(part.row(at, self._values))}"
 

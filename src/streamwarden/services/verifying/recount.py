@@ -50,7 +50,7 @@ def recount(
         session.register("wanted", sides.expected)
         session.register("came", sides.actual)
         lost, unexpected, wrong = (int(count or 0) for count in session.execute(query).fetchall()[0])
-    # Of the rows that came, those that are expected and not lost count once; what is left was written again.
+    # Of the rows that came, those that are expected and not lost count once; the rest was written again.
     duplicated = actual - unexpected - (expected - lost)
     return Recount(
         expected=expected, actual=actual, lost=lost, duplicated=duplicated, unexpected=unexpected, wrong=wrong
@@ -68,7 +68,7 @@ def _of_rows(columns: Sequence[str]) -> str:
 
 
 def _of_keys(key: Sequence[str], close: Sequence[str]) -> str:
-    """By key: each row that came beside the one expected row with its key."""
+    """Compare by key: each row that came with the expected row of its key."""
     same_key = " AND ".join(f"w.{name} IS NOT DISTINCT FROM c.{name}" for name in key)
     on_both = "w.row IS NOT NULL AND c.row IS NOT NULL"
     return f"""

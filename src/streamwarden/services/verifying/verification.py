@@ -44,7 +44,7 @@ _ORPHANS: Final = 5
 """Orphan files that a note names; all are counted."""
 
 _OTHERS: Final = frozenset({"streamwarden", *sys.stdlib_module_names})
-"""Packages that are no job, whatever modules they have."""
+"""Packages that are no job."""
 
 
 def verify(
@@ -60,7 +60,7 @@ def verify(
     owed: int = 0,
     copies: Collection[str] = (),
 ) -> Reconciliation:
-    """Compare what the stream wrote with what its oracle says it should have.
+    """Compare the stream's output with its oracle's.
 
     The run must have ended, or at least have read its input: a file that it has yet to read counts as lost.
 
@@ -72,16 +72,16 @@ def verify(
             that: then no other is possible.
         deduplicated: False: of a topic, as a reader sees it that does not know event ids.
         lost: records of the source's topic that are known to be gone, and that no batch can have read: the output is
-            held against what is left. Any other record that is gone is an error.
+            compared with the rest. Any other record that is gone is an error.
         copied: the source's topic is this copy of another one, from which the records are read: the copy may have lost
             them since.
         starts: of the drivers that wrote the checkpoint, as recorded (`recorded_starts.starts_of`). A start that is not
-            among them explains nothing: a watermark that stood still after it, and a batch that was skipped, are
+            among them explains nothing: a watermark that stalled after it, and a batch that was skipped, are
             deviations.
         bounded_from: the run came to the end of its input by itself, and all of it was there before this batch. Then
             the last batches, without data, are owed too, and the files were read oldest first.
         owed: records (offsets, to be exact) that were in the source's topic for the batches from there on: a run that
-            committed fewer ended too early, whatever it says.
+            committed fewer ended too early.
         copies: names of input files that are copies of others. The notes say in how many rows the expected output
             differs from that of the input without them.
 
@@ -124,7 +124,7 @@ def verify(
         records=expectation.counts.records,
         notes={**_notes(expectation, output), **changed, "starts": [asdict(start) for start in facts.starts]},
         problems=(
-            *_stale_entries(facts, output),  # a cause goes before what it causes
+            *_stale_entries(facts, output),  # a cause goes before its effects
             *expectation.problems,
             *contradictions(facts),
             *given.problems,
@@ -140,7 +140,7 @@ def verify(
 
 
 def oracle_file(job: Path) -> Path:
-    """Where the oracle of a job is, if it has one."""
+    """The oracle file of a job, if it has one."""
     return job.parent / "oracles" / job.name
 
 
@@ -156,14 +156,14 @@ def load_oracle(job: Path) -> Oracle:
         )
     _require_apart(file)
     name = f"streamwarden_oracle_{file.stem}"
-    found = importlib.util.spec_from_file_location(name, file)
-    assert found is not None  # it is a .py file
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
+    module_spec = importlib.util.spec_from_file_location(name, file)
+    assert module_spec is not None  # it is a .py file
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        found.loader.exec_module(module)
-    except Exception as error:  # whatever the oracle's author's code raises
+        module_spec.loader.exec_module(module)
+    except Exception as error:  # the oracle is user code and may raise anything
         raise VerificationError(
             f"the oracle cannot be imported: {type(error).__name__}: {error}",
             expected="a module that imports",
@@ -195,7 +195,7 @@ def _require_apart(oracle: Path) -> None:
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:
-    """What an oracle may know of a run without its input: its committed batches' files, watermarks, times, and the
+    """An oracle's facts on a run beside its input: its committed batches' files, watermarks, times, and the
     stream's settings that decide what comes out. Raises VerificationError if the checkpoint's logs are not whole."""
     position = _position(spec)
     run = FinishedRun(checkpoint=checkpoint_of(spec), committed=position.committed)
@@ -270,7 +270,7 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
 def _changed_by(
     copies: Collection[str], oracle: Oracle, inputs: Sequence[Path], facts: RunFacts, expectation: Expectation
 ) -> dict[str, object]:
-    """What the copies change in the expected output, as notes."""
+    """Notes on how the copies change the expected output."""
 
     def kept(files: Sequence[Path]) -> tuple[Path, ...]:
         return tuple(file for file in files if file.name not in copies)
@@ -282,14 +282,14 @@ def _changed_by(
 
 
 def _whole(value: object) -> int:
-    """A count, whatever type of number it is; 0 for a value that is not a count."""
+    """A count of any type of number; 0 for a value that is not a count."""
     if isinstance(value, (float, Decimal)):
         return int(value) if math.isfinite(value) and value == int(value) else 0
     return value if isinstance(value, int) else 0
 
 
 def _unbalanced(expectation: Expectation, output: Output) -> list[str]:
-    """Conservation: what went in is in the output, still open, late, or malformed; nothing else can be."""
+    """The imbalance, if any: all input must be in the output, still open, late, or malformed."""
     if expectation.count_column is None:
         return []
     counted = sum(_total(part, expectation.count_column) for part in output.parts)
@@ -303,7 +303,7 @@ def _unbalanced(expectation: Expectation, output: Output) -> list[str]:
 
 
 def _total(part: Part, column: str) -> int:
-    """The sum of a column of counts; 0 if it is not there."""
+    """The sum of a column of counts; 0 if it is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -37,24 +37,25 @@ def advise(context: typer.Context, stream: StreamName, json: AsJson = False) -> 
         as_json({"stream": stream, "batches": len(history.batches), "advice": pieces, "not_read": history.problems})
     else:
         _show(stream, history, pieces)
-    return Exit.UNDECIDED if all(each.status is Decision.UNKNOWN for each in pieces) else Exit.OK
+    return Exit.UNDECIDED if all(piece.status is Decision.UNKNOWN for piece in pieces) else Exit.OK
 
 
 def _show(stream: str, history: History, pieces: tuple[Recommendation, ...]) -> None:
     rows = [
         (
-            text(each.topic),
-            f"[{_COLOURS[each.status]}]{each.status}[/]",
-            text(each.says) + "".join(f"\n[bold]{text(key)}: {text(value)}[/]" for key, value in each.settings.items()),
+            text(piece.topic),
+            f"[{_COLOURS[piece.status]}]{piece.status}[/]",
+            text(piece.says)
+            + "".join(f"\n[bold]{text(key)}: {text(value)}[/]" for key, value in piece.settings.items()),
         )
-        for each in pieces
+        for piece in pieces
     ]
-    seen = format_count(len(history.batches), "batch")
-    table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {seen}")
+    count = format_count(len(history.batches), "batch")
+    table(("about", "advice", "why"), rows, title=f"{stream}: from its newest {count}")
     numbers = [
-        (text(each.topic), text(number.name), _value(number), text(number.source))
-        for each in pieces
-        for number in each.numbers
+        (text(piece.topic), text(number.name), _value(number), text(number.source))
+        for piece in pieces
+        for number in piece.numbers
     ]
     table(("about", "number", "value", "from"), numbers, empty="No number has been measured yet.")
     for problem in history.problems:

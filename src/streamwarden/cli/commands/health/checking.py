@@ -75,7 +75,7 @@ def _only(report: Evaluation, name: str | None) -> Evaluation:
 def _show(report: Evaluation) -> None:
     from streamwarden.health.checks import CHECKS
 
-    titles = {each.name: each.title for each in CHECKS}
+    titles = {definition.name: definition.title for definition in CHECKS}
     for name, health in report.streams.items():
         rows = [
             (
@@ -107,5 +107,5 @@ def _notify(space: Workspace, settings: Notifications, broken: ConfigError | Non
 
 def say_refused(report: SendReport) -> None:
     """Print each message that a channel did not accept, with the reason."""
-    for each in report.refused:
-        say(f"  [red]not sent[/] through {text(each.channel)}: {text(each.title)}: {text(each.reason)}")
+    for refusal in report.refused:
+        say(f"  [red]not sent[/] through {text(refusal.channel)}: {text(refusal.title)}: {text(refusal.reason)}")

@@ -50,48 +50,54 @@ def incidents(
     space, now = workspace(context), time.time()
     repository = space.store.incidents
     if stream is None or SEPARATOR in stream:
-        found = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
+        shown = list(repository.recent(stream, limit) if everything else repository.open(stream))[:limit]
     elif everything:
         names = [name for name in repository.streams() if owner(name) == stream]
-        found = list(repository.recent_of(names, limit))
+        shown = list(repository.recent_of(names, limit))
     else:
-        found = [each for each in repository.open() if owner(each.stream) == stream][:limit]
-    resolved = [each.resolved_at for each in found if each.resolved_at is not None]
+        shown = [incident for incident in repository.open() if owner(incident.stream) == stream][:limit]
+    resolved = [incident.resolved_at for incident in shown if incident.resolved_at is not None]
     handled = handling(space.store, now, since=min(resolved, default=None))
     if json:
-        as_json({"incidents": [_as_data(each, handled, now) for each in found]})
+        as_json({"incidents": [_as_data(incident, handled, now) for incident in shown]})
     else:
         table(
             ("id", "stream", "check", "status", "worst", "opened", "lasted", "why"),
-            [_row(each, handled, now) for group in grouped(found) for each in (group.root, *group.consequences)],
+            [
+                _row(incident, handled, now)
+                for group in grouped(shown)
+                for incident in (group.root, *group.consequences)
+            ],
             empty="No incidents." if everything else "No open incidents.",
         )
-    critical = any(each.resolved_at is None and each.status is Status.CRITICAL for each in found)
+    critical = any(incident.resolved_at is None and incident.status is Status.CRITICAL for incident in shown)
     return Exit.BAD if critical else Exit.OK
 
 
-def _row(each: Incident, handled: Handling, now: float) -> tuple[str, ...]:
+def _row(incident: Incident, handled: Handling, now: float) -> tuple[str, ...]:
     """A root incident, or indented below it one of its consequences, whose advice is that of the cause."""
-    advice = [f"[italic]{text(each.advice)}[/]"] if each.advice and each.is_root else []
+    advice = [f"[italic]{text(incident.advice)}[/]"] if incident.advice and incident.is_root else []
     return (
-        text(each.incident_id[:SHORT_ID]),
-        text(each.stream),
-        text(each.check) if each.is_root else f"  └ {text(each.check)}",
-        status_word(each.status) if each.resolved_at is None else "[green]resolved[/]",
-        status_word(each.peak),
-        ago(each.opened_at, now),
-        format_duration(max(0.0, (each.resolved_at or now) - each.opened_at)),
-        "\n".join([text(each.reason), *advice, *(f"[cyan]{text(mark)}[/]" for mark in _marks(each, handled, now))]),
+        text(incident.incident_id[:SHORT_ID]),
+        text(incident.stream),
+        text(incident.check) if incident.is_root else f"  └ {text(incident.check)}",
+        status_word(incident.status) if incident.resolved_at is None else "[green]resolved[/]",
+        status_word(incident.peak),
+        ago(incident.opened_at, now),
+        format_duration(max(0.0, (incident.resolved_at or now) - incident.opened_at)),
+        "\n".join(
+            [text(incident.reason), *advice, *(f"[cyan]{text(mark)}[/]" for mark in _marks(incident, handled, now))]
+        ),
     )
 
 
-def _marks(each: Incident, handled: Handling, now: float) -> list[str]:
-    """Who takes care of the incident, and until when nothing of it is sent."""
-    acknowledgement, mute = handled.acknowledged(each), handled.muted(each, now)
+def _marks(incident: Incident, handled: Handling, now: float) -> list[str]:
+    """Marks: who acknowledged the incident, and until when it is muted."""
+    acknowledgement, mute = handled.acknowledged(incident), handled.muted(incident, now)
     marks = []
     if acknowledgement is not None:
-        marks.append(_acknowledged(acknowledgement, each))
-    if mute is not None and each.resolved_at is None:
+        marks.append(_acknowledged(acknowledgement, incident))
+    if mute is not None and incident.resolved_at is None:
         marks.append(held_back(mute))
     return marks
 
@@ -101,9 +107,9 @@ def _acknowledged(action: IncidentAction, incident: Incident) -> str:
     return f"acknowledged at {clock(action.at)} by {action.who}{worse}" + (f": {action.text}" if action.text else "")
 
 
-def _as_data(each: Incident, handled: Handling, now: float) -> dict[str, object]:
-    mute = None if each.resolved_at is not None else handled.muted(each, now)
-    return {**plain(each), "acknowledged": plain(handled.acknowledged(each)), "muted": plain(mute)}
+def _as_data(incident: Incident, handled: Handling, now: float) -> dict[str, object]:
+    mute = None if incident.resolved_at is not None else handled.muted(incident, now)
+    return {**plain(incident), "acknowledged": plain(handled.acknowledged(incident)), "muted": plain(mute)}
 
 
 @app.command("show")
@@ -113,35 +119,35 @@ def show(context: typer.Context, incident: IncidentId, json: AsJson = False) -> 
     from streamwarden.services.incidents.handling import find, log_of
 
     store, now = workspace(context).store, time.time()
-    found = find(store, incident)
-    actions, log = store.incident_actions.of(found.incident_id), log_of(store, found, now)
-    handled = Handling(actions={found.incident_id: actions}, mutes=store.mutes.since(now))
+    shown = find(store, incident)
+    actions, log = store.incident_actions.of(shown.incident_id), log_of(store, shown, now)
+    handled = Handling(actions={shown.incident_id: actions}, mutes=store.mutes.since(now))
     if json:
-        as_json({**_as_data(found, handled, now), "actions": actions, "log": log})
+        as_json({**_as_data(shown, handled, now), "actions": actions, "log": log})
         return Exit.OK
-    state = status_word(found.status) if found.resolved_at is None else "[green]resolved[/]"
-    say(f"{text(found.incident_id)}: {text(found.stream)}: {text(found.check)}: {state}")
-    say(f"  opened {clock(found.opened_at)}; its worst status was {found.peak}")
-    for line in (found.reason, found.advice, *_marks(found, handled, now)):
+    state = status_word(shown.status) if shown.resolved_at is None else "[green]resolved[/]"
+    say(f"{text(shown.incident_id)}: {text(shown.stream)}: {text(shown.check)}: {state}")
+    say(f"  opened {clock(shown.opened_at)}; its worst status was {shown.peak}")
+    for line in (shown.reason, shown.advice, *_marks(shown, handled, now)):
         if line:
             say(f"  {text(line)}")
     table(
         ("when", "what", "who", "status then", "comment"),
         [
             (
-                clock(each.at),
-                text(_did(each)),
-                text(each.who),
-                status_word(each.status) if each.status else NONE,
-                text(each.said) or NONE,
+                clock(action.at),
+                text(_did(action)),
+                text(action.who),
+                status_word(action.status) if action.status else NONE,
+                text(action.said) or NONE,
             )
-            for each in log
+            for action in log
         ],
         empty="Nobody has acknowledged it, commented on it or muted it.",
     )
     table(
         ("evidence", "value"),
-        [(text(name), text(format_fact(name, value))) for name, value in found.evidence.items()],
+        [(text(name), text(format_fact(name, value))) for name, value in shown.evidence.items()],
         empty="No evidence is recorded.",
     )
     return Exit.OK

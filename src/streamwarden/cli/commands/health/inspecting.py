@@ -27,6 +27,7 @@ from streamwarden.services.overview.anatomy import (
 )
 
 if TYPE_CHECKING:
+    from streamwarden.checkpoint.diagnosis.damage import Damage
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
 
 _COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
@@ -168,13 +169,20 @@ def _show_findings(report: CheckpointReport) -> None:
         ("file", "what is wrong", "what Spark does", "next"),
         [
             (
-                text(each.path),
-                text(each.what),
-                f"[{_COLOURS.get(each.consequence.value, _GRAVE)}]{each.consequence.value}[/]: {text(each.spark)}"
-                + (f" ({each.error_class})" if each.error_class and each.error_class not in each.spark else ""),
-                text(each.next_step),
+                text(finding.path),
+                text(finding.what),
+                _reaction(finding),
+                text(finding.next_step),
             )
-            for each in report.findings
+            for finding in report.findings
         ],
         title="Missing or damaged",
     )
+
+
+def _reaction(finding: Damage) -> str:
+    """The consequence, and Spark's reaction with its error class unless the sentence names it."""
+    consequence = finding.consequence.value
+    is_named = not finding.error_class or finding.error_class in finding.spark
+    suffix = "" if is_named else f" ({finding.error_class})"
+    return f"[{_COLOURS.get(consequence, _GRAVE)}]{consequence}[/]: {text(finding.spark)}{suffix}"

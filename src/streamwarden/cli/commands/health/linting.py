@@ -45,31 +45,33 @@ def lint(
     catalog = space.catalog()
     specs = [catalog.get(stream)] if stream is not None else [catalog.streams[name] for name in sorted(catalog.streams)]
     drills, store, now = tuple(space.drills().values()), _store(space), time.time()
-    found: dict[str, tuple[Finding, ...]] = {}
+    findings_of: dict[str, tuple[Finding, ...]] = {}
     problems: dict[str, tuple[str, ...]] = {}
     for spec in specs:
         planned, problem = _plan(spec) if plan else (None, "")
         facts = gathered(spec, drills, store, now, planned)
-        found[spec.name] = linter.lint(facts)
+        findings_of[spec.name] = linter.lint(facts)
         problems[spec.name] = (*facts.problems, *((problem,) if problem else ()))
     if json:
-        as_json({"streams": {name: {"findings": found[name], "not_read": problems[name]} for name in found}})
+        as_json(
+            {"streams": {name: {"findings": findings_of[name], "not_read": problems[name]} for name in findings_of}}
+        )
     else:
-        for name, findings in found.items():
+        for name, findings in findings_of.items():
             _show(name, findings, problems[name])
-    return _exit([each for findings in found.values() for each in findings], strict)
+    return _exit([finding for findings in findings_of.values() for finding in findings], strict)
 
 
 def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = ()) -> None:
     """Print one stream's findings as a table, or that there are none."""
     rows = [
         (
-            each.rule,
-            f"[{_COLOURS[each.severity]}]{each.severity}[/]",
-            f"{text(each.observed)}\n[italic]{text(each.remedy)}[/]",
-            text(f"{each.origin}: {each.where}"),
+            finding.rule,
+            f"[{_COLOURS[finding.severity]}]{finding.severity}[/]",
+            f"{text(finding.observed)}\n[italic]{text(finding.remedy)}[/]",
+            text(f"{finding.origin}: {finding.where}"),
         )
-        for each in findings
+        for finding in findings
     ]
     table(("rule", "severity", "what", "read from"), rows, title=name, empty=f"[green]✓[/] {text(name)}: nothing found")
     for problem in problems:
@@ -94,7 +96,7 @@ def _plan(spec: StreamSpec) -> tuple[PlanFacts | None, str]:
 
 
 def _exit(findings: list[Finding], strict: bool) -> Exit:
-    severities = {each.severity for each in findings}
+    severities = {finding.severity for finding in findings}
     if Severity.ERROR in severities or (strict and Severity.WARNING in severities):
         return Exit.BAD
     return Exit.UNDECIDED if Severity.UNKNOWN in severities else Exit.OK

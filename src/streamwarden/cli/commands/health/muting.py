@@ -69,9 +69,9 @@ def unmute(
     from streamwarden.services.incidents.muting import mutes_of
 
     space = workspace(context)
-    of_stream = [each.mute_id for each in mutes_of(space.store, what, time.time())]
-    for each in of_stream or [what]:
-        _end_now(space, each, reason)
+    of_stream = [entry.mute_id for entry in mutes_of(space.store, what, time.time())]
+    for key in of_stream or [what]:
+        _end_now(space, key, reason)
     return Exit.OK
 
 
@@ -135,7 +135,7 @@ def end(
 @app.command("list")
 def list_windows(context: typer.Context, everything: Over = False, json: AsJson = False) -> int:
     """Show the maintenance windows that are in force or planned."""
-    return _list([each for each in _known(workspace(context), everything) if each.planned], json)
+    return _list([entry for entry in _known(workspace(context), everything) if entry.planned], json)
 
 
 def _end(span: str | None, until: str | None, start: float) -> float:
@@ -171,38 +171,40 @@ def _report(new: Mute, now: float, json: bool) -> int:
     return Exit.OK
 
 
-def _list(found: Sequence[Mute], json: bool) -> int:
+def _list(entries: Sequence[Mute], json: bool) -> int:
     if json:
-        as_json({"mutes": found})
+        as_json({"mutes": entries})
         return Exit.OK
     now = time.time()
     table(
         ("id", "state", "what", "from", "until", "who", "why"),
         [
             (
-                text(each.mute_id[:SHORT_ID]),
-                _state(each, now),
-                text(each.scope),
-                clock(each.starts_at),
-                clock(each.over_at),
-                text(each.who),
-                text(each.reason) + _early(each),
+                text(entry.mute_id[:SHORT_ID]),
+                _state(entry, now),
+                text(entry.scope),
+                clock(entry.starts_at),
+                clock(entry.over_at),
+                text(entry.who),
+                text(entry.reason) + _early(entry),
             )
-            for each in found
+            for entry in entries
         ],
         empty="Nothing is muted.",
     )
     return Exit.OK
 
 
-def _state(each: Mute, now: float) -> str:
-    if each.over_at <= now:
+def _state(entry: Mute, now: float) -> str:
+    if entry.over_at <= now:
         return "[dim]over[/]"
-    return f"[cyan]{each.word}[/]" if each.in_force(now) else "planned"
+    return f"[cyan]{entry.word}[/]" if entry.in_force(now) else "planned"
 
 
-def _early(each: Mute) -> str:
-    """Who ended it before its time."""
+def _early(entry: Mute) -> str:
+    """Who ended it early."""
     return (
-        f"\n[italic]ended by {text(each.ended_by)}: {text(each.ended_reason)}[/]" if each.ended_at is not None else ""
+        f"\n[italic]ended by {text(entry.ended_by)}: {text(entry.ended_reason)}[/]"
+        if entry.ended_at is not None
+        else ""
     )

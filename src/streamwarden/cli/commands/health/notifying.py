@@ -49,7 +49,7 @@ def send_test(
     if not channels:
         raise no_channel()
     chosen = channels if channel is None else (require_channel(channels, channel),)
-    problems = {each.name: _problem(each) for each in chosen}
+    problems = {target.name: _problem(target) for target in chosen}
     if json:
         as_json({"channels": [{"channel": name, "problem": problem} for name, problem in problems.items()]})
     else:
@@ -63,7 +63,7 @@ def send_test(
 
 
 def _problem(channel: Channel) -> str | None:
-    """Why the channel did not accept a test message; None if it did."""
+    """Send a test message. Returns the channel's error, or None."""
     from streamwarden.services.notifying.messages import sample_message
     from streamwarden.services.notifying.sending import refusal_reason
 

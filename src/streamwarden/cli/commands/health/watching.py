@@ -71,7 +71,7 @@ def _seconds(interval: str) -> float:
 
 
 def _surviving_round(space: Workspace) -> None:
-    """One round. Whatever goes wrong in it is printed, and the next round is tried all the same."""
+    """One round. Errors are printed, and the next round is tried all the same."""
     try:
         _round(space)
     except StreamwardenError as error:
@@ -98,7 +98,7 @@ def _summary(done: Round, report: SendReport) -> str:
     from streamwarden.services.monitoring.round_entries import entries_of
 
     entries = entries_of(done.evaluation, done.broken, done.idle)
-    count = Counter(each.status.value if each.judged else "not judged" for each in entries)
+    count = Counter(entry.status.value if entry.judged else "not judged" for entry in entries)
     shown = ", ".join(f"{count[word]} {word}" for word in (*Status, "not judged") if count[word]) or "no streams"
     took = format_duration(done.record.seconds)
     return f"evaluated in {took}: {shown}; messages: {len(report.sent)} sent, {len(report.refused)} refused"

@@ -79,8 +79,8 @@ def announce(catalog: Catalog, stopped: Collection[str], folder: Path) -> None:
 
 
 def _report(ended: list[Observation]) -> None:
-    for each in ended:
-        report_exit(each)
+    for observation in ended:
+        report_exit(observation)
     say("no process of it runs any more; the data stays")
 
 

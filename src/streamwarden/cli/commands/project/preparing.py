@@ -31,8 +31,8 @@ def prepare(
     fetched = [(maven.KAFKA, "Kafka")] if kafka else []
     fetched += [(maven.S3, "s3a:// paths")] if s3 else []
     for pom, what in fetched:
-        found = maven.resolve(pom)
-        say(f"{len(found)} jars for {what} in {found[0].parent}")
+        jars = maven.resolve(pom)
+        say(f"{len(jars)} jars for {what} in {jars[0].parent}")
     if fetched:
         return Exit.OK
     java = find_java()

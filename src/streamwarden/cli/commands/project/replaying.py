@@ -63,10 +63,10 @@ def replay(
 def _topic(context: typer.Context, stream: str | None, to: str | None) -> tuple[str, str] | None:
     """Connection and topic; None if the target is a folder."""
     if to is not None:
-        found = _TOPIC.fullmatch(to)
-        if found is None:
+        match = _TOPIC.fullmatch(to)
+        if match is None:
             raise typer.BadParameter(f"{to!r} is not kafka:CONNECTION/TOPIC", param_hint="--to")
-        return found[1], found[2]
+        return match[1], match[2]
     if stream is None:
         return None
     source = session(context).workspace.stream(stream).source

@@ -144,7 +144,7 @@ def _findings(space: Workspace, streams: Iterable[StreamSpec]) -> list[Finding]:
     from streamwarden.services.analysis.linting import lint_declared
 
     drills = tuple(space.drills().values())
-    return [found for spec in streams for found in lint_declared(spec, drills)]
+    return [finding for spec in streams for finding in lint_declared(spec, drills)]
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:

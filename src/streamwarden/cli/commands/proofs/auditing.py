@@ -69,14 +69,14 @@ def audit(
     share = share or spec.audit.share
     if share < 1 and not json:
         say(f"[dim]reads for {share:.0%} of the time, so that the stream is not slowed; --share 1 hurries[/]")
-    found = run(spec, last=batches, share=share)
-    evidence = record(found, space.data, space.store, time.time())
+    result = run(spec, last=batches, share=share)
+    evidence = record(result, space.data, space.store, time.time())
     if json:
-        as_json({**found.to_dict(), "evidence": str(evidence)})
+        as_json({**result.to_dict(), "evidence": str(evidence)})
     else:
-        _show(found)
+        _show(result)
         say(f"[bold]evidence:[/] {text(evidence)}")
-    return {Outcome.BALANCED: Exit.OK, Outcome.UNBALANCED: Exit.BAD}.get(found.outcome, Exit.UNDECIDED)
+    return {Outcome.BALANCED: Exit.OK, Outcome.UNBALANCED: Exit.BAD}.get(result.outcome, Exit.UNDECIDED)
 
 
 def _show(audit: Audit) -> None:

@@ -53,7 +53,7 @@ def crash_matrix(
         into = space.data / "crash_matrix" / new_run_id(stream, time.time())
         into.mkdir(parents=True)
         recorded = matrices.record(spec, into=into, around=batches, within=limit)
-    chosen = [each for each in recorded.states if state in (None, each.number)]
+    chosen = [candidate for candidate in recorded.states if state in (None, candidate.number)]
     if not chosen:
         raise typer.BadParameter(f"the record has the states 0 to {len(recorded.states) - 1}", param_hint="--state")
     matrix = matrices.restart(recorded, chosen, within=limit)
@@ -61,7 +61,7 @@ def crash_matrix(
     if not kept:
         matrices.discard(recorded)
     if json:
-        as_json({**plain(matrix), "findings": [each.state.number for each in matrix.findings]})
+        as_json({**plain(matrix), "findings": [outcome.state.number for outcome in matrix.findings]})
     else:
         _show(matrix, stream, kept=kept)
     return Exit.BAD if matrix.findings else Exit.OK
@@ -69,12 +69,12 @@ def crash_matrix(
 
 def _batches(given: str) -> list[int]:
     try:
-        found = [int(part) for part in given.split(",")]
+        batches = [int(part) for part in given.split(",")]
     except ValueError:
-        found = []
-    if not found or min(found) < 0 or max(found) > BATCHES - 2:
+        batches = []
+    if not batches or min(batches) < 0 or max(batches) > BATCHES - 2:
         raise typer.BadParameter(f"expected batches from 0 to {BATCHES - 2}, such as {_AROUND}", param_hint="--around")
-    return found
+    return batches
 
 
 def _show(matrix: Matrix, stream: str, *, kept: bool) -> None:
@@ -87,7 +87,7 @@ def _show(matrix: Matrix, stream: str, *, kept: bool) -> None:
         title=f"{len(matrix.outcomes)} states of {text(stream)}, from {matrix.operations} changes of files",
     )
     _list("Another output, and nothing reported it", matrix.findings)
-    _list("An error", [each for each in matrix.outcomes if each.ending is Ending.REFUSED])
+    _list("An error", [outcome for outcome in matrix.outcomes if outcome.ending is Ending.REFUSED])
     if kept:
         say(f"The record is in {text(matrix.folder)}. To restart from one of its states again:")
         say(f"  streamwarden crash-matrix {text(stream)} --again {text(matrix.folder)} --state NUMBER")
@@ -99,12 +99,12 @@ def _list(title: str, outcomes: Sequence[Outcome]) -> None:
             ("state", "left by", "files", "result"),
             [
                 (
-                    str(each.state.number),
-                    each.state.origin.value,
-                    text(each.state.name),
-                    f"[{_COLOURS[each.ending]}]{each.ending.value}[/]: {text(_brief(each.detail))}",
+                    str(outcome.state.number),
+                    outcome.state.origin.value,
+                    text(outcome.state.name),
+                    f"[{_COLOURS[outcome.ending]}]{outcome.ending.value}[/]: {text(_brief(outcome.detail))}",
                 )
-                for each in outcomes
+                for outcome in outcomes
             ],
             title=title,
         )

@@ -116,7 +116,7 @@ def replay_drill(
 
 
 def _require_no_person(drill: DrillSpec) -> None:
-    """Raises ConfigError for a drill on a live stream: nobody would have approved it."""
+    """Raises ConfigError for a drill on a live stream: a shell cannot ask for approval."""
     if drill.target is DrillTarget.PRODUCTION:
         raise ConfigError(
             f"the drill {drill.name} hits the live stream {drill.stream}, and a shell has nobody who approves it",
@@ -127,7 +127,7 @@ def _require_no_person(drill: DrillSpec) -> None:
 
 
 def _run(space: Workspace, engine: Engine, name: str, run_id: str, json: bool) -> int:
-    """All steps of a run that was opened, with what they do on the way."""
+    """Run all steps of an opened run, and print its journal."""
     if json:
         run = engine.run(name, run_id)
         as_json(_as_data(run))
@@ -163,9 +163,7 @@ class _Narrator:
             last = self._over.wait(1.0)
             try:
                 entries = self._journals.entries(self._run_id)
-            except (
-                StoreError
-            ):  # locked for a moment: the engine reports an error that lasts, and the lines follow later
+            except StoreError:  # locked for a moment: the lines follow later, and the engine reports a lasting error
                 entries = ()
             for entry in entries[self._printed :]:
                 say(line_of(entry))
@@ -213,16 +211,16 @@ def compare_runs(
     from streamwarden.drills.reporting.comparison import compare
 
     space = workspace(context)
-    found = compare(_find(space, first), _find(space, second))
+    comparison = compare(_find(space, first), _find(space, second))
     if json:
-        as_json(found)
+        as_json(comparison)
         return Exit.OK
     for title, rows, empty in (
-        ("measured", found.measured, ""),
-        ("setting", found.settings, "Both runs had the same settings."),
-        ("version", found.versions, "Both runs had the same versions."),
+        ("measured", comparison.measured, ""),
+        ("setting", comparison.settings, "Both runs had the same settings."),
+        ("version", comparison.versions, "Both runs had the same versions."),
     ):
-        headings = (title, text(found.first), text(found.second), "change")
+        headings = (title, text(comparison.first), text(comparison.second), "change")
         table(headings, [_side_by_side(row) for row in rows], empty=empty)
     return Exit.OK
 
@@ -242,19 +240,19 @@ def _value(value: object) -> str:
 
 def _find(space: Workspace, wanted: str | None) -> DrillRun:
     journals = space.store.journals
-    found = journals.get(wanted) if wanted is not None else None
-    if found is None:
-        found = next(iter(journals.recent(drill=wanted, limit=1)), None)
-    if found is None and (drill := space.drills().get(wanted or "")) is not None:
+    drill_run = journals.get(wanted) if wanted is not None else None
+    if drill_run is None:
+        drill_run = next(iter(journals.recent(drill=wanted, limit=1)), None)
+    if drill_run is None and (drill := space.drills().get(wanted or "")) is not None:
         raise ConfigError(f"the drill {wanted} has not run yet", next_step=drill.how_to_run)
-    if found is None:
+    if drill_run is None:
         raise ConfigError(
             f"there is no drill run {wanted!r}, and no run of a drill of that name"
             if wanted
             else "no drill has run yet",
             next_step="list the drills and their runs with `streamwarden drill list`",
         )
-    return found
+    return drill_run
 
 
 def _show(run: DrillRun, space: Workspace) -> None:
@@ -266,7 +264,7 @@ def _show(run: DrillRun, space: Workspace) -> None:
         return
     say(f"[bold]{text(report.title)}[/]: {drill_word(report.verdict)}")
     say(text(report.sentence))
-    moments = [(clock(each.at), distance(each), text(one_line(each.text))) for each in report.timeline]
+    moments = [(clock(moment.at), distance(moment), text(one_line(moment.text))) for moment in report.timeline]
     table(("UTC", "from the fault", "what happened"), moments)
     table(("evidence", "result"), [(text(row.name), text(one_line(row.value))) for row in report.rows])
     for row in report.explanations:

@@ -51,7 +51,7 @@ def _matrix(rows: Sequence[Resilience], now: float) -> None:
     """A line for each stream, a column for each fault."""
     from streamwarden.drills.reporting.resilience import cells, faults_of
 
-    faults, shown = faults_of(rows), {(each.stream, each.fault): _cell(each, now) for each in cells(rows)}
+    faults, shown = faults_of(rows), {(cell.stream, cell.fault): _cell(cell, now) for cell in cells(rows)}
     streams = dict.fromkeys(row.stream for row in rows)
     table(
         ("stream", *(text(fault.replace("_", " ")) for fault in faults)),
@@ -96,7 +96,7 @@ def _detail(rows: Sequence[Resilience], now: float) -> None:
                 ago(row.survived_at, now),
                 f"{sum(trial.verdict == 'PASSED' for trial in row.trials)} of {len(row.trials)}",
                 _recoveries(row.recoveries),
-                "\n".join(_error(each) for each in row.errors) or NONE,
+                "\n".join(_error(error) for error in row.errors) or NONE,
             )
             for row in rows
         ],
@@ -114,18 +114,18 @@ def _recoveries(seconds: Sequence[float]) -> str:
     return f"median {median(seconds):.1f}, {min(seconds):.1f} to {max(seconds):.1f}, newest {seconds[0]:.1f}"
 
 
-def _error(each: ErrorOfFormula) -> str:
-    runs = format_count(each.runs, "run")
-    return f"{100 * each.median:+.0f} %, {100 * each.worst:+.0f} % in {runs}: {text(each.formula)}"
+def _error(error: ErrorOfFormula) -> str:
+    runs = format_count(error.runs, "run")
+    return f"{100 * error.median:+.0f} %, {100 * error.worst:+.0f} % in {runs}: {text(error.formula)}"
 
 
 def _exit(rows: Sequence[Resilience]) -> Exit:
     from streamwarden.drills.reporting.resilience import cells
 
-    found = cells(rows)
-    if any(each.verdict == "DEVIATED" for each in found):
+    table_cells = cells(rows)
+    if any(cell.verdict == "DEVIATED" for cell in table_cells):
         return Exit.BAD
-    decided = all(each.verdict == "PASSED" and not each.untried and not each.overdue for each in found)
+    decided = all(cell.verdict == "PASSED" and not cell.untried and not cell.overdue for cell in table_cells)
     return Exit.OK if decided else Exit.UNDECIDED
 
 

@@ -23,4 +23,4 @@ def drain(context: typer.Context, reason: Reason = "no reason given") -> int:
     ended = drain_host(space.store, space.fleet, [*catalog.streams, *catalog.broken], requested_by=who(), reason=reason)
     if not ended:
         say(f"no driver runs on this host, with the data folder {text(space.data)}")
-    return max((report_exit(each) for each in ended), default=Exit.OK)
+    return max((report_exit(observation) for observation in ended), default=Exit.OK)

@@ -47,7 +47,7 @@ def history(
         return Exit.OK
     table(
         ("when", "what", "who", "why"),
-        [(_when(each.at), _what(each), text(each.who) or NONE, _why(each)) for each in events],
+        [(_when(event.at), _what(event), text(event.who) or NONE, _why(event)) for event in events],
         empty=f"Nothing happened to {text(name)} in the last {text(since)}.",
     )
     return Exit.OK

@@ -56,24 +56,24 @@ def report_start(space: Workspace, spec: StreamSpec, started: Started, *, within
     say(f"  log: {text(space.fleet.log_path(record.driver_id))}")
     if within <= 0:
         return Exit.OK
-    seen, starts = await_queries(space, spec, record.driver_id, within)
+    observation, starts = await_queries(space, spec, record.driver_id, within)
     patience = 0.0 if started.reattached else min(within, COMMITTED_WITHIN)
-    seen, batches = await_batches(space, spec, seen, starts, patience)
+    observation, batches = await_batches(space, spec, observation, starts, patience)
     what = "runs" if started.reattached else "started"
-    for each in starts.running:
-        batch = batches[each.query_id]
-        if seen.alive or batch.state is BatchState.COMMITTED:
-            say(f"  query {text(each.name or spec.name)} {what}; {batch.summary}")
-    if not seen.alive:
-        return report_exit(seen)
+    for query in starts.running:
+        batch = batches[query.query_id]
+        if observation.alive or batch.state is BatchState.COMMITTED:
+            say(f"  query {text(query.name or spec.name)} {what}; {batch.summary}")
+    if not observation.alive:
+        return report_exit(observation)
     return _report_failed(starts_now(space, spec, record.driver_id))
 
 
 def _report_failed(starts: Starts) -> int:
     from streamwarden.services.overview.status import shown_error
 
-    for each in starts.failed:
-        say(f"  [bold red]query {text(each.name)} {text(shown_error(each))}[/]")
+    for query in starts.failed:
+        say(f"  [bold red]query {text(query.name)} {text(shown_error(query))}[/]")
     return Exit.BAD if starts.failed else Exit.OK
 
 
@@ -92,17 +92,17 @@ class Starts:
 
     @property
     def running(self) -> tuple[QueryRecord, ...]:
-        """Those that run, or have processed all their input."""
-        return tuple(each for each in self.started if each.error is None)
+        """Queries that run, or have processed all input."""
+        return tuple(query for query in self.started if query.error is None)
 
     @property
     def failed(self) -> tuple[QueryRecord, ...]:
-        return tuple(each for each in self.started if each.error is not None)
+        return tuple(query for query in self.started if query.error is not None)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Declared, and not started yet."""
-        names = {each.name for each in self.started}
+        """Declared but not started yet."""
+        names = {query.name for query in self.started}
         return tuple(name for name in self.declared if name not in names)
 
     @property
@@ -111,7 +111,7 @@ class Starts:
 
 
 def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, count: int | None) -> Starts:
-    """What `driver_id` has started. Pure.
+    """The starts of `driver_id`. Pure.
 
     Args:
         known: the records of the stream's queries.
@@ -119,14 +119,14 @@ def starts_of(spec: StreamSpec, known: Sequence[QueryRecord], driver_id: str, co
     """
     declared = tuple(spec.queries)
     return Starts(
-        started=tuple(each for each in known if each.driver_id == driver_id),
+        started=tuple(query for query in known if query.driver_id == driver_id),
         declared=declared,
         count=len(declared) or count or 1,
     )
 
 
 def starts_now(space: Workspace, spec: StreamSpec, driver_id: str) -> Starts:
-    """What `driver_id` has started until now. Raises StoreError."""
+    """The starts of `driver_id` until now. Raises StoreError."""
     return starts_of(spec, space.store.queries.of(spec.name), driver_id, job_facts(spec).queries)
 
 
@@ -145,7 +145,7 @@ def await_queries(space: Workspace, spec: StreamSpec, driver_id: str, within: fl
 
 def not_all(starts: Starts, within: float, error: ProcessError) -> ProcessError:
     """The error for a driver that has started only some of its queries, or none."""
-    names = ", ".join(each.name or each.query_id for each in starts.started)
+    names = ", ".join(query.name or query.query_id for query in starts.started)
     absent = f"; not started: {', '.join(starts.missing)}" if starts.missing else ""
     return ProcessError(
         f"{len(starts.started)} of {starts.count} {'query' if starts.count == 1 else 'queries'} started within "
@@ -164,7 +164,7 @@ class BatchState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FirstBatch:
-    """How far a query has come since its start."""
+    """The progress of a query since its start."""
 
     state: BatchState
     batch: int | None = None
@@ -206,10 +206,10 @@ def await_batches(
     """
     began = time.monotonic()
     while True:
-        found = {each.query_id: first_batch(_position(each, spec), each.started_at) for each in starts.running}
+        batches = {query.query_id: first_batch(_position(query, spec), query.started_at) for query in starts.running}
         waited = time.monotonic() - began
-        if not seen.alive or all(each.settled(waited, patience) for each in found.values()):
-            return seen, found
+        if not seen.alive or all(batch.settled(waited, patience) for batch in batches.values()):
+            return seen, batches
         time.sleep(_POLL)
         seen = space.fleet.observe(seen.record.driver_id)
 

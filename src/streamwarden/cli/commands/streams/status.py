@@ -57,12 +57,12 @@ def status(
     if watch:
         return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
     now = time.time()
-    found, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
+    statuses, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
     if json:
-        as_json({"at": now, "last_evaluation": last, "streams": found})
+        as_json({"at": now, "last_evaluation": last, "streams": statuses})
     else:
-        _screen(wide).print(page(found, last, now, wide=wide, everything=everything or stream is not None))
-    return Exit.BAD if any(each.in_trouble for each in found) else Exit.OK
+        _screen(wide).print(page(statuses, last, now, wide=wide, everything=everything or stream is not None))
+    return Exit.BAD if any(row.in_trouble for row in statuses) else Exit.OK
 
 
 def _interval(given: str, json: bool) -> float:
@@ -78,12 +78,12 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
 
     from streamwarden.services.overview.status import gather
 
-    found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+    statuses, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
     evaluations = space.store.evaluations.all()
 
     def draw() -> RenderableType:
         last = last_round(evaluations, seen_at)
-        shown = page(found, last, seen_at, wide=wide, everything=everything or stream is not None)
+        shown = page(statuses, last, seen_at, wide=wide, everything=everything or stream is not None)
         clock = datetime.fromtimestamp(seen_at).strftime("%H:%M:%S")
         problem = f"; [red]not updated since, because {text(failure)}[/]" if failure else ""
         return Group(shown, f"[dim]{clock}, every {interval:g} s; Ctrl-C ends it[/]{problem}")
@@ -94,7 +94,7 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
             while True:
                 time.sleep(interval)
                 try:
-                    found, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
+                    statuses, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
                     evaluations = space.store.evaluations.all()
                 except StoreError as error:
                     failure = str(error)
@@ -105,10 +105,10 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
 
 def _screen(wide: bool) -> Console:
     """The console; if everything is to be shown on a narrow terminal, that wraps the lines."""
-    found = console()
+    screen = console()
     if wide:
-        found.width = max(found.width, WIDE)
-    return found
+        screen.width = max(screen.width, WIDE)
+    return screen
 
 
 def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bool, everything: bool) -> RenderableType:
@@ -117,35 +117,35 @@ def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bo
 
     if not found:
         return "No streams: add a file to config/streams."
-    folded = [] if everything else [each for each in found if each.state == "new" and not each.batches]
-    lines = [each for each in by_trouble(found) if each not in folded]
+    folded = [] if everything else [row for row in found if row.state == "new" and not row.batches]
+    lines = [row for row in by_trouble(found) if row not in folded]
     parts: list[RenderableType] = [_Table(lines, now, wide)] if lines else []
     if folded:
-        names = ", ".join(text(each.stream) for each in folded)
+        names = ", ".join(text(row.stream) for row in folded)
         parts.append(f"[dim]{len(folded)} never started: {names} (--all shows a line for each)[/]")
     parts.append(f"[yellow]{text(last.text)}[/]" if last.late else f"[dim]{text(last.text)}[/]")
     return Group(*parts)
 
 
-def reasons(each: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
-    """What a person has to know beside the columns, one line each. `wide`: also why a stream was stopped."""
-    found = []
-    if each.problem and (wide or each.lacks_driver):
-        found.append(text(each.problem))
-    if each.state not in QUIET and each.health in (Status.WARNING, Status.CRITICAL):
-        others = f" (also {', '.join(each.health_checks[1:])})" if each.health_checks[1:] else ""
-        found.append(text(f"{each.health_checks[0]}: {each.health_reason}{others}"))
-    if each.executors_lost:
-        found.append(f"executors: {each.executors} alive, {each.executors_lost} lost by this driver")
-    if each.cured is not None:
-        what = f"last exit: {exit_at(each.cured.exit.kind, each.cured.exit.ended_at, now)}"
-        again = each.cured.restarted_at - each.cured.exit.ended_at
-        found.append(text(f"{what}, restarted after {short(again)}: {describe(each.cured.exit)}"))
-    if each.mute is not None and not (SEPARATOR in each.stream and each.mute.covers(owner(each.stream))):
-        found.append(text(held_back(each.mute)))  # of a stream with several queries, once
-    if each.not_kept:
-        found.append(f"{number(each.not_kept)} malformed rows were not kept in the quarantine")
-    return found
+def reasons(row: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
+    """The lines below a stream's row: errors, alarms, mutes. `wide`: also why a stream was stopped."""
+    lines = []
+    if row.problem and (wide or row.lacks_driver):
+        lines.append(text(row.problem))
+    if row.state not in QUIET and row.health in (Status.WARNING, Status.CRITICAL):
+        others = f" (also {', '.join(row.health_checks[1:])})" if row.health_checks[1:] else ""
+        lines.append(text(f"{row.health_checks[0]}: {row.health_reason}{others}"))
+    if row.executors_lost:
+        lines.append(f"executors: {row.executors} alive, {row.executors_lost} lost by this driver")
+    if row.cured is not None:
+        what = f"last exit: {exit_at(row.cured.exit.kind, row.cured.exit.ended_at, now)}"
+        again = row.cured.restarted_at - row.cured.exit.ended_at
+        lines.append(text(f"{what}, restarted after {short(again)}: {describe(row.cured.exit)}"))
+    if row.mute is not None and not (SEPARATOR in row.stream and row.mute.covers(owner(row.stream))):
+        lines.append(text(held_back(row.mute)))  # of a stream with several queries, once
+    if row.not_kept:
+        lines.append(f"{number(row.not_kept)} malformed rows were not kept in the quarantine")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,12 @@ class _Table:
         width = options.max_width
         whole = self.wide or width >= WIDE or len(self.lines) == 1
         table = fitted(self.lines, self.now, width, wide=self.wide)
-        for each, line in zip((None, *self.lines), console.render_lines(table, options, pad=False), strict=True):
+        for row, line in zip((None, *self.lines), console.render_lines(table, options, pad=False), strict=True):
             yield Segments([*line, Segment.line()])
-            for reason in reasons(each, self.now, wide=self.wide or width >= WIDE) if each is not None else ():
+            for reason in reasons(row, self.now, wide=self.wide or width >= WIDE) if row is not None else ():
                 shown = Text.from_markup(" ".join(reason.split()))
                 shown.truncate(10_000 if whole else REASON_LINES * (width - 8), overflow="ellipsis")
-                yield Padding(shown, (0, 0, 0, 4), style="" if each is not None and each.in_trouble else "dim")
+                yield Padding(shown, (0, 0, 0, 4), style="" if row is not None and row.in_trouble else "dim")
 
 
 def fitted(lines: Sequence[StreamStatus], now: float, width: int, *, wide: bool) -> Table:
@@ -181,7 +181,7 @@ def fitted(lines: Sequence[StreamStatus], now: float, width: int, *, wide: bool)
     table, used = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold"), -1
     chosen: list[Sequence[str]] = []
     for column in COLUMNS:
-        cells = [column.cell(each, now) for each in lines]
+        cells = [column.cell(row, now) for row in lines]
         if column.wide and all(cell == NONE for cell in cells):
             continue
         needed = used + 1 + max(Text.from_markup(cell).cell_len for cell in (column.heading, *cells))
@@ -190,8 +190,8 @@ def fitted(lines: Sequence[StreamStatus], now: float, width: int, *, wide: bool)
         used = needed
         table.add_column(column.heading, justify="right" if column.right else "left", no_wrap=True)
         chosen.append(cells)
-    for row in zip(*chosen, strict=True):
-        table.add_row(*row)
-    names = max(len(each.stream) for each in lines)
+    for line in zip(*chosen, strict=True):
+        table.add_row(*line)
+    names = max(len(row.stream) for row in lines)
     table.columns[0].max_width = max(min(NARROWEST, names), names - max(0, used - width))
     return table

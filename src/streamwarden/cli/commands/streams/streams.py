@@ -77,14 +77,15 @@ def _report_supervision(space: Workspace, stream: str) -> None:
     """Let Airflow follow the driver, and say whether it does. Without an Airflow there is nothing to say."""
     from streamwarden.services.fleet.airflow_supervision import hand_over
 
-    found = hand_over(space.store, stream, environ=os.environ, now=time.time())
-    if found is None:
+    supervision = hand_over(space.store, stream, environ=os.environ, now=time.time())
+    if supervision is None:
         return
-    if found.problem is not None:
-        say(f"{text(stream)}: [yellow]{text(found.dag_id)} could not be unpaused in Airflow[/]: {text(found.problem)}")
+    if supervision.problem is not None:
+        failure = f"[yellow]{text(supervision.dag_id)} could not be unpaused in Airflow[/]"
+        say(f"{text(stream)}: {failure}: {text(supervision.problem)}")
         say("  While that DAG is paused, nothing restarts the driver if it fails")
-    elif found.unpaused:
-        say(f"{text(stream)}: unpaused {text(found.dag_id)} in Airflow, which now supervises it")
+    elif supervision.unpaused:
+        say(f"{text(stream)}: unpaused {text(supervision.dag_id)} in Airflow, which now supervises it")
 
 
 def stop(
@@ -101,13 +102,13 @@ def stop(
     newest = space.store.drivers.latest(stream)
     if newest is not None and newest.exit is None:
         say(f"{text(stream)}: waiting for the batch boundary …")
-    seen = space.fleet.stop(
+    observation = space.fleet.stop(
         stream, requested_by=who(), reason=reason, batch_deadline=deadlines[0], term_deadline=deadlines[1]
     )
-    if seen is None:
+    if observation is None:
         say(f"{text(stream)}: no driver is alive; the stream stays stopped until you start it")
         return Exit.OK
-    return report_exit(seen)
+    return report_exit(observation)
 
 
 def restart(
@@ -125,7 +126,7 @@ def restart(
     space = workspace(context)
     spec = startable(space, stream)
     limit = duration(within, "--within")
-    seen = space.fleet.stop(
+    observation = space.fleet.stop(
         stream,
         requested_by=who(),
         reason=reason,
@@ -133,8 +134,8 @@ def restart(
         batch_deadline=_maybe(batch_deadline, "--batch-deadline"),
         term_deadline=_maybe(term_deadline, "--term-deadline"),
     )
-    if seen is not None:
-        report_exit(seen)
+    if observation is not None:
+        report_exit(observation)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     return _start(space, spec, 0.0 if no_wait else limit)
 

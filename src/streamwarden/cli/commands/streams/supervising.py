@@ -89,7 +89,7 @@ class _SupervisionNarrator:
         if self._process is None:
             time.sleep(seconds)
         elif processes.await_end(self._process, seconds):
-            self._process = None  # from now on every sleep is a whole one, whatever keeps the end from being recorded
+            self._process = None  # from now on every sleep is a whole one, even if the end cannot be recorded
 
     def drain(self, *, final: bool = True) -> None:
         """Show what was added to the log; with `final` also an unfinished last line."""

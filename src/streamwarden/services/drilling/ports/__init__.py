@@ -1,4 +1,4 @@
-"""What implements the ports that faults declare. Each module of this folder offers its implementations in `OFFERS`."""
+"""Implementations of the ports that faults declare. Each module of this folder lists its own in `OFFERS`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where a drill runs."""
+    """A drill's context."""
 
     project: Path
     store: Store
@@ -29,7 +29,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Offer(Generic[T]):
-    """A port, and what makes its implementation."""
+    """A port, and its implementation's factory."""
 
     port: Port[T]
     make: Callable[[Surroundings], T]
@@ -37,5 +37,5 @@ class Offer(Generic[T]):
 
 def implementations(surroundings: Surroundings) -> Mapping[Port[Any], object]:
     """The implementations that the modules of this folder offer, by their ports."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+    modules = [import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)]
     return {offer.port: offer.make(surroundings) for module in modules for offer in module.OFFERS}

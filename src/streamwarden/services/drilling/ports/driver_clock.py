@@ -20,7 +20,7 @@ from streamwarden.services.drilling.ports import Offer
 from streamwarden.units import Seconds
 
 CLOCK: Final = "clock"
-"""The file in the folder of a run: seconds, with a sign."""
+"""The file in the folder of a run: signed seconds."""
 
 _RIGHT: Final = "+0"
 _PACKAGE: Final = "libfaketime"
@@ -38,19 +38,19 @@ class ForkClock:
         self._archive = archive
 
     def require(self) -> None:
-        """Let a process of this host tell the time of a clock that is an hour ahead."""
-        found = _library()
-        if found is None:
+        """Read a clock that is an hour ahead in a process of this host."""
+        library = _library()
+        if library is None:
             raise _unusable(f"the package {_PACKAGE} is not installed")
         with tempfile.TemporaryDirectory(prefix="streamwarden-clock-") as folder:
             file, memory = Path(folder) / CLOCK, ClockMemory(Path(folder).name)
             disk.replace(file, f"+{_PROBED}")
             try:
-                ahead = _told(_environment(found, file, memory)) - _told({})
+                ahead = _told(_environment(library, file, memory)) - _told({})
             finally:
                 memory.remove()
         if not abs(ahead - _PROBED) < _TOLERANCE:
-            raise _unusable(f"{found} has no effect: its clock is {round(ahead)} s ahead instead of {_PROBED} s")
+            raise _unusable(f"{library} has no effect: its clock is {round(ahead)} s ahead instead of {_PROBED} s")
 
     def provide(self, run_id: str) -> None:
         """Write the file, which each driver of the run is started with."""
@@ -67,12 +67,12 @@ class ForkClock:
         return True
 
     def environment(self, run_id: str) -> Mapping[str, str]:
-        """What a driver of the run needs to see its clock; empty for a run without one."""
+        """Variables that give a driver the run's clock; empty for a run without one."""
         file, library = self._file(run_id), _library()
         return _environment(library, file, _memory(run_id)) if library is not None and file.exists() else {}
 
     def remove(self, run_id: str) -> None:
-        """Remove what its processes shared; the file stays with the run."""
+        """Remove its shared memory; the file stays with the run."""
         _memory(run_id).remove()
 
     def _file(self, run_id: str) -> Path:
@@ -80,7 +80,7 @@ class ForkClock:
 
 
 def _library() -> Path | None:
-    """Where the package keeps the library. It is not imported: that would change this process."""
+    """The package's library file. The package is not imported: that would change this process."""
     package = importlib.util.find_spec(_PACKAGE)
     folders = (package.submodule_search_locations or ()) if package is not None else ()
     return next((path for folder in folders if (path := Path(folder) / _LIBRARY).is_file()), None)
@@ -91,7 +91,7 @@ def _memory(run_id: str) -> ClockMemory:
 
 
 def _environment(library: Path, file: Path, memory: ClockMemory) -> dict[str, str]:
-    """What a process needs to see that clock. Raises DrillAborted if this host has no shared memory."""
+    """The variables for that clock. Raises DrillAborted if this host has no shared memory."""
     try:
         shared = memory.create()
     except OSError as error:

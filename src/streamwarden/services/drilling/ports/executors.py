@@ -24,13 +24,13 @@ class ForkExecutors:
     def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
         """The executors of this driver, in the order of their ids."""
         tag = executor_tag(driver_id)
-        found = []
+        executors = []
         for pid, command in processes.commands().items():
             if tag in command and any(_MAIN.fullmatch(part) for part in command):
                 process = processes.identity(pid)
                 if process is not None:
-                    found.append(ExecutorProcess(id=_id(command), process=process))
-        return sorted(found, key=lambda each: (len(each.id), each.id))
+                    executors.append(ExecutorProcess(id=_id(command), process=process))
+        return sorted(executors, key=lambda executor: (len(executor.id), executor.id))
 
     def kill(self, executor: ExecutorProcess) -> bool:
         try:

@@ -93,7 +93,7 @@ def _files(fork: ForkView) -> list[Path]:
 
 
 def _unread(fork: ForkView) -> list[Path]:
-    """Those that no batch has planned, in Spark's order: by their times, which it reads in milliseconds."""
+    """Files that no batch has planned, in Spark's order: by their times in milliseconds."""
     checkpoint = open_path(fork.checkpoint, fork.spec.storage.connection)
     planned = {
         file_name(file.path)

@@ -77,7 +77,7 @@ class ForkServices:
         return _PROBES[str(side.SERVICE)](str(side.connection), self._answers_within)
 
     def run(self, command: Sequence[str], *, within: Seconds) -> CommandResult:
-        """Wait for the command, not for what it leaves running. A command that cannot be started has the status 127.
+        """Wait for the command, not for its background processes. A command that cannot be started has the status 127.
 
         At the end of `within` its process group is killed. Its output is redacted, and only the end of it is kept,
         however much it is.
@@ -100,15 +100,15 @@ class ForkServices:
 
 
 class _Output:
-    """The output of a command, in a file to which what the command leaves running may write after its end.
+    """The output of a command, in a file to which its background processes may write after its end.
 
-    Its end is kept; what came before it is dropped, so that the file stays small.
+    Its end is kept and the rest is dropped, so that the file stays small.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._kept = b""
-        # With O_APPEND a writer goes on at the file's new end after it was cut.
+        # With O_APPEND a writer continues at the file's new end after it was cut.
         fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
 
     def bound(self) -> None:
@@ -153,10 +153,10 @@ def _broker(name: str, within: int) -> ServiceStatus:
     if refused is not None:
         return ServiceStatus(name=shown, answers=False, detail=refused)
     try:
-        known = AdminClient(settings).list_topics(timeout=within)
+        metadata = AdminClient(settings).list_topics(timeout=within)
     except KafkaException as error:
         return ServiceStatus(name=shown, answers=False, detail=str(error.args[0].str()))
-    return ServiceStatus(name=shown, answers=True, detail=f"{len(known.topics)} topics")
+    return ServiceStatus(name=shown, answers=True, detail=f"{len(metadata.topics)} topics")
 
 
 def _database(name: str, within: int) -> ServiceStatus:
@@ -201,9 +201,9 @@ def _master(master: str, within: int) -> ServiceStatus:
 
 def _worker(master: str) -> ServiceStatus:
     """Workers are processes of this host that name the master."""
-    found = [pid for pid, command in processes.commands().items() if _WORKER in command and master in command]
+    workers = [pid for pid, command in processes.commands().items() if _WORKER in command and master in command]
     name = f"the workers of {master} on this host"
-    return ServiceStatus(name=name, answers=bool(found), detail=f"{len(found)} processes of {_WORKER}")
+    return ServiceStatus(name=name, answers=bool(workers), detail=f"{len(workers)} processes of {_WORKER}")
 
 
 def _disk(folder: Path) -> ServiceStatus:

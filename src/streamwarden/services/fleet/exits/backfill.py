@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _MOST_UNREADABLE: Final = 1 << 20
 """Bytes of reports that are kept although they cannot be understood."""
 LogTimes: TypeAlias = tuple[Mapping[int, float | None], Mapping[int, float | None]]
-"""When each batch was planned, and when it was committed, in Unix seconds; None: the storage does not tell."""
+"""Times at which each batch was planned and committed, Unix seconds; None: the storage has no times."""
 
 
 def spill(folder: Path, progress: Progress) -> None:
@@ -65,8 +65,8 @@ def load_spill(folder: Path, name_of: Callable[[str], str], store: Store) -> int
         except ProgressError as error:
             keep_unreadable(folder, json.dumps(document), error)
             _log.warning("a spilled progress report of %s was left out: %s", folder.name, error)
-    for query_id in dict.fromkeys(each.query_id for each in reports):
-        store.batches.upsert_many(name_of(query_id), [each for each in reports if each.query_id == query_id])
+    for query_id in dict.fromkeys(report.query_id for report in reports):
+        store.batches.upsert_many(name_of(query_id), [report for report in reports if report.query_id == query_id])
     path.unlink(missing_ok=True)
     return len(reports)
 
@@ -97,7 +97,7 @@ def fill_missing(
         times: reads the Unix seconds at which each batch was planned and committed; called only if a batch is missing.
 
     Raises:
-        StoreError: the store is down; and whatever `times` raises.
+        StoreError: the store is down; and the errors of `times`.
     """
     missing = store.batches.missing(stream, query_id, newest, since=since)
     planned, committed = times() if missing else ({}, {})

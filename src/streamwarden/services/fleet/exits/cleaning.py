@@ -17,7 +17,7 @@ KEPT_FOLDERS: Final = 50
 def clean(data: Path, stream: str) -> None:
     """Remove old folders, and the temporary files of drivers whose supervisor process was killed before it could.
 
-    The newest folder stays as it is, and so does every folder whose driver was not seen to have ended.
+    The newest folder stays as it is, and so does every folder whose driver has no recorded end.
     """
     folders = sorted((path for path in driver_folders(data, stream).iterdir() if path.is_dir()), reverse=True)
     for index, folder in enumerate(folders[1:]):

@@ -33,7 +33,7 @@ EXIT_WRITTEN_WITHIN: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one observation of a driver found. `exit` is None while the driver is alive.
+    """One observation of a driver. `exit` is None while the driver is alive.
 
     `expired`: its process cannot be seen and its lease has expired. The driver counts as alive until it has not renewed
     the lease for `lease_grace.GRACE` seconds.
@@ -91,18 +91,18 @@ class ExitRecorder:
         return self._observer.is_held(lease)
 
     def skew(self, lease: Lease) -> float | None:
-        """By how much the holder's clock differs from this one's; see `LeaseObserver.skew`."""
+        """The offset of the holder's clock from this one; see `LeaseObserver.skew`."""
         return self._observer.skew(lease)
 
     def record_exit(self, record: DriverRecord) -> ExitRecord:
-        """Compose and record the exit of a dead driver, release its lease, load what did not reach the store."""
+        """Compose and record the exit of a dead driver, release its lease, load the data that the store lacks."""
         folder = Path(record.folder)
         remember(*secrets_of(files.read_spec(folder) or {}))  # the log may repeat one of them
         ended = self._process_exit(folder)
         queries = self._queries(record, folder)
         positions = self._positions(record, queries, folder)
         stop = files.read_stop(folder)
-        found = compose(
+        exit_record = compose(
             files.read_outcome(folder),
             ended,
             now=self._clock(),
@@ -110,9 +110,9 @@ class ExitRecorder:
             log_tail=last_text(folder / files.LOG),
             cut_batch=_cut_batch(positions, queries, folder),
         )
-        on_request = found.kind is ExitKind.KILLED and stop is not None
-        found = replace(found, committed=_committed(positions, record.launched_at), on_request=on_request)
-        self._store.drivers.exited(record.driver_id, found)
+        on_request = exit_record.kind is ExitKind.KILLED and stop is not None
+        exit_record = replace(exit_record, committed=_committed(positions, record.launched_at), on_request=on_request)
+        self._store.drivers.exited(record.driver_id, exit_record)
         self._load_progress(record, folder)
         lease = self._store.leases.current(record.checkpoint)
         if lease is not None and lease.holder == record.driver_id and lease.released_at is None:
@@ -120,32 +120,34 @@ class ExitRecorder:
         if process_alive(folder, record.process, self._alive) is False:
             files.tidy(folder)
         recorded = self._store.drivers.get(record.driver_id)
-        return recorded.exit if recorded is not None and recorded.exit is not None else found
+        return recorded.exit if recorded is not None and recorded.exit is not None else exit_record
 
     def _load_progress(self, record: DriverRecord, folder: Path) -> None:
-        """Load what the driver could not store any more: events, spilled reports, batches of its last second."""
+        """Load data that the driver had not stored: events, spilled reports, batches of its last second."""
         query_id = record.query_id
         for event in files.read_events(folder):
             self._store.drivers.event(event)
             if event.kind == files.QUERY_STARTED and query_id is None:
                 query_id = event.detail["query_id"]
                 self._store.drivers.started(record.driver_id, query_id, event.detail["run_id"], event.at)
-        queries = {each.query_id: each for each in self._queries(record, folder)}
-        for each in queries.values():
-            self._store.queries.started(each)
+        queries = {query.query_id: query for query in self._queries(record, folder)}
+        for query in queries.values():
+            self._store.queries.started(query)
         load_spill(folder, lambda of: queries[of].identity if of in queries else record.stream, self._store)
-        for each in queries.values():
-            fill_from_logs(self._store, each.identity, each.query_id, each.checkpoint, _connection(folder))
+        for query in queries.values():
+            fill_from_logs(self._store, query.identity, query.query_id, query.checkpoint, _connection(folder))
         if query_id is not None and query_id not in queries:
             fill_from_logs(self._store, record.stream, query_id, record.checkpoint, _connection(folder))
 
     def _queries(self, record: DriverRecord, folder: Path) -> Sequence[QueryRecord]:
         """The queries that the driver ran; from the store if its folder is on another host."""
-        found = files.read_queries(folder)
-        return found or [each for each in self._store.queries.of(record.stream) if each.driver_id == record.driver_id]
+        queries = files.read_queries(folder)
+        return queries or [
+            query for query in self._store.queries.of(record.stream) if query.driver_id == record.driver_id
+        ]
 
     def _process_exit(self, folder: Path) -> ProcessExit | None:
-        """What the supervisor process wrote. Waits while that process is alive, because an exit is recorded only once
+        """The supervisor's record. Waits while that process is alive, because an exit is recorded only once
         and a disk may stall."""
         supervisor = files.read_document(folder / files.SUPERVISOR)
 
@@ -160,7 +162,7 @@ class ExitRecorder:
 
     def _positions(self, record: DriverRecord, queries: Sequence[QueryRecord], folder: Path) -> list[LogPosition]:
         """The position of each query in its checkpoint; empty if one of them cannot be read."""
-        places = {each.checkpoint for each in queries} or {record.checkpoint}
+        places = {query.checkpoint for query in queries} or {record.checkpoint}
         try:
             return [log_position(open_path(place, _connection(folder))) for place in places]
         except (StreamwardenError, OSError):
@@ -171,7 +173,7 @@ def _cut_batch(positions: Sequence[LogPosition], queries: Sequence[QueryRecord],
     """Whether a planned batch has no commit. None if the checkpoint does not show it: in real-time mode both logs are
     written when a batch ends."""
     real_time = _spec_value(folder, "trigger", "real_time") is not None or any(
-        each.trigger.real_time for each in queries
+        query.trigger.real_time for query in queries
     )
     return None if real_time or not positions else any(position.gap > 0 for position in positions)
 
@@ -181,7 +183,7 @@ def _committed(positions: Sequence[LogPosition], launched_at: float) -> bool | N
     launch, so every later commit is its own."""
     if not positions:
         return None
-    return any(each.committed_at is not None and each.committed_at >= launched_at for each in positions)
+    return any(position.committed_at is not None and position.committed_at >= launched_at for position in positions)
 
 
 def _connection(folder: Path) -> str | None:

@@ -45,7 +45,7 @@ class LeaseObserver:
     """One observer's memory of the leases that it cannot judge by their times; shared by its threads.
 
     Args:
-        clock: tells Unix seconds.
+        clock: Unix seconds.
     """
 
     def __init__(self, alive: Liveness, clock: Callable[[], float]) -> None:
@@ -57,15 +57,15 @@ class LeaseObserver:
         """Whether `lease`, as it was just read from the store, excludes another writer; None: that is not known yet.
 
         It is not known if the process cannot be seen and the lease has expired or was renewed in the future: ask again.
-        A lease that is renewed meanwhile is held, whatever the two clocks say. A claim without a process ends when it
+        A lease that is renewed meanwhile is held, even if the clocks disagree. A claim without a process ends when it
         expires, because its driver runs no query before it has bound the claim.
         """
         now = self._clock()
         if lease is None or lease.released_at is not None or lease.process is None:
             return is_held(lease, now=now, alive=self._alive)
-        seen = self._alive(lease.process)
-        if seen is not None:
-            return seen
+        alive = self._alive(lease.process)
+        if alive is not None:
+            return alive
         if now < lease.expires_at and ahead(lease, now) == 0.0:
             self._seen.pop(lease.holder, None)
             return True
@@ -74,25 +74,25 @@ class LeaseObserver:
     def skew(self, lease: Lease) -> float | None:
         """Seconds by which this host's clock is ahead of the holder's (negative: behind), measured at a renewal; None
         if no renewal was seen, or if the lease's times can be trusted."""
-        found = self._seen.get(lease.holder)
-        return None if found is None or found.seen_at is None else found.seen_at - found.renewed_at
+        sighting = self._seen.get(lease.holder)
+        return None if sighting is None or sighting.seen_at is None else sighting.seen_at - sighting.renewed_at
 
     def _watch(self, lease: Lease, now: float) -> bool | None:
         before = self._seen.get(lease.holder)
         if before is None or before.token != lease.token:
-            found = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now)
+            sighting = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now)
         elif before.revision != lease.revision:  # `renewed_at` differs in each reading if the store has another clock
-            found = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
+            sighting = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
         else:
             answered = before.answered + min(_COUNTED, max(0.0, now - before.looked_at))
-            found = replace(before, answered=answered, looked_at=now)
-        self._seen[lease.holder] = found
+            sighting = replace(before, answered=answered, looked_at=now)
+        self._seen[lease.holder] = sighting
         lasts = lease.expires_at - lease.renewed_at
-        if found.seen_at is not None and now < found.seen_at + lasts:
+        if sighting.seen_at is not None and now < sighting.seen_at + lasts:
             return True
         # A lease that was renewed in the future has to expire first; only how long a lease lasts is known.
         patience = GRACE + (lasts if now < lease.expires_at else 0.0)
-        return None if found.answered < patience else False
+        return None if sighting.answered < patience else False
 
 
 def ahead(lease: Lease, now: float) -> float:
@@ -103,7 +103,7 @@ def ahead(lease: Lease, now: float) -> float:
 
 
 def clocks_differ(lease: Lease, skew: float) -> str:
-    """By how much the clock of the holder's host differs from this one's, for people. Pure.
+    """A sentence on how far the clock of the holder's host differs from this one. Pure.
 
     Args:
         skew: see `LeaseObserver.skew`.

@@ -1,4 +1,4 @@
-"""Whether a driver is alive: one rule for every observer, which differ only in how they judge an expired lease."""
+"""Decides whether a driver is alive: one rule for all observers, which differ only on an expired lease."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_alive(
     now: float,
     alive: Liveness = processes.is_alive,
 ) -> bool | None:
-    """By its recorded exit, by its process on this host, by its lease on another host. None: that is not known yet.
+    """Alive by the recorded exit, the process on this host, or the lease on another host. None: not known yet.
 
     Args:
         lease_on: reads the newest lease on a checkpoint; it is called only if the process cannot be seen.
@@ -27,9 +27,9 @@ def is_alive(
     """
     if record.exit is not None:
         return False
-    seen = process_alive(Path(record.folder), record.process, alive)
-    if seen is not None:
-        return seen
+    by_process = process_alive(Path(record.folder), record.process, alive)
+    if by_process is not None:
+        return by_process
     lease = lease_on(record.checkpoint)
     if lease is None or lease.holder != record.driver_id or lease.released_at is not None:
         return False
@@ -48,5 +48,5 @@ def process_alive(
     """
     if (folder / files.EXIT).exists():
         return False
-    known = process or files.read_process(folder)
-    return None if known is None else alive(known)
+    identity = process or files.read_process(folder)
+    return None if identity is None else alive(identity)

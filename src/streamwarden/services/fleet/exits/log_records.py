@@ -1,4 +1,4 @@
-"""Splits a driver's log into records with a level: Spark's own lines, stack traces, and what a job prints."""
+"""Splits a driver's log into records with a level: Spark's own lines, stack traces, and a job's own output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LogRecord:
 
 
 class LogRecords:
-    """Groups the lines of a growing log. A record that one read cuts goes on in the next with the same level."""
+    """Groups the lines of a growing log. A record cut by one read continues in the next with the same level."""
 
     def __init__(self) -> None:
         self._level = logging.INFO
@@ -56,17 +56,17 @@ class LogRecords:
         Lines without a header belong to the ERROR before them. To a WARN only what looks like a part of a stack trace
         belongs, because what a job prints has no header either.
         """
-        found: list[tuple[int, list[str]]] = []
+        records: list[tuple[int, list[str]]] = []
         for line in lines:
             stated = _stated_level(line)
-            if stated is not None or not self._continues(line, first=not found):
+            if stated is not None or not self._continues(line, first=not records):
                 self._level = stated if stated is not None else _level_without_header(line)
-                found.append((self._level, [line]))
-            elif found:
-                found[-1][1].append(line)
+                records.append((self._level, [line]))
+            elif records:
+                records[-1][1].append(line)
             else:
-                found.append((self._level, [line]))
-        return [LogRecord(level, "\n".join(text)) for level, text in found]
+                records.append((self._level, [line]))
+        return [LogRecord(level, "\n".join(text)) for level, text in records]
 
     def _continues(self, line: str, *, first: bool) -> bool:
         if self._level < logging.WARNING or line.startswith(_OWN):

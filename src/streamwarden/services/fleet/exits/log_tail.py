@@ -93,7 +93,7 @@ class LogTail:
 
     @classmethod
     def resumed(cls, log: Path) -> LogTail:
-        """Continues where another process stopped, by a mark beside the log; skips what is more than `BEHIND`."""
+        """Resumes from the mark file beside the log; skips ahead if it is more than `BEHIND` bytes behind."""
         return cls(log, mark=log.with_name(log.name + ".shown"), behind=BEHIND)
 
     def read(self, *, final: bool = False) -> Sequence[str]:

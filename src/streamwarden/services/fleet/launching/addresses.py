@@ -1,4 +1,4 @@
-"""Where a driver listens. Spark's UI has no login, so it listens on the loopback interface alone.
+"""A driver's addresses. Spark's UI has no login, so it listens on the loopback interface alone.
 
 Spark takes the interface of its UI from `SPARK_LOCAL_IP` and from nothing else, and derives from the same variable the
 address that it gives its executors. `SPARK_LOCAL_HOSTNAME` overrides the latter, so that executors of other hosts still

@@ -33,7 +33,9 @@ def code_of(spec: StreamSpec) -> dict[str, Any]:
             contents[shipped] = shipped.read_bytes()
     here = spec.spark.deploy_mode is DeployMode.CLIENT
     return {
-        "files": {_in_project(file, spec.project): hashlib.sha256(each).hexdigest() for file, each in contents.items()},
+        "files": {
+            _in_project(file, spec.project): hashlib.sha256(content).hexdigest() for file, content in contents.items()
+        },
         "packages": packages(sys.path) if here else {},
     }
 
@@ -42,10 +44,10 @@ def packages(path: Sequence[str]) -> dict[str, str]:
     """Name -> version of Python and of each package that is installed in the folders of `path`; the first folder that
     has a package wins, as in an import. Only the names of folders are read: some hundred packages take a millisecond.
     """
-    found = {"python": platform.python_version()}
-    for name, version in (each for folder in path for each in _installed(folder)):
-        found.setdefault(name, version)
-    return found
+    versions = {"python": platform.python_version()}
+    for name, version in (package for folder in path for package in _installed(folder)):
+        versions.setdefault(name, version)
+    return versions
 
 
 def _installed(folder: str) -> Iterator[tuple[str, str]]:

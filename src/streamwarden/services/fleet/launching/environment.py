@@ -1,4 +1,4 @@
-"""Which variables of its launcher a driver gets. Pure.
+"""Selects a driver's environment variables. Pure.
 
 A launcher may be an Airflow process, whose environment holds keys to everything that Airflow knows. A driver gets what
 Spark, Hadoop, Python and the network need, the connections that its stream names, and what `spark.env` of its file

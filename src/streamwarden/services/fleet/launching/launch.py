@@ -47,7 +47,7 @@ SPAWN_TIMEOUT: Final = 20.0
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
 ) -> dict[str, str]:
-    """What a driver needs of this process's environment, `more`, and what this package adds. Raises ProcessError if
+    """The driver's variables: from this process, from `more`, and this package's own. Raises ProcessError if
     there is no usable Java, and ConfigError for a variable that is missing, or a connection to an object store that is
     missing or cannot be used.
 
@@ -99,7 +99,7 @@ def write_folder(
     environment: Mapping[str, str],
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Write what the driver reads at its start: spec, lease, Spark's properties with `more`. The files are private.
+    """Write the files for the driver's start: spec, lease, Spark's properties with `more`. The files are private.
 
     Raises ProcessError if the stream needs jars that are missing, ConfigError for a spec whose secrets are redacted.
     """
@@ -131,7 +131,7 @@ def write_folder(
 
 
 def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Settings that give a driver in cluster mode what `driver_environment` gives a local one. Raises ConfigError.
+    """Settings for a driver in cluster mode, like `driver_environment` for a local one. Raises ConfigError.
 
     Connections, a store URL with a password and the key of an object store are passed as secrets.
     """

@@ -140,7 +140,7 @@ def run_program(
 
 
 def ending_with_us() -> tuple[str, ...]:
-    """What is put before a command, so that the kernel kills it when this process dies, whatever kills it."""
+    """Command prefix that makes the kernel kill a command when this process dies, whatever kills it."""
     setpriv = shutil.which("setpriv")
     return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")
 
@@ -174,7 +174,7 @@ def pause(process: subprocess.Popen[bytes], seconds: Seconds) -> None:
 
 
 def _yield_processor(pid: int, priority: int) -> None:
-    """Give a process that leads a session, and what it starts, this priority.
+    """Give a session leader and the processes it starts this priority.
 
     Linux shares the processor between sessions first (`sched_autogroup`), where the process's own priority does not
     count: so the session gets it, too.

@@ -75,9 +75,9 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
             _enforce(folder, driver_id, child.pid, sent)
-            if pulse is not None and signal.SIGKILL not in sent and (found := pulse.probe()) is not None:
+            if pulse is not None and signal.SIGKILL not in sent and (problem := pulse.probe()) is not None:
                 sent.add(signal.SIGKILL)
-                _kill_unresponsive(folder, driver_id, child.pid, found)
+                _kill_unresponsive(folder, driver_id, child.pid, problem)
     ended_at = time.time()
     # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
@@ -128,7 +128,7 @@ class _Pulse:
         self._stopped = Silence(time.monotonic())
 
     def probe(self) -> ExitRecord | None:
-        """Why the driver has to be killed; None if it need not be killed."""
+        """Why the driver must be killed; None if it must not."""
         self._stopped = self._stopped.at(time.monotonic(), heard=not processes.is_stopped(self._process))
         if self._stopped.lasted >= self._bound:
             return killed_unresponsive(self._stopped.lasted, at=time.time(), by="its supervisor process", stopped=True)
