@@ -86,7 +86,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    with cluster(workers=2) as spark, project(tmp_path_factory.mktemp("cluster")) as home:
+    with cluster(workers=3) as spark, project(tmp_path_factory.mktemp("cluster")) as home:
         spec = replace(
             stream("event_windows", home.data, Backend.ROCKSDB),
             spark=on(spark),
