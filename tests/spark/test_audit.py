@@ -97,7 +97,7 @@ def test_the_books_balance_while_the_stream_runs(running: Running) -> None:
     assert found.outcome is Outcome.BALANCED, found.to_dict()
     assert found.range.after == -1
     assert found.counts == "flights"
-    assert found.amounts == ["flights", "departures", "cancellations", "delay_minutes"]
+    assert found.amounts == ("flights", "departures", "cancellations", "delay_minutes")
     totals = {side: amounts["flights"] for side, amounts in found.totals.items()}
     assert totals["input"] == totals["output"] + totals["closing"]
     assert totals["input"] + totals["dropped"] == 12 * 40 * 4  # each flight is in four windows

@@ -27,7 +27,7 @@ from streamwarden.sources.kafka.export import read_messages
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.audit import AuditSpec, Counted
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSpec
-from streamwarden.verification.balance import GROUPS, Audit, Outcome
+from streamwarden.verification.balance import GROUPS, Audit, Outcome, Result
 from support.forged_output import copied, rewrite
 from support.job_runs import publish
 from support.kafka_broker import Broker
@@ -205,8 +205,8 @@ class Streams:
         folder.mkdir()
         (folder / "request.json").write_text(json.dumps(request.document))
         main(folder)
-        result = json.loads((folder / "result.json").read_text())
-        assert "failed" not in result, result
+        result = Result.of_json((folder / "result.json").read_text())
+        assert result.failed is None, result
         return judged(spec, request, result)
 
 
