@@ -29,7 +29,7 @@ demo: setup ## a stream, its health and an exactly-once drill, in Airflow (KEEP=
 test: setup-tests lint types layers ## everything that CI runs, on a machine that has nothing installed before
 	@$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 
-test-full: setup-tests lint types layers ## every combination, and 10,000 generated inputs for each parser of files (2 h)
+test-full: setup-tests lint types layers ## every combination, and 10,000 generated inputs for each parser of files (hours)
 	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 

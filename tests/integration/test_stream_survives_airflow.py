@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,9 @@ from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome as AuditOutcome
 from support.airflow_drills import KILL_LIVE, LIVE_DRILL, WHO, answered
-from support.airflow_harness import CLOCKED, Airflow, parent_of, running, wait_for
+from support.airflow_harness import CLOCKED, Airflow, running, wait_for
 from support.airflow_installation import COUNTED, LONG, Installation
+from support.airflow_kills import kill_at_launch, killed_restart, succeeds
 from support.airflow_project import Producer, add_stream, make_project
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -73,7 +73,7 @@ def test_kill_of_the_task_process_while_it_launches(installation: Installation) 
     """The driver was just born when its task process is killed: the next try finds it and starts no second one."""
     airflow = installation.airflow
     airflow.pause(COUNTED, False)
-    driver_id = _kill_at_launch(installation, None)
+    driver_id = kill_at_launch(installation, None)
     after = installation.live_driver()
     assert after.driver_id == driver_id, installation.story()
     tries, task = installation.try_number(), airflow.task(COUNTED)
@@ -189,15 +189,15 @@ def test_kill_of_the_supervisor_while_it_launches(installation: Installation) ->
 
     Both tasks are tried again: the one does not ask again, the other does not launch again.
     """
-    before, run_id = _killed_restart(installation)
+    before, run_id = killed_restart(installation)
     airflow = installation.airflow
-    driver_id = _kill_at_launch(installation, before.driver_id, supervisor=True)
+    driver_id = kill_at_launch(installation, before.driver_id, supervisor=True)
     exit = installation.exit_of(before.driver_id)
     assert exit.kind is ExitKind.STOPPED
     after = installation.live_driver(other_than=before.driver_id)
     assert after.driver_id == driver_id, installation.story()
     installation.unharmed(after)
-    _succeeds(airflow, "restart_stream", run_id)
+    succeeds(airflow, "restart_stream", run_id)
 
 
 def test_stop_and_start_with_a_form(installation: Installation) -> None:
@@ -206,7 +206,7 @@ def test_stop_and_start_with_a_form(installation: Installation) -> None:
     before, airflow = installation.live_driver(), installation.airflow
     run_id = airflow.runs(COUNTED)[0]["dag_run_id"]
     stop = airflow.trigger("stop_stream", stream="counted", reason="moving the data")
-    _succeeds(airflow, "stop_stream", stop)
+    succeeds(airflow, "stop_stream", stop)
     exit = installation.exit_of(before.driver_id)
     assert exit.kind is ExitKind.STOPPED
     assert exit.cut_batch is False
@@ -218,7 +218,7 @@ def test_stop_and_start_with_a_form(installation: Installation) -> None:
     assert "moving the data" in task["note"]
     wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
     start = airflow.trigger("start_stream", stream="counted", reason="moved")
-    _succeeds(airflow, "start_stream", start)
+    succeeds(airflow, "start_stream", start)
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
     assert [run["state"] for run in airflow.runs(COUNTED)] == ["running", "success"]
     assert _grid(airflow, run_id) == {"run": "skipped", "stopped": "success"}
@@ -265,7 +265,7 @@ def test_mark_failed_stops_at_a_batch_boundary_and_the_dag_stays_red(installatio
     assert states[0] == "failed"
     assert "running" not in states
     wait_for("its process to be gone", lambda: not installation.jvms(), timeout=LONG)
-    _succeeds(airflow, "start_stream", airflow.trigger("start_stream", stream="counted", reason="mended"))
+    succeeds(airflow, "start_stream", airflow.trigger("start_stream", stream="counted", reason="mended"))
     installation.unharmed(installation.live_driver(other_than=before.driver_id))
 
 
@@ -401,64 +401,6 @@ def test_what_a_restart_cannot_cure_is_not_tried_again(failing: Installation) ->
 
 
 # What the scenarios are made of
-
-
-def _kill_at_launch(installation: Installation, before: str | None, *, supervisor: bool = False) -> str:
-    """SIGKILL to the task process, or to its supervisor, at the moment when the driver's supervisor process lives and
-    the task has not deferred yet; the id of the driver that was launched."""
-    airflow, root = installation.airflow, installation.space.data / "drivers" / "counted"
-    runner = wait_for("the task process", lambda: airflow.runner_of(COUNTED), timeout=LONG, poll=0.02)
-    victim = parent_of(runner) if supervisor else runner
-    assert victim
-
-    def born() -> str | None:
-        newest = max((path.parent.name for path in root.glob("*/keeper.json")), default=None)
-        return newest if newest != before else None
-
-    driver_id = wait_for("a driver's supervisor process", born, timeout=LONG, poll=0.001)
-    os.kill(victim, signal.SIGKILL)
-    task = airflow.task(COUNTED)
-    assert task is not None
-    assert task["state"] != "deferred", "the task was over before it could be killed: this proves nothing"
-    return driver_id
-
-
-def _killed_restart(installation: Installation) -> tuple[DriverRecord, str]:
-    """The driver to restart, and the run of restart_stream whose task process died once it had asked. A task that was
-    deferred before it could be killed proves nothing: its restart takes place, and another one is asked for."""
-    for _ in range(5):
-        before = installation.live_driver()
-        run_id = installation.airflow.trigger("restart_stream", stream="counted", reason="new code")
-        if _kill_when_asked(installation, before.driver_id):
-            return before, run_id
-        _succeeds(installation.airflow, "restart_stream", run_id)
-        installation.live_driver(other_than=before.driver_id)
-    raise AssertionError("each task was deferred before it could be killed")
-
-
-def _kill_when_asked(installation: Installation, driver_id: str) -> bool:
-    """SIGKILL to the task process of restart_stream in the moment in which its request is known; False if the task was
-    deferred by then."""
-    airflow, stops = installation.airflow, installation.space.store.stops
-    runner = wait_for(
-        "the process that restarts", lambda: airflow.runner_of("restart_stream", "restart"), timeout=LONG, poll=0.02
-    )
-    wait_for("its request", lambda: stops.pending(driver_id), timeout=LONG, poll=0.001)
-    with suppress(ProcessLookupError):
-        os.kill(runner, signal.SIGKILL)
-    task = airflow.task("restart_stream", "restart")
-    assert task is not None
-    return task["state"] != "deferred"
-
-
-def _succeeds(airflow: Airflow, dag_id: str, run_id: str) -> None:
-    def state() -> str | None:
-        run = next(run for run in airflow.runs(dag_id) if run["dag_run_id"] == run_id)
-        return run["state"] if run["state"] in ("success", "failed") else None
-
-    ended = wait_for(f"{dag_id} {run_id}", state, timeout=LONG)
-    task = airflow.tasks(dag_id, run_id)[0]
-    assert ended == "success", airflow.log(dag_id, task, task["try_number"])
 
 
 def _a_line_of(record: DriverRecord) -> str:

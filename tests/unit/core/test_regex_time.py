@@ -13,25 +13,25 @@ LONGEST = 0.3
 USES = uses()
 
 
+def ends_in_time(use: Use, text: str) -> bool:
+    try:
+        with bounded(LONGEST):
+            use.run(text)
+    except AssertionError:
+        return False
+    return True
+
+
 def test_the_patterns_of_the_product_are_found() -> None:
     assert len(USES) > 60
 
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: f"{use.where}-{use.method}")
 def test_a_pattern_takes_linear_time(use: Use) -> None:
-    for text in attacks(use.pattern, LENGTH):
-        with bounded(LONGEST):
-            use.run(text)
+    assert [text[:40] for text in attacks(use.pattern, LENGTH) if not ends_in_time(use, text)] == []
 
 
 @pytest.mark.parametrize("pattern", [r"\s*([0-9]+)\s+per\s+(.+?)\s*", r"(a+)+b", r"\s+x"])
 def test_a_pattern_that_takes_longer_is_noticed(pattern: str) -> None:
-
-    def run() -> None:
-        for text in attacks(use.pattern, LENGTH):
-            with bounded(LONGEST):
-                use.run(text)
-
     use = Use("here", re.compile(pattern), "search" if pattern == r"\s+x" else "fullmatch")
-    with pytest.raises(AssertionError, match="did not end"):
-        run()
+    assert not all(ends_in_time(use, text) for text in attacks(use.pattern, LENGTH))

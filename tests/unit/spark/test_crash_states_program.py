@@ -20,7 +20,9 @@ def gone() -> bool:
 
 
 def test_a_spark_that_runs_is_accepted() -> None:
-    require_alive(spark(lambda: False))
+    asked: list[str] = []
+    require_alive(spark(lambda: bool(asked.append("is it stopped?"))))
+    assert asked == ["is it stopped?"]
 
 
 def test_a_stopped_spark_ends_the_program() -> None:

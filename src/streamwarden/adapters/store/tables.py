@@ -343,7 +343,7 @@ drills: Final = sa.Table(
     _time("started_at", nullable=False),
     _time("ended_at"),
     _name("status", "did the drill complete", nullable=False),
-    sa.Column("deviated", sa.Boolean, comment="did the system deviate; empty when nobody can tell"),
+    sa.Column("deviated", sa.Boolean, comment="did the system deviate; empty if the run could not decide it"),
     sa.Column("reason", Prose, nullable=False),
     sa.Column("facts", JsonText, nullable=False),
     sa.Index("ix_drills_started_at", "started_at"),

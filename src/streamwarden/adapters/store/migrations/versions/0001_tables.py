@@ -321,7 +321,7 @@ def upgrade() -> None:
         _required("started_at", _NUMBER),
         _optional("ended_at", _NUMBER),
         _required("status", _NAME, "did the drill complete"),
-        _optional("deviated", _FLAG, "did the system deviate; empty when nobody can tell"),
+        _optional("deviated", _FLAG, "did the system deviate; empty if the run could not decide it"),
         _required("reason", _TEXT),
         _required("facts", _TEXT),
         sa.PrimaryKeyConstraint("run_id", name="pk_drills"),
