@@ -26,6 +26,7 @@ from streamwarden.sinks.json_values import typed
 from streamwarden.sinks.kafka.output import read_events
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream.spec import OutputMode
+from streamwarden.units import format_count
 from streamwarden.verification.events import event_id
 from support.drill_project import drill_project, run_drill
 from support.drivers import project
@@ -89,7 +90,7 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         assert counts["exactly_once"]
         assert counts["repeated"] > 0, "the batch was in the topic when its driver was killed"
         assert str(proof["planned"]) in counts["notes"]["repeated_records"]
-        delivery = f"at-least-once: {counts['repeated']} record"
+        delivery = f"at-least-once: {format_count(counts['repeated'], 'record')}"
         assert delivery in run.reason
         assert delivery in Path(run.facts["journal"]).with_name("report.md").read_text()
         assert (naive.lost, naive.unexpected, naive.wrong) == (0, 0, 0)

@@ -21,7 +21,7 @@ from support.postgres_server import PostgreSQL, running
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """On two cores, with one partition of state, and with Spark's connector for topics."""
     from pyspark.sql import SparkSession
 
@@ -42,6 +42,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_session: Any) -> Iterator[Any]:
+    """The worker's session. A job may change its settings (some switch batches without data off): each file begins with
+    those of the session's start."""
+    before = spark_session.conf.getAll
+    yield spark_session
+    for key, value in spark_session.conf.getAll.items():
+        if key not in before:
+            spark_session.conf.unset(key)
+        elif before[key] != value:
+            spark_session.conf.set(key, before[key])
 
 
 @pytest.fixture(scope="session")
