@@ -1,7 +1,5 @@
 """How files are written: replaced whole, or one line appended in one write. Only the standard library."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -3,8 +3,6 @@
 The base of the wheel is enough for a driver. Everything else is an extra: `pip install 'streamwarden[verify]'`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType, ModuleType

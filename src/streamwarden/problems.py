@@ -1,7 +1,5 @@
 """Validation problems of a configuration file: every problem of the file in one error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final

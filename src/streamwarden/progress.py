@@ -3,8 +3,6 @@
 Unknown keys stay in `raw`; missing keys become None or zero, so that reports of several Spark versions can be read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ Redacting twice gives the same as redacting once. A redacted value never becomes
 real one from the stream's file, and a driver is not launched with a redacted value (`is_redacted`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

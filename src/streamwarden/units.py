@@ -1,7 +1,5 @@
 """Durations, sizes and facts as people write them. Inside the code: seconds (float) and bytes (int)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

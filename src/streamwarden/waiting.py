@@ -1,7 +1,5 @@
 """Waiting for a condition in real time. Drills wait on a clock that is passed in: see `drills.waiting`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

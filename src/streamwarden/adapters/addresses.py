@@ -1,7 +1,5 @@
 """Lists of addresses, as settings name servers: `one:7077,two:7077`."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A task, and every shell, is kept from Airflow's database on purpose. An installa
 it, gives a token to every caller on this host.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Self

@@ -4,8 +4,6 @@ A stream's file names a connection; host, user and password come from the enviro
 the drivers that it starts, from wherever its connections are kept; without Airflow, a person or a service manager does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

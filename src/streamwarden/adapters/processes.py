@@ -3,8 +3,6 @@
 Standard library only: the supervisor process, which waits for weeks for each driver, imports this module.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import select

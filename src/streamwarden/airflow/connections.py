@@ -1,7 +1,5 @@
 """Exports Airflow's connections to the environment, where code that knows nothing of Airflow reads them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The id of a drill run, from that of its DAG run."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,7 +1,5 @@
 """Links from tasks in Airflow to the pages of the plugin."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 

@@ -4,8 +4,6 @@ Airflow's grid marks what has a note. The mark on the cell of a task says that t
 bar of a DAG run says that its driver was restarted after a failure.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import BaseOperator

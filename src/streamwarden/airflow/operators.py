@@ -5,8 +5,6 @@ the living one) and defers; whatever happens to the task, its supervisor, the tr
 reattaches. Restarts with back-off, stops and starts happen inside the run.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

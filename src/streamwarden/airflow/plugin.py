@@ -1,8 +1,6 @@
 """Registers Streamwarden with Airflow: its pages, an entry in the navigation, a tab of each DAG and links from tasks;
 also a check of the host's name where that is wanted."""
 
-from __future__ import annotations
-
 import os
 from functools import cached_property
 from typing import Any, Final

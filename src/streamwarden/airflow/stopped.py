@@ -1,7 +1,5 @@
 """The second task of a stream's DAG: a stream that was stopped on purpose does not look like one that runs."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from airflow.sdk import BaseOperator

@@ -5,8 +5,6 @@ becomes a stop request, which the driver obeys at a batch boundary and the super
 time limits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

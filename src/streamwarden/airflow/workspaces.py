@@ -1,7 +1,5 @@
 """The workspace of an Airflow process: opened once a project, shared by its tasks or its thousands of triggers."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

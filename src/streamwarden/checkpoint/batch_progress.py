@@ -1,7 +1,5 @@
 """Progress of one batch by its files on the disk, whatever happened to its driver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The names in the folder of a captured output: see `spark.captures`, which writes it."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -7,8 +7,6 @@
   ends the content.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

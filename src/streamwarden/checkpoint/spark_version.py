@@ -4,8 +4,6 @@ To support a new Spark, open this file and `spark/internals`. The numbers are th
 newer than named here is reported as one that this Spark cannot read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The records of a topic that each batch read, from the offset log alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

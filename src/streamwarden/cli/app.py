@@ -1,7 +1,5 @@
 """The application: its commands, its global options, and how it reports an error."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

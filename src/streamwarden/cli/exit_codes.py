@@ -1,7 +1,5 @@
 """Exit codes of the command line: the one place that defines them."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Self
 

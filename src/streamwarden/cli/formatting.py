@@ -1,7 +1,5 @@
 """Numbers and states as people read them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from streamwarden.health.incidents.mutes import Mute

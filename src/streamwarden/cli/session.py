@@ -1,7 +1,5 @@
 """Shared by the commands: the workspace of the global options, and the name of the user."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import socket

@@ -1,7 +1,5 @@
 """Prints a log, line by line, while it grows."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

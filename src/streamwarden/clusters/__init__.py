@@ -3,8 +3,6 @@
 What varies between them stands in their declarations; the rest of the code asks `manager_of` and reads a field.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Kubernetes: driver and executors run in pods, in containers of one image."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

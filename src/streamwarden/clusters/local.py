@@ -1,7 +1,5 @@
 """No cluster: the driver runs all tasks."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Final

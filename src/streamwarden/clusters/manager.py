@@ -1,7 +1,5 @@
 """Declaration of a cluster manager: its master URL, its settings, and how its drivers and executors are reached."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

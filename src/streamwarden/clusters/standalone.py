@@ -1,7 +1,5 @@
 """Spark's own cluster: a master, or several, and workers. It hands out cores, not executors."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """YARN. Its address is in the Hadoop configuration of the driver's host."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,8 +1,6 @@
 """The limits of Airflow. A DAG that breaks one of them cannot be built or stored, and takes the DAGs of its DAG file
 with it. The name of a stream or a drill needs no rule here: its pattern is stricter than that of a DAG id."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

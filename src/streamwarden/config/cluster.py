@@ -1,7 +1,5 @@
 """The rules of a stream's `spark` section: each kind of cluster has its own keys, and Spark has limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

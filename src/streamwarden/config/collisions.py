@@ -1,7 +1,5 @@
 """The rules between streams: places that two of them must not share, and which of the two keeps such a place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Isolates files from each other: any exception while reading a file becomes the error of that file."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

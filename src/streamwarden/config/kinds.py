@@ -1,7 +1,5 @@
 """The kinds of source and of sink as the schema library sees them: a union for each, told apart by `kind`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import Field, field, fields, is_dataclass, make_dataclass
 from pathlib import Path

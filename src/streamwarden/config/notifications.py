@@ -1,7 +1,5 @@
 """`config/notifications.yaml`: through which channels incidents are sent, how often, and who watches the evaluation."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ A stream whose drivers have used the place owns it: a copy of its file must not 
 do not say which of two streams is the original one, so that knowledge comes from the store, through `TenureOf`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

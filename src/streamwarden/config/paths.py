@@ -1,7 +1,5 @@
 """Locations as people write them, as absolute paths and URLs."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

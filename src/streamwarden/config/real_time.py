@@ -3,8 +3,6 @@
 Source: Spark's guide of the mode and `RealTimeModeAllowlist`, its list of operators and sinks.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rules of one well-typed stream. Pure except that it checks files on disk."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Builds a plain frozen dataclass from a mapping: pydantic checks the types, this module words its errors."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import types

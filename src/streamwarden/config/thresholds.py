@@ -1,7 +1,5 @@
 """Thresholds in YAML, of the project and of one stream. Every mistake is reported with its key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

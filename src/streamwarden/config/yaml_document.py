@@ -5,8 +5,6 @@ Values follow the core schema of YAML 1.2: only `true` and `false` are booleans 
 reaches a rule, the store or Airflow.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Decide whether a live stream may be hit now. Pure: the same drill, status and time give the same answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from streamwarden.drills.faults.base import Fault

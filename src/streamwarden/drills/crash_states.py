@@ -6,8 +6,6 @@ that has its name and only half its content, a file that is lost although later 
 although an earlier one and all that came after that one are not yet.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

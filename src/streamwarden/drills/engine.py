@@ -9,8 +9,6 @@ killed continues where it stopped. Healing and the report always run. A healing 
 repeated, also after the report, which is then written again.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

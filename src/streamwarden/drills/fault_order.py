@@ -1,8 +1,6 @@
 """In which order the faults of a drill strike, and how many batches are committed before each. Drawn once, when a run
 begins: its journal keeps it, so that the run can be repeated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random

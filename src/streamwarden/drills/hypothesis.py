@@ -1,7 +1,5 @@
 """The steady state hypothesis: do the health verdicts contradict it?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

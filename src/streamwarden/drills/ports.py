@@ -3,8 +3,6 @@
 A fault that needs more declares it in its module: the Protocol, and a `Port` that names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

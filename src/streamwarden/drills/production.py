@@ -1,7 +1,5 @@
 """When the live stream may be drilled: the section `production` of a drill's file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Records what one run does: the only way in which state passes from step to step, which may be separate processes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Ids of drill runs. An id becomes a folder, a key of the store and a part of the fork's name."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import time

@@ -1,7 +1,5 @@
 """DrillSpec: one experiment on a stream as data (`config/drills/NAME.yaml`)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Final, Literal

@@ -4,8 +4,6 @@ Steps may run as separate processes, and a run may have been begun by an earlier
 the stored JSON that differ from the names of the fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The steps of a drill, by its target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

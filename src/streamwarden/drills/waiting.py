@@ -1,7 +1,5 @@
 """Waiting for a condition with a deadline, on a clock that is passed in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

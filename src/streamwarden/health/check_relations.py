@@ -3,8 +3,6 @@
 The declared table is `health.consequences.CAUSES`. It has no cycle: a cause is never a consequence of what it causes.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 SUPERVISION: Final = "supervision"

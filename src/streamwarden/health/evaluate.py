@@ -1,7 +1,5 @@
 """All checks on one stream's window."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """When the streams were last judged, and by what. This answers who watches the health evaluation itself. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The health of a stream: one status from the verdicts of its checks. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

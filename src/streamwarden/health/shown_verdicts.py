@@ -1,7 +1,5 @@
 """A stream's last verdicts as they may be shown now: `status` and the pages ask here, so they never disagree. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final

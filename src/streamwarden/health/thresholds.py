@@ -1,7 +1,5 @@
 """Thresholds: the checks' defaults, `config/thresholds.yaml` on top, and a stream's own on top of that."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A verdict: the result of one check for one stream at one time, with its evidence and advice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

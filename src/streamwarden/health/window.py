@@ -1,7 +1,5 @@
 """The input of the checks: one stream's recent measurements, gathered once and passed to every check."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -22,8 +22,6 @@
 A document is replaced whole (a reader sees the old or the new one); a line of a journal is appended in one write.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

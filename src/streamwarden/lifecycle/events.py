@@ -3,8 +3,6 @@
 A crash is an event even if the restart cures it. The events are derived from the records that the store has anyway.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Reads the file of a stream's job, and the modules that it imports, without running them."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The lease: the right of one driver to run a stream, a set of claims that exclude every other driver."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Protocol
 

@@ -1,8 +1,6 @@
 """One spelling for each place in storage, so that two names of one folder are recognized as the same folder, and which
 place a relative path names."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 import re

@@ -5,8 +5,6 @@ Airflow how that run ended: Airflow keeps an event in the transaction that ends 
 has published its events, and any other has published none. So no event is lost, and none is sent twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

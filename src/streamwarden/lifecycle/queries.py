@@ -5,8 +5,6 @@ kept, so that checks and commands treat a query like a stream. What concerns the
 its restarts) is kept under the stream's name.
 """
 
-from __future__ import annotations
-
 import hashlib
 import posixpath
 import re

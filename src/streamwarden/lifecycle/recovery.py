@@ -6,8 +6,6 @@ small streams. The sharper prediction: start-up + snapshot copy + rows changed s
 per row + the redone batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ The declared checkpoint and trigger apply where the script names none. Where the
 declared one: the lease, the checks and the verification go by the stream's file.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

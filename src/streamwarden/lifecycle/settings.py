@@ -1,7 +1,5 @@
 """Reads Spark's settings as numbers, with Spark's defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How a driver is submitted: Spark's settings for a stream, and the command that starts its driver. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chains of calls in a job's text, such as `frame.writeStream.format("parquet").start()`."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass

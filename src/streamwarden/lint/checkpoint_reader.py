@@ -1,7 +1,5 @@
 """Reads the stateful operators of a query that has run from its checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

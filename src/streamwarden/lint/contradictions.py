@@ -1,7 +1,5 @@
 """Compares the values in a script's text with the declarations of its stream's file, before anything starts."""
 
-from __future__ import annotations
-
 from streamwarden.lifecycle.script_queries import Contradiction, input_contradictions, query_contradictions
 from streamwarden.lint.facts import JobFacts
 from streamwarden.stream.spec import StreamSpec

@@ -3,8 +3,6 @@
 None always means that something was not read, or could not be; an empty tuple means that there is nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A finding: what one rule reports about one stream, and where that was read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ operator's state depends on how the data flows, and only the logical plan shows 
 that a job imports are not read.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Runs all rules on one stream's facts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from streamwarden.lint.facts import Facts

@@ -4,8 +4,6 @@ A constant is a text, a name that the file assigns exactly once and to such a te
 else is unknown, and nothing is concluded from it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

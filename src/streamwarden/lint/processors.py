@@ -3,8 +3,6 @@
 The logical plan holds the processor as pickled code, so its class is the only place that shows this.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final
 

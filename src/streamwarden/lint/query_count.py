@@ -1,7 +1,5 @@
 """Counts the queries that a script starts, where its text alone shows the number; in doubt the number is unknown."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from typing import Final

@@ -1,7 +1,5 @@
 """A rule, declared once: what it reads, its reason, and what to do where a stream breaks it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 

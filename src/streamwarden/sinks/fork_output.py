@@ -3,8 +3,6 @@
 The fork makes both, see `lifecycle.forks.scripts` and `spark.captures`. No stream declares such an output.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ JSON has fewer types than rows have. A value is taken for an instant, a date, by
 value of that column is one. A value that cannot be read as that type stays as it is: then it is a wrong one.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The kind of sink `parquet`: a folder of files under Spark's own manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Lines of Streamwarden in the driver's log."""
 
-from __future__ import annotations
-
 import sys
 
 

@@ -1,7 +1,5 @@
 """When a stream is audited, and what a job with state of its own declares about it: the block `audit` of its file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 __all__ = ["AuditSpec", "Counted"]

@@ -1,7 +1,5 @@
 """How often a stream's progress is published as an Airflow asset event: the block `publish` of its file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from streamwarden.errors import InvalidValue

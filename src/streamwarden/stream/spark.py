@@ -1,7 +1,5 @@
 """How Spark runs a stream: the block `spark` of its file. Sizes are bytes."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum

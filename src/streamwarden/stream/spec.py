@@ -4,8 +4,6 @@ Paths are absolute here: the edge that reads the YAML resolves `job` against the
 against the data folder. Durations are seconds, sizes are bytes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """All recommendations for one stream."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

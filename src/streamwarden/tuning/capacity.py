@@ -4,8 +4,6 @@ In `CATCH_UP` seconds after a restart of D seconds, lambda x (D + CATCH_UP) rows
 that come: the rate needed is lambda x (1 + D / CATCH_UP).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from streamwarden.health.signals.series import percentile

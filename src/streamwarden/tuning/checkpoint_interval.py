@@ -9,8 +9,6 @@ last uploaded one, so the accepted recovery bounds their number from above: what
 batch leave of it, divided by what a batch's changes cost to replay (`lifecycle.recovery`).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Final

@@ -5,8 +5,6 @@ removed, the growth has not slowed down, and nothing will remove rows later: the
 every event time of the first batch of the history, and neither a TTL nor another bound is declared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

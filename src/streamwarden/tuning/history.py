@@ -3,8 +3,6 @@
 Sequences are oldest first; times are in seconds.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

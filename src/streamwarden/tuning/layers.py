@@ -6,8 +6,6 @@ as long as a kept snapshot names one of them, so that the state directory holds 
 The merge runs beside the batches; its result is in the next snapshot.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

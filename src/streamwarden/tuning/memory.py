@@ -1,7 +1,5 @@
 """How much memory the process needs that holds the state: the driver, or each executor of a cluster."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

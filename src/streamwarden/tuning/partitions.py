@@ -1,7 +1,5 @@
 """How many partitions the state should have: one for each core, more only where one of them is too large to copy."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The duration of a batch by its rows: a robust line through (rows, seconds)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A recommendation on one topic, and every number that it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

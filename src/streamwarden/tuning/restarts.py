@@ -1,7 +1,5 @@
 """How long this stream's restarts took: from its drivers' records and the first batch of each life."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Final
 

@@ -11,8 +11,6 @@ not a constant: it depends on how a backend stores a row, so it is computed here
   each updated row once more, and the key of each removed one.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@ Whether the trigger is too short at all is decided by the check `batch_longer_th
 never contradict each other, and with the trigger that is recommended these batches would raise no alarm.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -4,8 +4,6 @@ A column that the oracle does not name is reported as not judged. It is a deviat
 set. Values are compared elsewhere: `5` equals `5.0` there, although the columns have different types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Reconciliation: the outcome of a comparison of expected rows with actual rows, by key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final

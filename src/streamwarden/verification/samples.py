@@ -1,7 +1,5 @@
 """A row of an output as the text that a journal keeps: the row, the batch that wrote it, and that batch's input."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

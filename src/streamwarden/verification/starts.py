@@ -6,8 +6,6 @@ checkpoint does not record starts, and a run that lost its rows looks like one t
 come from the launcher, which reads the logs before it launches a driver.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A sum of DOUBLE values depends on the order in which Spark adds them, so two correct runs differ in its last digits.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

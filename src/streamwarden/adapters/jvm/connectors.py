@@ -1,7 +1,5 @@
 """The connectors' jars with which a driver's Spark reads and writes, where Spark itself has none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

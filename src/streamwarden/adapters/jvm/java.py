@@ -1,7 +1,5 @@
 """Finds a Java that Spark 4.3 can run on: version 17 or newer, with the module `jdk.incubator.vector`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

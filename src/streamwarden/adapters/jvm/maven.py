@@ -1,7 +1,5 @@
 """Jars that a pom.xml pins, copied by Maven into a folder of this environment: once for each content of the pom."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The home of the Spark that was installed with this package, and the environment of a process that runs on it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

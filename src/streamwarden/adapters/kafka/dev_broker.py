@@ -1,7 +1,5 @@
 """A Kafka broker of one node (KRaft) on the loopback interface, for development and for tests."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check that a topic's name is one that Kafka allows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """A PostgreSQL database by the name of a connection: how to reach it, and the meaning of its errors for a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

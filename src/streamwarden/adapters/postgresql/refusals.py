@@ -3,8 +3,6 @@
 A failed attempt to connect has no SQLSTATE in libpq: its text is all there is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """File systems: local with the standard library, everything else that fsspec can open."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

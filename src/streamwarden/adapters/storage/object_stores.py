@@ -8,8 +8,6 @@ Airflow's Amazon provider: login and password are the access key, and `extra` ma
 `STREAMWARDEN_S3_ADDRESSING` sets it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

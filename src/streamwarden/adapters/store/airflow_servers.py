@@ -1,7 +1,5 @@
 """The Airflow installations whose tasks use this store, so that a shell finds their API server."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from streamwarden.adapters.store.database import Database, upsert

@@ -4,8 +4,6 @@ Only the migration creates a SQLite file (`create`): a store that was deleted un
 new and empty store without any lease.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """Explains a database's error to a person on call, with the next step."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Migrates a store to this version's tables. Cheap for a current store, safe if many processes do it at once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

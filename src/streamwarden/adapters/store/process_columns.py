@@ -1,7 +1,5 @@
 """Maps records to rows: fields to the columns of their names, and a process identity to three columns."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, TypeVar
 

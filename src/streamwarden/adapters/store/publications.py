@@ -1,7 +1,5 @@
 """The repository of publications: up to which batch each stream's progress was published as an asset event."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -4,8 +4,6 @@ One row that cannot be stored would hide a driver's end or an incident for ever:
 of its input. So every column of text has one of these types.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Set
 from enum import Enum

@@ -1,7 +1,5 @@
 """Store: the only entry point to everything that Streamwarden stores."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from types import TracebackType

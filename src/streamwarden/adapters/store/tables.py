@@ -3,8 +3,6 @@
 The type of a column of text says how its text enters the store; see `text`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """The approval of a drill on a live stream: the task in which a person in Airflow answers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """One DAG for each stream whose file has `audit.schedule`: it balances the stream's books while the stream runs."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verbs of a stream as DAGs with a form: stop, restart, start."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from pathlib import Path

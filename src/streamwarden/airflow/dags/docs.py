@@ -1,7 +1,5 @@
 """The documentation of a DAG in the UI: Markdown generated from the specs, so that it cannot become outdated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """One DAG per drill, built from `config/drills/*.yaml`. The steps of the drill are its tasks."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The health DAG: each minute it judges every stream, shows what is not healthy, and sends notifications."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict

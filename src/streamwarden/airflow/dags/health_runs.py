@@ -4,8 +4,6 @@ The store keeps the history of the verdicts and the incidents, and what was publ
 are needed for a day only.
 """
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The DAG that keeps store and disk small: it rolls up old rows, deletes expired rows, and removes old drills."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The DAG that publishes the progress of streams as asset events, so that other DAGs can be scheduled on it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

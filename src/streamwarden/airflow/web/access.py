@@ -4,8 +4,6 @@ A user who may read the runs of a DAG may read its stream or drill. A page offer
 request itself goes to Airflow's own API, which checks it again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal
 

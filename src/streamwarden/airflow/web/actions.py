@@ -3,8 +3,6 @@
 What people do with streams and drills are runs of DAGs: the pages and programs ask Airflow's own API for these.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime

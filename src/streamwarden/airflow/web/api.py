@@ -1,7 +1,5 @@
 """`/api/v1`: the content of the pages, for programs. The models and their units are in `/api/v1/openapi.json`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from typing import Annotated, Any, Final

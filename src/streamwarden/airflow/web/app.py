@@ -1,7 +1,5 @@
 """The app that the plugin mounts in Airflow's API server: pages, API and metrics."""
 
-from __future__ import annotations
-
 from html import escape
 
 from fastapi import FastAPI, HTTPException, Request

@@ -1,7 +1,5 @@
 """`/api/v1` for reading one incident and the mutes: with what people did, when and why. Times are Unix seconds."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

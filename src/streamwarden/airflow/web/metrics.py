@@ -1,7 +1,5 @@
 """`/metrics`: the streams as Prometheus reads them, for a logged-in user or the holder of the scrape token."""
 
-from __future__ import annotations
-
 import hmac
 import os
 import time

@@ -1,7 +1,5 @@
 """Refuses requests that another site makes in a person's browser. Airflow itself does not refuse them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Drills that one user may read: the pages and the API both ask here."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

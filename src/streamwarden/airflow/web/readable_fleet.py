@@ -1,7 +1,5 @@
 """Part of the fleet that one user may read: the pages and the API both ask here."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

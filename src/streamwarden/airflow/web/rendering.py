@@ -1,7 +1,5 @@
 """Renders templates: every text is escaped, numbers and times read as in the CLI."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The workspace that this API server shows."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated
 

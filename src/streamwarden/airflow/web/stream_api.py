@@ -1,7 +1,5 @@
 """`/api/v1` of one stream beyond its row: drivers, checkpoint, advice, declaration. Times are Unix seconds."""
 
-from __future__ import annotations
-
 import time
 from typing import Final
 

@@ -4,8 +4,6 @@ The statements about Spark were tested file by file with Spark 4.3.0; `tests/spa
 these tests. Earlier versions cannot repair snapshots: they refuse to start where this package says that Spark recovers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Recognizes a checkpoint; of any other folder, tells what it is and which checkpoints are below it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

@@ -10,8 +10,6 @@ Checkpoint format 2 gives each attempt at a version its own name. Only the attem
 count, and the snapshot with which the lineage begins must exist: Spark does not look for an older one instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final

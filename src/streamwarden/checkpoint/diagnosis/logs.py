@@ -4,8 +4,6 @@ To start, Spark needs `metadata`, the newest `offsets/P` and the one before it, 
 each file source from its last compact file on. Everything older is only kept for a rewind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar

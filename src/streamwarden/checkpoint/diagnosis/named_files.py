@@ -1,7 +1,5 @@
 """Checks that the files that a log names exist, with the size that the log states."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Collection, Mapping
 from typing import Final

@@ -3,8 +3,6 @@
 Spark numbers the operators of a query from the sink towards the sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

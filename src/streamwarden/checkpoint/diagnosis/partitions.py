@@ -4,8 +4,6 @@
 in the operator's metadata. A global aggregation and a global limit always have one partition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """The checkpoint inspector: everything that a checkpoint contains, in one report, without Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final

@@ -8,8 +8,6 @@ list, and Spark purges those some time later: then the compact entry is the only
 and it must not be removed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

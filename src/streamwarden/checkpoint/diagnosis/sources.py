@@ -4,8 +4,6 @@ Spark reads the log from its last compact file on. It needs the files of the new
 or to find where the next batch begins. Only a batch that read no new file is planned without them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice

@@ -3,8 +3,6 @@
 Only files that the next start reads are opened; `loading` determines them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final

@@ -5,8 +5,6 @@ partitions under other names. So a file is missing from its entry only if its ba
 Which batch wrote a file follows from when it was written.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import defaultdict

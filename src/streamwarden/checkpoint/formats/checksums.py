@@ -4,8 +4,6 @@ Hadoop reads a file only as far as its checksum file goes, and fails at the firs
 file without Hadoop's head is ignored. Object stores have none.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import BinaryIO, Final

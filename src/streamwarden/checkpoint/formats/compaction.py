@@ -5,8 +5,6 @@ On a local disk Hadoop keeps a checksum file `.N.crc` for each file `N`. If a pe
 concurrently using ...". Object stores have no such files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from math import isqrt

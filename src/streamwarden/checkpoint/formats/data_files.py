@@ -3,8 +3,6 @@
 The rows are not read. The newest files come first, and reading ends after a certain number of files and bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Final

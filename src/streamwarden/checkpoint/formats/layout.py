@@ -4,8 +4,6 @@ Every log of Spark is a folder of small text files named by batch: a version lin
 is compacted has, every few batches, one `N.compact` that repeats everything up to N.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

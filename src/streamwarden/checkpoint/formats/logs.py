@@ -1,7 +1,5 @@
 """The offset log and the commit log of a checkpoint: the truth about which batches were planned and committed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

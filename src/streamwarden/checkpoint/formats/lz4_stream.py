@@ -5,8 +5,6 @@ The token's upper half says how the data are stored: 0x10 uncompressed, 0x20 in 
 XXH32 of the plain bytes, without its 4 upper bits. A block of no bytes ends the stream.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Final

@@ -1,7 +1,5 @@
 """The metadata of stateful operators, `state/OPERATOR/_metadata`, which Spark 4 and later write."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

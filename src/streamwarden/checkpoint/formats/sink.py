@@ -5,8 +5,6 @@ starts, except one: an entry that is lost while its commit is kept. Then the row
 next compacts the manifest and fails, because compaction needs every entry since the last compact file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

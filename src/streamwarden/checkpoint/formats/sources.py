@@ -1,7 +1,5 @@
 """Input of each batch: the log of a file source, and a description of every source's offset."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_right
 from collections.abc import Mapping

@@ -10,8 +10,6 @@ mixed with, and the size of the metaindex (4 bytes each). The metaindex stands b
 RocksDB cannot open a file whose footer is wrong, and fails when it reads a block that does not match its checksum.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ State version N+1 is the state after batch N; version 0 is empty. A store loads 
 below V and the changelogs (HDFS-backed: deltas) after it, one a version.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

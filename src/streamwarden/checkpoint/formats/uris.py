@@ -1,7 +1,5 @@
 """URIs as Spark's logs write them: `file:///a/in%20001.json`, percent-encoded like Java's URI."""
 
-from __future__ import annotations
-
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 

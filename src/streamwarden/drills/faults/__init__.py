@@ -1,7 +1,5 @@
 """The faults that a drill can name."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from streamwarden.drills.faults.base import ExpectedEnd, Fault, FaultContext, LiveUse, Proof, RefusalFault, by_kind

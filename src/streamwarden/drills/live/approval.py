@@ -1,7 +1,5 @@
 """Ask a person, and record the answer. Airflow carries both; the engine decides what an answer is worth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from streamwarden.drills.recorder import RunRecorder

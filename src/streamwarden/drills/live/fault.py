@@ -1,7 +1,5 @@
 """Strike the live driver until the fault lands, with proof."""
 
-from __future__ import annotations
-
 from streamwarden.drills.live.preflight import require_admission
 from streamwarden.drills.live.supervision import await_supervised_commit
 from streamwarden.drills.records.types import ForkView

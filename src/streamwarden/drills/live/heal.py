@@ -1,7 +1,5 @@
 """Undo the fault, and see that the live stream runs or is about to. Nothing of a live stream is removed, ever."""
 
-from __future__ import annotations
-
 from streamwarden.drills.live.supervision import left_down
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import ForkView

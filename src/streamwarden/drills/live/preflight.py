@@ -1,7 +1,5 @@
 """Check whether the live stream may be hit, before a person is asked, and again before it is hit."""
 
-from __future__ import annotations
-
 from streamwarden.drills.admission import admit, last_on_fork, require_live_fault
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.state import Preflight

@@ -3,8 +3,6 @@
 The input of a live stream has no end: it has caught up when the new batches of the steady state are committed.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 from streamwarden.drills.faults import ExpectedEnd

@@ -1,7 +1,5 @@
 """Text of the request for approval of a drill on a live stream. Pure."""
 
-from __future__ import annotations
-
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 

@@ -1,7 +1,5 @@
 """Check that the live stream works and that its books balance, before anything is hit."""
 
-from __future__ import annotations
-
 from streamwarden.drills.live.preflight import require_admission
 from streamwarden.drills.records.audited import AuditRecord
 from streamwarden.drills.records.journal import DrillStatus, DrillStep

@@ -1,7 +1,5 @@
 """Wait for what supervision does with a live stream. The drill itself launches nothing."""
 
-from __future__ import annotations
-
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.steps import StepContext
 from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY, POLL_EVERY, describe

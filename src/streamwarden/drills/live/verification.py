@@ -1,7 +1,5 @@
 """Audit the live stream over the batches before and after the fault, and let the judge give the verdict on it."""
 
-from __future__ import annotations
-
 from streamwarden.drills.records.audited import AuditRecord, gap_of
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.steps import StepContext, StepResult

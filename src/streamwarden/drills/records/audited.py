@@ -1,7 +1,5 @@
 """Decide what an audit of the live stream proves after a drill, and what not. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self

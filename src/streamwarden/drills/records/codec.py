@@ -3,8 +3,6 @@
 Unknown keys are ignored and missing ones take the field's default, so that another version's journal can be read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass

@@ -1,7 +1,5 @@
 """The journal of a drill: everything that it observed, enough for a reader to reach the same verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -3,8 +3,6 @@
 A twin is a second fork of the stream. It executes the batches of the fork that was broken, and no fault hits it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from streamwarden.units import format_count

@@ -1,7 +1,5 @@
 """Two runs of drills side by side: what differs in what they did, in what they measured and in the versions. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median

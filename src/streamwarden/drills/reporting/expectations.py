@@ -4,8 +4,6 @@ A judgement keeps the names and the arguments of Great Expectations' expectation
 not know, of another version, is shown with its own name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Select the drill runs of a list. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum

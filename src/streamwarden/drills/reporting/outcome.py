@@ -1,7 +1,5 @@
 """The verdict of a drill, a pure function of its state. Two axes: did it complete, did the system deviate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

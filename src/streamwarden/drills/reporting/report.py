@@ -4,8 +4,6 @@ In the order in which a person reads: one plain sentence, the course, the eviden
 journal, which is JSON, is a file beside the report, and a link on the page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The result of a drill in one plain sentence, for a reader who knows neither Spark nor drills. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The course of a drill: a handful of moments, each with its distance from the fault. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

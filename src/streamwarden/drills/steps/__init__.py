@@ -1,8 +1,6 @@
 """The steps of a drill, one module each. A step reads and writes the run's state through the recorder and may be
 repeated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from streamwarden.drills.faults import Fault

@@ -2,8 +2,6 @@
 the next one strikes. The step records a strike before it happens, so that a repeated step finds
 the strike of a process that was killed and does not strike twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 

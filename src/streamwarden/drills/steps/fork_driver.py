@@ -1,7 +1,5 @@
 """Actions of several steps on the fork's driver."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Undo the fault, end the fork's driver and remove scratch. Always runs; may run again, until it passes."""
 
-from __future__ import annotations
-
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.state import Healing

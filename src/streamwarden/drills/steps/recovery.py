@@ -1,8 +1,6 @@
 """Start the fork again if the fault ended it, measure until the first new batch commits, observe the steady state, and
 let the fork run to the end of its input."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import asdict, dataclass, replace
 

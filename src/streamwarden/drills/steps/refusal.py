@@ -1,8 +1,6 @@
 """After a fault that a stream must not survive in silence: observe that it refuses to go on and reports why, then apply
 the documented remediation."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 
 from streamwarden.drills.faults import Proof, RefusalFault

@@ -1,7 +1,5 @@
 """Make the fork, start it, and check that the hypothesis holds before anything is broken."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Reconcile the fork's output with its oracles, and let the judge give the verdict on it."""
 
-from __future__ import annotations
-
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run

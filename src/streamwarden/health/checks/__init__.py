@@ -1,7 +1,5 @@
 """The checks, one module each. The order is the order in which people see them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from streamwarden.health.check import Check

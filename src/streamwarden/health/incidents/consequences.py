@@ -4,8 +4,6 @@ Each check declares what it may be a consequence of. While an incident of such a
 incident of the check is a consequence of it: it is listed in the root incident, and it neither notifies nor counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Decisions of people about incidents, as everything that shows or sends incidents reads them. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final

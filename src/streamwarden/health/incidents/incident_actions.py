@@ -1,7 +1,5 @@
 """Actions of people on one incident: acknowledge it, withdraw that, or comment. Each action is kept. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

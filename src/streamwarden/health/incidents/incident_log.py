@@ -1,7 +1,5 @@
 """Log of the actions on one incident, mutes and maintenance windows included: who, when and why. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ People hold messages back in two ways. Nothing is sent of what is muted, until t
 acknowledged is not sent again for the same status.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Incidents about a stream as a whole, opened and ended by the code that notices the problem, not by a health check."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """The executors of a stream on a cluster, as its driver measured them: which are alive, and how full each is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final

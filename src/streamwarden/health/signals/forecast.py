@@ -1,7 +1,5 @@
 """Robust trend of a noisy series: Theil-Sen's slope with a distribution-free interval. Pure, standard library only."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

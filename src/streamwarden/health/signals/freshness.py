@@ -4,8 +4,6 @@ While work waits and nothing is committed, the reports of older batches are out 
 becomes UNKNOWN.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The newest quarter of an hour may grow while the day before was flat, and the gr
 hour. So the series is judged over several spans, and growth has to be clear over one of them.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A pure function of the series: it replays the last 20 observations, so no state is kept between two evaluations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """State by partition: the bytes that the checkpoint holds of each, and how far apart they are."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How long a service that the stream needs has not answered: the common part of the checks of each service."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

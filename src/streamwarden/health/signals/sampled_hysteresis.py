@@ -4,8 +4,6 @@ The statuses that the newest evaluations measured pass from verdict to verdict i
 for checks that judge each batch or sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final

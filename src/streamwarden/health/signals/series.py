@@ -1,7 +1,5 @@
 """From progress reports to the quantities that several checks judge: wall times, state bytes, parallelism."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final

@@ -4,8 +4,6 @@ Each evaluation tries to reach every service once and stores the result as a mea
 history. Outages that are older than a window's measurements pass from verdict to verdict in the evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Distinguishes a stream that was stopped on purpose from one that is down."""
 
-from __future__ import annotations
-
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.queries import Part

@@ -8,8 +8,6 @@ The rows are ordered: the first row that fits any link of the chain counts. A ca
 an unavailable server) therefore precedes the damage that it resembles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ The driver reads chains from exception objects (`streamwarden.spark.driver.failu
 log of a driver that wrote no outcome, the event of a query whose JVM is gone), `chain_of_text` reads it from that.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

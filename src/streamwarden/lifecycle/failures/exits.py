@@ -1,7 +1,5 @@
 """Why a driver ended: Spark's errors and process exits, turned into a record a person can act on. Pure."""
 
-from __future__ import annotations
-
 import errno
 import re
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Words of Streamwarden's own messages decide nothing: a regular expression is searched in the errors of others alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

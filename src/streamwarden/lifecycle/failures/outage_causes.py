@@ -3,8 +3,6 @@
 A restart may cure each of them, because an unavailable server comes back.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from streamwarden.lifecycle.failures.failure_patterns import KAFKA_ERRORS, S3A, Cause, Sign, classes, words

@@ -1,7 +1,5 @@
 """Find the changed fields of a job's state in Spark's refusal of the change, which prints both schemas. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -4,8 +4,6 @@ This module defines the fork and its bounded input, `spec` its StreamSpec, `plac
 copied from the origin.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass

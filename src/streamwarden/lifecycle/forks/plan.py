@@ -21,8 +21,6 @@ Everything that is not rewritten is hard-linked: Spark never writes into a publi
 What is in an object store is copied instead, to this host or within the store.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

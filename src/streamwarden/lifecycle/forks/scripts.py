@@ -5,8 +5,6 @@ and one for its output instead. Files in a format that can be read back are writ
 other output are captured: each batch as Parquet files, in a folder with the number of the batch.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

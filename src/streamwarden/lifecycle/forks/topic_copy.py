@@ -4,8 +4,6 @@ Other forks read their origin's topic where it is, since reading changes nothing
 copy with the same records that no other stream reads.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass

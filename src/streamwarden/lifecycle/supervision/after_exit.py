@@ -3,8 +3,6 @@
 The supervisor acts on `supervisor.next_move`; this reads the same records and says the same to people, without acting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -3,8 +3,6 @@
 Pure: the same history, policy and time give the same decision, in an Airflow task, in the CLI and in a test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

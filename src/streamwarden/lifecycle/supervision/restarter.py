@@ -1,7 +1,5 @@
 """Restarter of a stream's driver after a failure: its DAG, a supervisor in a shell, or nothing. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final

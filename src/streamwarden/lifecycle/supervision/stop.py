@@ -1,7 +1,5 @@
 """Stop requests, and the desired state of a stream: each is explicit and names the person or program that asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol

@@ -3,8 +3,6 @@
 Airflow's task and `streamwarden start --supervise` both ask `next_move` and differ only in how they wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol

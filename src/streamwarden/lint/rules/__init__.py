@@ -1,7 +1,5 @@
 """The rules, one module each, in the order in which `lint` shows them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from streamwarden.lint.rule import Rule

@@ -1,7 +1,5 @@
 """SW102: a state backend that does not fit the state's size, or where the stream runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """SW106: state that has a bound, and is not cleaned up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

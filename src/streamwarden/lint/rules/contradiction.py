@@ -1,7 +1,5 @@
 """SW112: a script that names another place or trigger than its stream's file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streamwarden.lint.contradictions import contradictions

@@ -1,7 +1,5 @@
 """SW110: state without a description."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Facts

@@ -1,7 +1,5 @@
 """SW107: a recovery that was never tried, or not recently."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """SW108: an encoding in which state cannot change its fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streamwarden.lifecycle.settings import STATE_STORE, flag

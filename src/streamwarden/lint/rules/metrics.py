@@ -1,7 +1,5 @@
 """SW104: metrics that are not collected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

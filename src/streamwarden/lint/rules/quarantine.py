@@ -1,7 +1,5 @@
 """SW113: a declared quarantine that the job never fills."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Facts

@@ -1,7 +1,5 @@
 """SW111: a script whose queries are not those that its stream declares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Facts

@@ -1,7 +1,5 @@
 """SW109: a sink that is not idempotent when a batch is re-run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """SW103: snapshots too seldom, or batches so small that the checkpoint is most of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

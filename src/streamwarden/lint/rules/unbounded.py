@@ -1,7 +1,5 @@
 """SW101: state that nothing bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streamwarden.lint.facts import Bound, Facts

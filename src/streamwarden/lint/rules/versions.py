@@ -1,7 +1,5 @@
 """SW105: too few versions kept to go back in time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The logical plan of a job's query, from a Spark that builds it and starts nothing."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile

@@ -4,8 +4,6 @@ The reading runs in a process with a lower priority and bounded memory. It reads
 and writes nothing to the stream's places.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Gathers the parts of a checkpoint that an audit reads: its logs, and the state files that are whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

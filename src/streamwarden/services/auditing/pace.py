@@ -1,7 +1,5 @@
 """The reading speed of an audit, so that it finishes before Spark purges the batches it reads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

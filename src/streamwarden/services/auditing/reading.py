@@ -1,7 +1,5 @@
 """Lists the audited batches' input and output in a stream's source and sink."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ It is in the data folder, which is usually on the disk of the checkpoint: only t
 was killed leaves its folder, and the links in it keep the disk full: the next audit or `housekeeping` removes it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import tempfile

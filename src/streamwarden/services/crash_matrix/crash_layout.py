@@ -1,7 +1,5 @@
 """Creates the files of a state from the record of a run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ recorded one. A state without the plan makes its own, as after a real crash: the
 executes the same plan on the files before the batch, and the two have to agree.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Runs a crash matrix: a run without a crash, whose changes of files are recorded, and a restart from every state."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

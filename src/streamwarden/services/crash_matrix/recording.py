@@ -4,8 +4,6 @@ Each content is kept as a hard link at the moment at which its file gets its nam
 replaced later can still be laid out.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import defaultdict

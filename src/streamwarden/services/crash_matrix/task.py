@@ -1,7 +1,5 @@
 """The scope of a crash matrix, and the files it exchanges with its Spark program."""
 
-from __future__ import annotations
-
 from typing import Final
 
 TASK: Final = "task.json"

@@ -1,7 +1,5 @@
 """A drill run's folder: the journal, the report, and the locks of the run. And the system's clock."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

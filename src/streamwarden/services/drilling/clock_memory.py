@@ -6,8 +6,6 @@ ones and cannot pass their names on, and the next program of the same process id
 killed process leaves its own behind. So the drill makes them before any driver starts, and removes them in its healing.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from typing import Final

@@ -1,8 +1,6 @@
 """Whether a drill can judge a stream, and by which oracles. `validate` and the drill check it before anything is
 made."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

@@ -4,8 +4,6 @@ With `fork.at` the fork keeps below `AT/RUN_ID/fork` the stream's folders in an 
 the drill is over, the evidence is moved to the fork's folder on this host.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence

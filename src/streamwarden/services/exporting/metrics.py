@@ -4,8 +4,6 @@ dashboard all read these declarations.
 Names follow Prometheus: the unit is the suffix, in base units (bytes, seconds, a ratio of 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The rows of streams as metric families of prometheus_client. A value that is not known is left out: it is never 0."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

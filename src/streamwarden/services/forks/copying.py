@@ -4,8 +4,6 @@ reader.
 The order of the steps makes the copy of a running query whole; see `lifecycle.forks.plan`.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress

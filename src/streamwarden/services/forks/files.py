@@ -1,7 +1,5 @@
 """The files of a fork, on this host or in the object store of its origin: how they get there, and how they go."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from contextlib import nullcontext, suppress
 from pathlib import Path

@@ -5,8 +5,6 @@ A fork is on local disk, unless a folder of its origin's object store is named f
 linked; those in an object store are copied.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, Literal
 

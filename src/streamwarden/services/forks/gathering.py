@@ -3,8 +3,6 @@
 The order of the lists makes a copy of a running query whole; see `lifecycle.forks.plan`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

@@ -3,8 +3,6 @@
 Such a fork begins with empty checkpoints. It reads the stream's own input, which reading does not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

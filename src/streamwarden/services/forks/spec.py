@@ -1,7 +1,5 @@
 """The spec of a fork: the stream with its own checkpoint, input and output."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

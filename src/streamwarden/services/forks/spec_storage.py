@@ -3,8 +3,6 @@
 The steps of a drill may be separate processes, and the journal is for everybody to read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real Airflow for one machine: its four components, on SQLite, without a login, on the loopback interface only."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

@@ -4,8 +4,6 @@ Every process that inherits the mark is found again: also a grandchild in anothe
 killed. No other process is ever signalled.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

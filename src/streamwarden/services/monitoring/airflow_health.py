@@ -3,8 +3,6 @@
 Without them no DAG starts, no deferred task wakes up, and no driver is restarted.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The dead man's switch: an outside service is called after each evaluation, and alerts when the calls stop."""
 
-from __future__ import annotations
-
 import logging
 
 from streamwarden.services.monitoring.http import get

@@ -1,7 +1,5 @@
 """One bounded GET request. No message and no log line shows the URL: it may hold a secret."""
 
-from __future__ import annotations
-
 import urllib.request
 from http.client import HTTPException
 from typing import Final

@@ -1,7 +1,5 @@
 """Probes a stream outside the store: its checkpoint, its services, and the input that waits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from streamwarden.adapters.storage.files import checkpoint_of

@@ -3,8 +3,6 @@
 One evaluation asks each connection once, however many streams use it, and reuses the answer.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

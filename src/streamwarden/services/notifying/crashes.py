@@ -1,7 +1,5 @@
 """Crashes that a restart has cured: no incident is open, but the person on call may want to know. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

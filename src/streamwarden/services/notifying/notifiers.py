@@ -1,7 +1,5 @@
 """The channels through which messages are sent: one for each URL of Apprise, and one for each notifier of Airflow."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """The anatomy of a checkpoint as JSON: the API and `streamwarden inspect --json` say the same. Sizes are bytes."""
 
-from __future__ import annotations
-
 from pydantic import AliasPath, Field
 
 from streamwarden.checkpoint.diagnosis import damage

@@ -1,7 +1,5 @@
 """The base of the API's models. Most of them are derived from a dataclass, so that each field is declared once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from dataclasses import fields

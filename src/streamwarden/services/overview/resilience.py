@@ -1,7 +1,5 @@
 """The rows of the resilience matrix, as the API has them. Times are Unix seconds."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from streamwarden.drills.reporting.resilience import ErrorOfFormula, Resilience

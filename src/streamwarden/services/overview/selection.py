@@ -1,7 +1,5 @@
 """Selects and sorts the rows of the fleet. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum

@@ -3,8 +3,6 @@
 Nothing is overwritten: if anything of that name exists, nothing is written at all.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sample input of a new stream: the same lines for everybody, so that the first run shows something."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Compares the output of a broken fork with its twin's, and two unbroken twins with each other. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

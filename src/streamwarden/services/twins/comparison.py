@@ -1,7 +1,5 @@
 """Compares a broken fork with a twin: makes the twin, lets it execute the fork's batches, compares the outputs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Finds the columns by which rows of a fork and its twin are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Makes the twins of a drill's fork, each with its own checkpoint, input and output, and removes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

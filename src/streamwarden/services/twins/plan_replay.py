@@ -5,8 +5,6 @@ Spark executes only the newest planned batch of a checkpoint again. So the plans
 commit of the one before it. Offsets, watermark and time of the batch are then those of the other run.
 """
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass, field
 from functools import partial

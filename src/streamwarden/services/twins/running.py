@@ -1,7 +1,5 @@
 """Runs a twin: one Spark that executes the batches of a finished run, one by one."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The input of one batch in a few words, for a sample of an output's rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Compares two outputs, column by column: the actual output of a run and the expected one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

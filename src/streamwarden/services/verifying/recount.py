@@ -3,8 +3,6 @@
 Both ways share only how values of several types become comparable (`comparables`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory

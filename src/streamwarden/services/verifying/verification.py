@@ -3,8 +3,6 @@
 The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracles/NAME.py (see verification.oracle).
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import math

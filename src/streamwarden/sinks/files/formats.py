@@ -5,8 +5,6 @@ value that cannot be read so stays as it is, and then is a wrong one. Spark writ
 loses digits, blanks or the difference between a null and an empty text; other options of the format are refused.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import zlib

@@ -4,8 +4,6 @@ Unlike Spark's reader this one also checks that the manifest is complete: an ent
 commit, and each file that it names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from streamwarden.adapters.storage.files import LocalFiles

@@ -5,8 +5,6 @@ all that came before. A data file that no entry names is an orphan file, written
 counted, and not read.
 """
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The data files that a range of batches wrote, from the manifest: for an audit of a stream that runs on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from streamwarden.checkpoint.filesystem import Location

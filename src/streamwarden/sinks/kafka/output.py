@@ -1,7 +1,5 @@
 """Reads a stream's output from its topic, by another client than Spark: committed records, each event once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from typing import Final

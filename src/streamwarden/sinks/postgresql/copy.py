@@ -9,8 +9,6 @@ Instants and days come as numbers, so that years beyond those of Python's dateti
 All others come as psycopg's own Python types.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Reads a stream's output from its table, and compares the batch table with the checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast

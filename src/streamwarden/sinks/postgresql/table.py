@@ -1,7 +1,5 @@
 """The table that a stream writes: created if it does not exist; if it exists, it must take every row unchanged."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ A driver that is killed before the commit leaves nothing. One that is killed aft
 `commits/N`, runs the batch again, and the batch table has it. The same holds if the commit's answer was lost.
 """
 
-from __future__ import annotations
-
 import struct
 import sys
 import time

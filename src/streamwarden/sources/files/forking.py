@@ -1,7 +1,5 @@
 """Gives a fork the input of its origin: links to the files that are there now, copies of those in an object store."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Spark runs such a batch again with the files that it had planned. It lists them 
 find, without an error or a warning to the user: the rows of a file that was removed meanwhile would be missing.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Final

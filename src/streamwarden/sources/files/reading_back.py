@@ -1,7 +1,5 @@
 """The files that a finished run read, as an oracle takes them, and whether they were read in Spark's order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The files that no batch of a query has planned: those in its folders that the logs of its sources do not name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from typing import Final

@@ -3,8 +3,6 @@
 Spark commits no offsets of a consumer group, so a broker's own tools know nothing of a stream's lag.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Collection, Mapping

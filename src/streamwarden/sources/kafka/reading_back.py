@@ -1,7 +1,5 @@
 """The records that a finished run read of its topic, fetched again for an oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from streamwarden.adapters.connections import connection

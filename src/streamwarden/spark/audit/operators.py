@@ -1,7 +1,5 @@
 """The sides of the books for each kind of stateful operator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

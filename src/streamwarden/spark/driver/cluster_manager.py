@@ -4,8 +4,6 @@ A driver that finds no standalone master stops its context after a minute, and t
 methods on a stopped SparkContext".
 """
 
-from __future__ import annotations
-
 import socket
 from dataclasses import replace
 from typing import Final

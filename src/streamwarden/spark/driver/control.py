@@ -1,7 +1,5 @@
 """The control loop beside the query: lease, stop request, deadlines, measurements, log size. Runs every 0.25 s."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Check that a custom state store provider is on the classpath and implements the interface."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from streamwarden.errors import ConfigError

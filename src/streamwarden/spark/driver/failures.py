@@ -5,8 +5,6 @@ function of foreachBatch ends with no more than the text of what the function ra
 (see `streamwarden.spark.driver.foreach_errors`).
 """
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Iterator

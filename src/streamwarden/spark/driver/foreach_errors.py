@@ -5,8 +5,6 @@ Python to the JVM and back. So each function is wrapped when a job passes it to 
 topic of Streamwarden's own sinks, a function of the job, a script that knows nothing of Streamwarden.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable

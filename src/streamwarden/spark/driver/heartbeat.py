@@ -6,8 +6,6 @@ the other one measures the silence, reports it to the store and, past the bound,
 the driver.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

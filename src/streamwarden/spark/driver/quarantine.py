@@ -14,8 +14,6 @@ fails for another reason (an unavailable storage) is passed over after a few att
 minutes and at the next start, until its rows are kept or its input no longer exists.
 """
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import re

@@ -1,7 +1,5 @@
 """The registry of queries: which a driver may run, and the names under which they are kept."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping

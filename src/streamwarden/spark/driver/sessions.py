@@ -1,7 +1,5 @@
 """The Spark sessions of a driver: each one that the job opens gets the progress listener."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lets a query begin its first batch only when the stream knows it and this driver holds its checkpoint."""
 
-from __future__ import annotations
-
 import threading
 import time
 import traceback

@@ -5,8 +5,6 @@ the store is back. The same thread renews the lease and reads stop requests. A s
 driver nor hides a loss of the lease for longer than the outage.
 """
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import threading

@@ -5,8 +5,6 @@ its workers end their executors, and the driver waits for others for ever. Its q
 Such a driver ends itself; the next one registers with the new master.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any, Final

@@ -4,8 +4,6 @@ The API is the driver's own web UI: <https://spark.apache.org/docs/latest/monito
 credentials, and never through a proxy: the driver asks itself.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request

@@ -3,8 +3,6 @@
 Nothing waits for it, and a read that fails costs one sample: no batch, no progress report.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -5,8 +5,6 @@ of Spark's own classes. What an audit reads in Spark's plans (the names of opera
 `spark.audit.plan`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 PROVEN_ON: Final = ("4.3.0",)

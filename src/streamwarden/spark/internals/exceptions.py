@@ -4,8 +4,6 @@ Needs `_origin` and `_stackTrace` of PySpark's captured exceptions, and `PythonE
 exception that no PySpark exception wraps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

@@ -9,8 +9,6 @@ in a row. The lock is not a public API: if a query has none (continuous mode), i
 the exit record shows, by the logs, whether a batch was interrupted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

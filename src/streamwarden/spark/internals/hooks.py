@@ -1,7 +1,5 @@
 """Calls of PySpark's methods that go through Streamwarden first, so that a job need not know of it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

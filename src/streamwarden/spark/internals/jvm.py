@@ -4,8 +4,6 @@ Needs `SparkContext`, `SparkEnv` and the status tracker of Spark's core, `StateS
 the variables with which spark-submit tells PySpark how to reach its JVM.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final

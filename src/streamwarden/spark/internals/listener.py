@@ -1,7 +1,5 @@
 """The progress listener: takes Spark's reports off its thread and hands them to a queue. It never waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

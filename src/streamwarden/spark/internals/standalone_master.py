@@ -3,8 +3,6 @@
 Needs Spark's RPC (`RpcEnv`, `RpcAddress`) and `DeployMessages.RequestMasterState`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 _MESSAGES: Final = "org.apache.spark.deploy.DeployMessages"

@@ -3,8 +3,6 @@
 Kafka's own Java client reads it, in the JVM of the driver: only it interprets every setting as Spark's connector does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Argument: a folder with `input/`, which the caller fills and removes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Argument: a folder with the stream's spec and `task.json` (see `services.crash_m
 `outcomes.jsonl` for each state as soon as the state is verified.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

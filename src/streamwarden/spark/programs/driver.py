@@ -3,8 +3,6 @@
 Order: adopt the lease, watch for sessions, start the control loop, run the job, write the outcome.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -4,8 +4,6 @@ Argument: a folder with `spec.json`; it writes `plan.txt`, the analyzed logical 
 none. The job's `build` is called; the query that it returns is not started.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A program is a module beside this one with `main(folder)`, which returns its exit code, or None for 0.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -4,8 +4,6 @@ The script runs once, from its beginning to its end. Each call of `start()` exec
 one, and returns the last execution, which has ended: a script that waits for its queries continues at once.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -7,8 +7,6 @@ or the job raised.
 The job's `build` is called once, and its query is started once for each batch.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any, Final

@@ -5,8 +5,6 @@ a fork, a function that runs writes files into the fork's folder instead, under 
 is refused before Spark writes anything.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import threading

@@ -5,8 +5,6 @@ checkpoint gets the declared one, a query without a trigger the declared one. A 
 refused before Spark creates anything, with both values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final

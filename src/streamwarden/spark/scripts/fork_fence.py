@@ -6,8 +6,6 @@ what a function writes that the job passes to foreachBatch. The queries of a scr
 `spark.scripts.redirection`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A source never removes or moves the files that it has read. If the drill asks fo
 a part of its files or of its records in a batch.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Examines each start of a query in this process before Spark creates anything of the query."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Redirects the queries that a script starts into its fork, and keeps its other writes within the fork."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict

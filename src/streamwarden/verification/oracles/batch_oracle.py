@@ -3,8 +3,6 @@
 A job's own oracle defines only how a line becomes a row, the windows, the delay and the names of the columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -4,8 +4,6 @@ Only the order is taken from the run (which batch read which file). The watermar
 the starts of the drivers, which the run did not write. If the checkpoint differs, that is a problem.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

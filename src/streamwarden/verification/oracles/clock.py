@@ -6,8 +6,6 @@ which rows belong together, what their sums are, and when a silence was over. Th
 time: each row of the input is in the output, or still open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

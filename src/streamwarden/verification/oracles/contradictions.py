@@ -5,8 +5,6 @@ time, rows that a source claims never to have produced, rows that are late becau
 last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final

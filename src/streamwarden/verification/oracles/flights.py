@@ -1,7 +1,5 @@
 """One line of the catalogue's flights, as every oracle of a job that reads them takes it."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from streamwarden.verification.oracles.lines import fields, instant, integer, text

@@ -5,8 +5,6 @@ option `compression` says; several compressed streams in one file are read one a
 skipped; lines end in LF, CR or CRLF; a line of spaces and tabs is not a record.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import re

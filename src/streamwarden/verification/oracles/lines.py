@@ -4,8 +4,6 @@ A missing field and a JSON null are None. A value of another type makes the whol
 not a JSON object, and a string of more than a mebibyte. Other fields are ignored.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

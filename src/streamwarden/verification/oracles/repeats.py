@@ -12,8 +12,6 @@ If one batch has several rows of one identity, it is undefined which of them is 
 have no order. It makes no difference if they are equal. If they are not, the output depends on chance: a `clash`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar

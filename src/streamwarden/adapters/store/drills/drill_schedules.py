@@ -1,7 +1,5 @@
 """The repository of drill schedules: since when Airflow has been running each drill on its schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 
 from sqlalchemy.engine import Connection

@@ -1,7 +1,5 @@
 """The journal repository: drill runs, and the observations of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The driver repository: one row for each driver, from its launch to its recorded exit, and its events."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import asdict

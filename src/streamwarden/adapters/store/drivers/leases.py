@@ -10,8 +10,6 @@ Callers pass times by their host's clock. A store that several hosts share keeps
 whose clocks differ judge a lease alike.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The query repository: the queries of a stream, their names, and the newest run of each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """The stop repository: requests that a driver stops, each with its author, and the desired state of each stream."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """The batch repository: everything known about each micro-batch, from Spark's reports and the checkpoint's logs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """The measurement repository: numbers that no progress report contains, raw and by the hour."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

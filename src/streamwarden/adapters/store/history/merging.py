@@ -5,8 +5,6 @@ come before the logs were read or after, twice, or from a second run of the same
 result is a minimum, a maximum or a first choice over all inputs, so the order of arrival does not matter.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from enum import StrEnum

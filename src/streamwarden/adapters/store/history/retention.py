@@ -1,7 +1,5 @@
 """Retention: raw rows are kept for days, roll-ups for more than a year."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ An hour is always computed from all its raw rows, so a roll-up is idempotent: do
 it has the totals of the raw rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache

@@ -1,7 +1,5 @@
 """Hours: which ones changed since they were rolled up, and which are behind the horizon of retention."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

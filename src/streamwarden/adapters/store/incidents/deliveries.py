@@ -1,7 +1,5 @@
 """The delivery repository: what each channel was sent last of each incident, and which process may send next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The evaluation repository: when the streams were last judged, by each kind of process on each host."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final

@@ -1,7 +1,5 @@
 """The repository of incident actions: who acknowledged which incident, or commented on it, when and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The incident repository: open and past problems, and which process may notify about them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 

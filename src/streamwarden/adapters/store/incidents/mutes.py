@@ -1,7 +1,5 @@
 """The repository of mutes and maintenance windows: what is not sent, until when, who wanted that and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

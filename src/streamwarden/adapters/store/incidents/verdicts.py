@@ -3,8 +3,6 @@
 Checks run each minute for each stream: one row for each verdict would be millions of equal rows a day.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 

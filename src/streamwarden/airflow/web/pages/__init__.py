@@ -1,7 +1,5 @@
 """The pages: fleet, stream, drills, incidents, and the files that they load."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
 from streamwarden.airflow.web.pages import assets, drill_run, drills, fleet, incidents, stream

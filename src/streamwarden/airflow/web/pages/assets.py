@@ -1,7 +1,5 @@
 """The files that the pages load."""
 
-from __future__ import annotations
-
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response

@@ -1,7 +1,5 @@
 """The page of one run of a drill: the verdict, the course, the evidence; and the states of a run without a verdict."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The pages of all drills: running, overdue, the history, the resilience matrix, two runs side by side."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final

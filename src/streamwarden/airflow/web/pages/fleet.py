@@ -1,7 +1,5 @@
 """The fleet page: every stream in one table."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, get_args
 from urllib.parse import urlencode
 

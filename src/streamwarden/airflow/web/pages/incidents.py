@@ -1,7 +1,5 @@
 """The pages of incidents: the open ones, their consequences and who handles them; and one with its evidence."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final

@@ -1,7 +1,5 @@
 """The page of one stream: is it alive, is it right, will it hold; then what happened and what to do."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final

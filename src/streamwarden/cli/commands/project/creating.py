@@ -1,7 +1,5 @@
 """`new`: writes the files of a new stream."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

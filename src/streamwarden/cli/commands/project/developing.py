@@ -1,7 +1,5 @@
 """`dev kafka`: a broker for a machine that has none."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from json import dumps

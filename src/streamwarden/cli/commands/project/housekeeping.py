@@ -1,7 +1,5 @@
 """`store migrate`, `store prune`, `sweep`: the housekeeping of the progress store and of the data folder."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

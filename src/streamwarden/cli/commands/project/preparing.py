@@ -1,7 +1,5 @@
 """`prepare`: makes the drivers of this host start faster."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`replay`: publishes real flights as files or records, at a chosen speed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """`drain`: stops the drivers of this host before an update."""
 
-from __future__ import annotations
-
 import typer
 
 from streamwarden.cli.commands.streams.streams import Reason

@@ -1,7 +1,5 @@
 """`history`: what happened to a stream, when, by whom and why."""
 
-from __future__ import annotations
-
 import time
 from datetime import datetime
 from typing import Annotated, Final

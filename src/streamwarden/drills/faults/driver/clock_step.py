@@ -5,8 +5,6 @@ time go by the time that Spark writes into the plan of each batch. There are two
 Only the time of day steps; the monotonic clock, by which programs wait, goes on, as after a step of a host's clock.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 

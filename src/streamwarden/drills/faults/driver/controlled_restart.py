@@ -1,7 +1,5 @@
 """controlled_restart: a graceful stop at a batch boundary. The recovery is the start that follows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

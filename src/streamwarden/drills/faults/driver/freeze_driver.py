@@ -7,8 +7,6 @@ When it has committed a batch, the first driver gets SIGCONT. It has to notice t
 wrote anything twice is in the output, which the verdict compares.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final
 

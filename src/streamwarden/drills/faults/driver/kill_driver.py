@@ -6,8 +6,6 @@ are there, what it has written is read while it is paused, and only a driver tha
 killed.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass

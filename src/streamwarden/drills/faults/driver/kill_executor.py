@@ -4,8 +4,6 @@ The driver must continue: Spark gives the lost tasks to another executor, which 
 batch N commits. Nothing is started again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, Protocol

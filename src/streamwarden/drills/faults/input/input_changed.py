@@ -8,8 +8,6 @@ a copy with a newer time. The verification fails if a file is read in another or
 landed was therefore also read, in the order that the proof shows.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ taken out of the fork's own input. Spark would list the files of the batch again
 an error: its rows would be missing. The stream must refuse to start until the file is back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Shared by the faults that change the files which a fork reads: its own links to them, which no other stream reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, Protocol
 

@@ -3,8 +3,6 @@
 The worst moment for a sink that does not know its batches: the batch runs again, and its rows are already there.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol

@@ -4,8 +4,6 @@ The batch runs again and writes its records a second time. The drill shows what 
 get, and how many records other readers get twice.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

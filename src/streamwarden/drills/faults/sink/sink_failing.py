@@ -4,8 +4,6 @@ A plain file stands in the place of the folder, which is the same failure for ev
 The driver is paused (SIGSTOP) while the two are exchanged, so that it cannot create the folder in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol

@@ -4,8 +4,6 @@ So does a migration, a `VACUUM FULL`, or a session that somebody left open in a 
 than the driver's `lock_timeout` makes the writing of the batch fail, once for each time that it has passed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ manifest has no entry of it, and continues after that time. Everything else that
 seconds: renewals of its lease, progress, metrics.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,5 @@
 """Shared by the faults that break the topic that a fork reads: a copy, which no other stream reads."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 

@@ -4,8 +4,6 @@ The copy of the topic holds back the second half of each partition's records. Wh
 partitions are doubled and the rest of each partition goes to one new partition: records of one key stay in order.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -6,8 +6,6 @@ would be unknown which records are lost. The fault removes the records before an
 moves the oldest offset of a partition, as the broker does when a retention has passed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil

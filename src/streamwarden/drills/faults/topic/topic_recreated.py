@@ -5,8 +5,6 @@ offsets are fixed then, and the new topic can be made shorter than they are. (A 
 cannot be distinguished from the old one by its offsets.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

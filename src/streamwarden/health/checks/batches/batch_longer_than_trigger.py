@@ -1,7 +1,5 @@
 """Batch longer than trigger: batches take longer than the interval at which they should start."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits

@@ -1,7 +1,5 @@
 """Checkpoint duration: the wall time a batch spends on the WAL, the state commit and the commit log."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING
 from streamwarden.health.signals.freshness import HISTORY

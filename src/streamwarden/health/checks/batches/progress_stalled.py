@@ -1,7 +1,5 @@
 """Progress stalled: there is work and no batch of it has been committed for too long."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits

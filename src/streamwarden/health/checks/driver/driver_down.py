@@ -1,7 +1,5 @@
 """Driver down: the stream should be running, its driver has ended, and nothing has restarted it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Memory usage: resident memory of the driver without state memory; on a cluster also of each executor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits

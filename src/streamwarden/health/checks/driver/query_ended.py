@@ -1,7 +1,5 @@
 """Query ended: one query of a script does not run, although its driver and the other queries do."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import AMONG_OTHERS, Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import FAILING
 from streamwarden.health.signals.stopped import has_ended

@@ -1,7 +1,5 @@
 """Restart loop: the stream's drivers keep failing."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import DRIVERS, Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING
 from streamwarden.health.signals.stopped import is_stopped

@@ -1,7 +1,5 @@
 """Backlog: seconds of work that wait in front of the stream."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

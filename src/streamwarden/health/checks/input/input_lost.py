@@ -1,7 +1,5 @@
 """Input lost: records that were deleted before any batch read them."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window

@@ -1,7 +1,5 @@
 """Late rows: share of the input that came behind the watermark and was dropped."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """Broker unreachable: the broker that the stream reads from or writes to does not answer."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import Thresholds
 from streamwarden.health.signals.reachability import declare, verdict
 from streamwarden.health.verdict import Verdict

@@ -1,7 +1,5 @@
 """Partition skew: one partition holds much more state than the others."""
 
-from __future__ import annotations
-
 import statistics
 
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits

@@ -1,7 +1,5 @@
 """Replay debt: the state changes that a restart must replay, as the recovery time that they predict."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

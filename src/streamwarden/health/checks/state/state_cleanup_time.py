@@ -1,7 +1,5 @@
 """State cleanup time: the wall time a batch spends on removing expired state."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING
 from streamwarden.health.signals.freshness import HISTORY

@@ -1,7 +1,5 @@
 """State growth: the time until the state reaches each threshold of its size, with the forecast's confidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

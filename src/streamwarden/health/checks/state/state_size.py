@@ -1,7 +1,5 @@
 """State size: live bytes of all stateful operators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits

@@ -1,7 +1,5 @@
 """State update latency: update time per updated row."""
 
-from __future__ import annotations
-
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING
 from streamwarden.health.signals.freshness import HISTORY

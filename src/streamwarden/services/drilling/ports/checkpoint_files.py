@@ -1,7 +1,5 @@
 """The files of a fork's checkpoint on this host: copied, damaged, compared with the copy, restored."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence

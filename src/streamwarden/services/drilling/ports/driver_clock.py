@@ -1,7 +1,5 @@
 """The clock of a fork's drivers: libfaketime, loaded into their processes, reads from a file how far it is off."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

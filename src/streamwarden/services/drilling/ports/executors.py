@@ -1,7 +1,5 @@
 """The executors of a fork's driver that run on this host, found by the tag that its driver gives each of them."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Sequence

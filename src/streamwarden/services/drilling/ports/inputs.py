@@ -1,7 +1,5 @@
 """The fork's own input, a folder of links to the files of its origin, as a drill breaks it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

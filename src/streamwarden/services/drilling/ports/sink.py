@@ -1,7 +1,5 @@
 """The database or the topic that a fork's sink writes to, as the kind of the sink probes it."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final

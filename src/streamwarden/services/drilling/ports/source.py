@@ -1,7 +1,5 @@
 """The fork's own copy of a topic, as a drill observes and breaks it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """Removes the folders of ended drivers beyond a limit, and the temporary files that a driver left."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Final

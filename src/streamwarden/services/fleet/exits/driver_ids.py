@@ -1,7 +1,5 @@
 """The id of a driver, and the folder that it names."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from pathlib import Path

@@ -6,8 +6,6 @@ its lease as soon as the store answers again; an observer that is faster must no
 two hosts whose clocks differ by more than a lease lasts: the times of the lease say nothing then, but a renewal does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Decides whether a driver is alive: one rule for all observers, which differ only on an expired lease."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Splits a driver's log into records with a level: Spark's own lines, stack traces, and a job's own output."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ address that it gives its executors. `SPARK_LOCAL_HOSTNAME` overrides the latter
 reach the driver.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from collections.abc import Mapping

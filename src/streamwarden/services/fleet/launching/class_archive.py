@@ -5,8 +5,6 @@ a file that later JVMs map into memory (class data sharing). It is made by `stre
 and one Spark, and is only ever a short cut: without it, or with one that is not its own, a JVM loads classes as usual.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -3,8 +3,6 @@
 Two launches with the same code have the same document, so a difference shows what was deployed between them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import sys

@@ -5,8 +5,6 @@ Spark, Hadoop, Python and the network need, the connections that its stream name
 names. Everything else stays with the launcher.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

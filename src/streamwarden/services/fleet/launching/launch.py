@@ -1,7 +1,5 @@
 """Launches one driver: writes its folder and its environment, and starts its supervisor process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs one of our programs in a short-lived Spark driver on this host, which no supervisor watches."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -6,8 +6,6 @@ reaches the driver.
 While it waits it holds the standard library alone; the store is loaded only after the driver's end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

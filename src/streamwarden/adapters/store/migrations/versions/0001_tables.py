@@ -3,8 +3,6 @@
 Written out, not taken from `tables.py`: a revision says for ever what it did.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa
