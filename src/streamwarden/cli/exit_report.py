@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import say, text
+from streamwarden.lifecycle.driver import ExitRecord
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
-    from streamwarden.lifecycle.driver import ExitRecord
     from streamwarden.services.fleet.exits.exit_recorder import Observation
 
 

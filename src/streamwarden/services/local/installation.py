@@ -1,25 +1,21 @@
 """Airflow and the streams of one project on this machine, from the start to the end of `streamwarden up`."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.adapters.store import Store
 from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
 from streamwarden.services.fleet.draining import drain
 from streamwarden.services.fleet.exits.exit_recorder import Observation
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.local.airflow import FIRST_PORT, LocalAirflow, free_port
 from streamwarden.services.local.marked import MarkedProcesses, session_of
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.services.fleet.fleet import Fleet
 
 HEALTHY_WITHIN: Final = 300.0
 """Seconds in which every component of Airflow must be healthy after the first start; about 15 on an idle machine."""

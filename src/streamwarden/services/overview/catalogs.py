@@ -1,24 +1,19 @@
 """The streams and drills of a project, read again only when a file has changed: a thousand files take seconds."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streamwarden.config.loading import DRILLS, STREAMS, THRESHOLDS, unknown
+from streamwarden.config.loading import DRILLS, STREAMS, THRESHOLDS, Catalog, unknown
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.lifecycle.queries import identity, stream_parts
-
-if TYPE_CHECKING:
-    from streamwarden.config.loading import Catalog
-    from streamwarden.drills.spec import DrillSpec
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 FRESH: Final = 1.0
 """Seconds after which a request checks again whether a file has changed. With a thousand files and a busy thread beside

@@ -4,12 +4,11 @@ As far back as batches are kept (about seven days), a line is drawn from them, e
 drawn from the hourly roll-ups. So a line of 90 days ends in fine points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.signals.series import (
@@ -20,15 +19,12 @@ from streamwarden.health.signals.series import (
     state_bytes,
     wall_times,
 )
+from streamwarden.health.thresholds import Thresholds
 from streamwarden.progress import Progress
 from streamwarden.services.overview import rolled
 from streamwarden.services.overview.models import Model, attributes
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.health.thresholds import Thresholds
-    from streamwarden.services.overview.rolled import Numbers, OfHours
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.services.overview.rolled import Numbers, OfHours
+from streamwarden.stream.spec import StreamSpec
 
 POINTS: Final = 240
 """Points of a line at most: more than a chart has room for takes time and shows nothing. A line that

@@ -12,13 +12,13 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeStream, workspace
 from streamwarden.errors import JobError
+from streamwarden.lint.facts import PlanFacts
 from streamwarden.lint.finding import Finding, Severity
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
-    from streamwarden.lint.facts import PlanFacts
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.UNKNOWN: "dim"}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -13,9 +15,6 @@ from streamwarden.cli.output import say, text
 from streamwarden.cli.session import workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
     from streamwarden.config.loading import Catalog
     from streamwarden.services.fleet.exits.exit_recorder import Observation
 

@@ -1,22 +1,17 @@
 """`validate`: checks every file of the configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, StreamwardenError, VerificationError
-
-if TYPE_CHECKING:
-    from streamwarden.drills.spec import DrillSpec
-    from streamwarden.lint.finding import Finding
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.lint.finding import Finding
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 
 def validate(context: typer.Context, json: AsJson = False) -> int:

@@ -14,17 +14,16 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, drill_word
 from streamwarden.cli.output import as_json, console, say, table, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry, JournalRepository
 from streamwarden.drills.records.sections import DrillTarget
+from streamwarden.drills.reporting.comparison import Difference
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 from streamwarden.errors import ConfigError
+from streamwarden.services.workspace import Workspace
 
 if TYPE_CHECKING:
     from streamwarden.drills.engine import Engine
-    from streamwarden.drills.records.journal import JournalEntry, JournalRepository
-    from streamwarden.drills.reporting.comparison import Difference
-    from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and verify its output.")
 

@@ -1,10 +1,8 @@
 """`start`, `stop`, `restart`, `logs`: the life of a stream."""
 
-from __future__ import annotations
-
 import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +10,8 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.exit_report import report_exit
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import StreamName, duration, who, workspace
-
-if TYPE_CHECKING:
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[

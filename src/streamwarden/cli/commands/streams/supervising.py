@@ -1,9 +1,6 @@
 """`start --supervise`: keeps one stream running in the foreground, by the same policy as its DAG."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
 from streamwarden.cli.exit_codes import Exit
@@ -22,12 +19,10 @@ from streamwarden.lifecycle.supervision.supervisor import (
     supervise,
 )
 from streamwarden.services.fleet.exits.log_tail import LogTail
+from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration
-
-if TYPE_CHECKING:
-    from streamwarden.services.fleet.fleet import Fleet
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
 
 
 def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> int:
