@@ -10,6 +10,7 @@ from streamwarden.cli.session import AsJson, workspace
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, StreamwardenError, VerificationError
 from streamwarden.lint.finding import Finding
+from streamwarden.problems import ConfigFileError
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
 
@@ -143,18 +144,11 @@ def _findings(space: Workspace, streams: Iterable[StreamSpec]) -> list[Finding]:
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:
-    from streamwarden.problems import ConfigFileError
-
-    problems: list[dict[str, object]] = []
-    if isinstance(error, ConfigFileError):
-        problems = [
-            {
-                "key": problem.dotted,
-                "line": problem.line,
-                "observed": problem.observed,
-                "allowed": problem.allowed,
-                "next_step": problem.next_step,
-            }
-            for problem in error.problems
-        ]
+    problems = [
+        {
+            "key": problem.dotted,
+            **{part: getattr(problem, part) for part in ("line", "observed", "allowed", "next_step")},
+        }
+        for problem in (error.problems if isinstance(error, ConfigFileError) else ())
+    ]
     return {"kind": kind, "name": name, "message": str(error), "problems": problems}
