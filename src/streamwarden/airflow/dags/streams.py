@@ -9,9 +9,8 @@ from airflow.sdk import DAG, TriggerRule, get_parsing_context
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.notifying import report_failures
-from streamwarden.airflow.operators import REATTACH, StreamOperator
+from streamwarden.airflow.operators import REATTACH, STOPPED, StoppedOperator, StreamOperator
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
-from streamwarden.airflow.stopped import STOPPED, StoppedOperator
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError

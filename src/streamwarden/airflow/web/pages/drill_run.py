@@ -51,19 +51,12 @@ def _readable(run: DrillRun, entries: Sequence[JournalEntry], problems: list[str
     try:
         state, report = RunState.of(run), build_report(run, entries)
     except DrillError as error:
-        return {
-            "state": None,
-            "report": None,
-            "course": (),
-            "late": False,
-            "problems": [*problems, str(error)],
-            "lasted": lasted,
-        }
+        state, report, problems = None, None, [*problems, str(error)]
     return {
         "state": state,
         "report": report,
-        "course": course([*report.timeline, *_so_far(run, now)]),
-        "late": run.ended_at is None and lasted > longest_run(state.drill),
+        "course": course([*report.timeline, *_so_far(run, now)]) if report else (),
+        "late": state is not None and run.ended_at is None and lasted > longest_run(state.drill),
         "problems": problems,
         "lasted": lasted,
     }
