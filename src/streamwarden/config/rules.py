@@ -9,8 +9,7 @@ from typing import Final
 
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
-from streamwarden.config.paths import is_file, resolve
-from streamwarden.config.places import GLOB, Place, locations
+from streamwarden.config.places import GLOB, Place, is_file, locations, resolve
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.lifecycle.location import URL
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND

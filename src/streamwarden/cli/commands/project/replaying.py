@@ -9,7 +9,7 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, session
-from streamwarden.config.paths import resolve
+from streamwarden.config.places import resolve
 from streamwarden.errors import ConfigError
 
 _TOPIC: Final = re.compile(r"kafka:([A-Za-z][A-Za-z0-9_]*)/([A-Za-z0-9._-]{1,249})")
