@@ -17,6 +17,7 @@ from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
 from streamwarden.drills.reporting.report import document, verdict_word
+from streamwarden.drills.reporting.resilience import ErrorOfFormula, Resilience
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.incident_log import LogEntry
@@ -29,7 +30,6 @@ from streamwarden.services.incidents.handling import handling, log_of
 from streamwarden.services.incidents.muting import current_mutes
 from streamwarden.services.overview.charts import ChartData, chart_data, chart_for
 from streamwarden.services.overview.models import Model, Text, attributes, derived
-from streamwarden.services.overview.resilience import ResilienceRow
 from streamwarden.services.overview.rows import DrillResult, StreamRow
 from streamwarden.services.overview.selection import PAGE, Selection, Totals
 from streamwarden.units import DAY, HOUR
@@ -163,6 +163,39 @@ class IncidentDetail(IncidentModel):
     consequences: tuple[str, ...]
     """ids of the incidents that it caused"""
     log: tuple[LogLine, ...]
+
+
+class TrialRow(Model):
+    """One fault of one run of a drill."""
+
+    run_id: str
+    drill: str
+    at: float
+    """when the run began"""
+    verdict: str
+    """PASSED, DEVIATED, ABORTED or FAILED"""
+    recovery_seconds: float | None = Field(validation_alias="recovery")
+    """from the fault to the first new commit; None: it was not observed"""
+
+
+@derived(ErrorOfFormula)
+class FormulaError(Model):
+    """Error of a formula against the measured recoveries: 0.25 means that it predicted a quarter too much."""
+
+
+@derived(Resilience)
+class ResilienceRow(Model):
+    """Resilience of one stream to one variant of a fault."""
+
+    variant: str
+    """the options that make it another experiment, such as `moment: after_state`; empty if there are none"""
+    verdict: str
+    """of the newest run that ended; NEVER if there is none"""
+    survived_at: float | None
+    """when the newest run began that passed"""
+    errors: tuple[FormulaError, ...]
+    trials: tuple[TrialRow, ...] = Field(validation_alias="recent")
+    """the newest runs that ended, at most 50, newest first"""
 
 
 class ResilienceMatrix(Model):
