@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from airflow.sdk import DAG
 
@@ -16,6 +16,14 @@ from streamwarden.services.workspace import PROJECT_VARIABLE, find_project
 
 START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 """Start date of every DAG: in the past and fixed, as Airflow wants it; no DAG catches up."""
+
+ALWAYS_ON: Final[dict[str, Any]] = {
+    "start_date": START,
+    "catchup": False,
+    "is_paused_upon_creation": False,
+    "max_active_runs": 1,
+}
+"""Arguments of a DAG that works from the beginning, one run at a time."""
 
 TAG: Final = "streamwarden"
 

@@ -37,7 +37,6 @@ class AirflowChannel:
 
     @property
     def shown(self) -> str:
-        """The name of the channel."""
         return self.name or self.notifier.rpartition(".")[2]
 
 

@@ -91,7 +91,6 @@ class _Words:
     reserved: Collection[str]
 
     def problem(self, detail: Mapping[str, Any]) -> Problem:
-        """One error of pydantic as a problem."""
         key, code = self._key(detail), str(detail["type"])
         if code in _WORDED:
             return _WORDED[code](self, key, detail)

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from streamwarden.adapters.airflow_server import AirflowServer
 from streamwarden.airflow.notifying import report_outages
-from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.projects import ALWAYS_ON, TAG, project_of
 from streamwarden.airflow.unpausing import own_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import AirflowError
@@ -42,10 +42,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         description="Rolls up and prunes the progress store, removes folders of old drills",
         doc_md=_DOC,
         schedule="17 * * * *",  # not at the full hour, when most other jobs start
-        start_date=START,
-        catchup=False,
-        is_paused_upon_creation=False,
-        max_active_runs=1,
+        **ALWAYS_ON,
         tags=[TAG, "maintenance"],
         default_args={
             "owner": "streamwarden",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import drill_run_id
 from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.row_cache import paused_dags
 from streamwarden.airflow.web.shared_workspace import catalogs, opened

@@ -115,7 +115,6 @@ def _drill(spec: DrillSpec) -> DrillFacts:
 
 
 def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
-    """Add the newest completed run."""
     runs = store.journals.recent(drill.name, spec.name)
     last = next((run for run in runs if run.status is DrillStatus.COMPLETED), None)
     return drill if last is None else replace(drill, last_at=last.ended_at or last.started_at, last_passed=last.passed)

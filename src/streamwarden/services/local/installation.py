@@ -79,11 +79,7 @@ class Installation:
         self.marked.stop(patience=5.0, except_sessions=self._driver_sessions())
 
     def start(self) -> None:
-        """Start Airflow and wait until it is healthy.
-
-        Raises:
-            ProcessError: a component ended, or Airflow is not healthy after `HEALTHY_WITHIN` seconds.
-        """
+        """Start Airflow. Raises ProcessError if a component ends, or not all are healthy within `HEALTHY_WITHIN` s."""
         self.airflow.start()
         deadline = time.monotonic() + HEALTHY_WITHIN
         self._await(lambda: self._unhealthy() is not None, deadline)
@@ -126,9 +122,8 @@ class Installation:
     def stop(self) -> list[Observation]:
         """End Airflow, then stop the drivers that it started at a batch boundary. The next start runs them again.
 
-        Raises:
-            ProcessError: a process does not end.
-            StoreError: the store is down. The drivers are then ended with SIGTERM: their batches run again.
+        Raises ProcessError if a process does not end, StoreError if the store is down: the drivers are then ended with
+        SIGTERM, and their batches run again.
         """
         self.airflow.stop()
         pids = {process.pid for process in self.marked.living()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.batches import Flow, NewestBatch
@@ -97,12 +97,7 @@ def _parts(streams: Iterable[str], catalog: Catalog, queries: Mapping[str, Seque
     return parts
 
 
-class _OfStream(Protocol):
-    @property
-    def stream(self) -> str: ...
-
-
-T = TypeVar("T", bound=_OfStream)
+T = TypeVar("T", Verdict, Incident)
 
 
 def _by_stream(all_of_them: Iterable[T]) -> dict[str, list[T]]:

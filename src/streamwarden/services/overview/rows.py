@@ -134,11 +134,9 @@ class StreamRow(StreamStatus):
 
     @property
     def is_query(self) -> bool:
-        """Whether it is one query of several."""
         return SEPARATOR in self.stream
 
     def value(self, check: str) -> float | None:
-        """The value of a check, None if it has none."""
         metric = self.metrics.get(check)
         return None if metric is None else metric.value
 

@@ -271,7 +271,6 @@ def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[s
 
 
 def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
-    """The stream as a whole."""
     broken = str(facts.catalog.broken[name]) if name in facts.catalog.broken else ""
     record = facts.latest.get(name)
     alive = expired = False

@@ -99,6 +99,5 @@ def _so_far(run: DrillRun, now: float) -> list[Moment]:
 
 
 def _before(space: Workspace, run: DrillRun) -> DrillRun | None:
-    """The run of the same drill before this one."""
     runs, _ = space.store.journals.listed(RunFilter(drills=[run.drill], before=run.started_at, limit=1))
     return next(iter(runs), None)

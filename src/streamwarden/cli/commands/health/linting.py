@@ -61,7 +61,6 @@ def lint(
 
 
 def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = ()) -> None:
-    """Print one stream's findings as a table, or that there are none."""
     rows = [
         (
             finding.rule,

@@ -198,7 +198,6 @@ def _state(entry: Mute, now: float) -> str:
 
 
 def _early(entry: Mute) -> str:
-    """Who ended it early."""
     return (
         f"\n[italic]ended by {text(entry.ended_by)}: {text(entry.ended_reason)}[/]"
         if entry.ended_at is not None

@@ -99,7 +99,6 @@ class Starts:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Declared but not started yet."""
         names = {query.name for query in self.started}
         return tuple(name for name in self.declared if name not in names)
 
