@@ -1,16 +1,21 @@
 """`advise`: settings for a stream, computed from its own history."""
 
+from __future__ import annotations
+
 import math
 import time
+from typing import TYPE_CHECKING
 
 import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, workspace
-from streamwarden.tuning.history import History
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation
 from streamwarden.units import format_count, format_duration, format_size
+
+if TYPE_CHECKING:
+    from streamwarden.tuning.history import History
 
 _COLOURS = {Decision.KEEP: "green", Decision.CHANGE: "yellow", Decision.UNKNOWN: "dim"}
 

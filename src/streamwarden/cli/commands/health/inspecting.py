@@ -1,16 +1,17 @@
 """`inspect`: shows the content of a checkpoint, without Spark."""
 
+from __future__ import annotations
+
 import io
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamwarden.checkpoint.diagnosis.damage import Damage
-from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, size
 from streamwarden.cli.output import as_json, say, table, text
@@ -19,6 +20,9 @@ from streamwarden.errors import CheckpointMissing, ConfigError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
 from streamwarden.services.overview import anatomy
 from streamwarden.units import format_count
+
+if TYPE_CHECKING:
+    from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
 
 _COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
 _GRAVE = "bold red"

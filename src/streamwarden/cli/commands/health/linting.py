@@ -11,12 +11,11 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeStream, workspace
 from streamwarden.errors import JobError
-from streamwarden.lint.facts import PlanFacts
 from streamwarden.lint.finding import Finding, Severity
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
-    pass
+    from streamwarden.lint.facts import PlanFacts
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.UNKNOWN: "dim"}
 

@@ -18,8 +18,6 @@ from streamwarden.cli.output import as_json, console, plain, say, table, text
 from streamwarden.cli.session import AsJson, workspace
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry, JournalRepository
 from streamwarden.drills.records.sections import DrillTarget
-from streamwarden.drills.reporting.comparison import Difference, compare
-from streamwarden.drills.reporting.report import build_report, clock, distance, markdown, one_line, verdict_word
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 from streamwarden.errors import ConfigError, StoreError
@@ -27,6 +25,7 @@ from streamwarden.services.workspace import Workspace
 
 if TYPE_CHECKING:
     from streamwarden.drills.engine import Engine
+    from streamwarden.drills.reporting.comparison import Difference
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and verify its output.")
 
@@ -46,6 +45,7 @@ def list_drills(
 ) -> int:
     """Show the drills and their newest runs."""
     from streamwarden.config.loading import load_drills
+    from streamwarden.drills.reporting.report import verdict_word
 
     space = workspace(context)
     drills, broken = load_drills(space.project)
@@ -201,6 +201,8 @@ def compare_runs(
     json: AsJson = False,
 ) -> int:
     """Show two runs side by side: what each measured, and which settings and versions differ."""
+    from streamwarden.drills.reporting.comparison import compare
+
     space = workspace(context)
     comparison = compare(_find(space, first), _find(space, second))
     if json:
@@ -247,6 +249,8 @@ def _find(space: Workspace, wanted: str | None) -> DrillRun:
 
 
 def _show(run: DrillRun, space: Workspace) -> None:
+    from streamwarden.drills.reporting.report import build_report, clock, distance, markdown, one_line
+
     page, report = console(), build_report(run, space.store.journals.entries(run.run_id))
     if not page.is_terminal:
         page.print(markdown(report), markup=False, soft_wrap=True)
@@ -261,4 +265,6 @@ def _show(run: DrillRun, space: Workspace) -> None:
 
 
 def _as_data(run: DrillRun) -> dict[str, object]:
+    from streamwarden.drills.reporting.report import verdict_word
+
     return {**plain(run), "passed": run.passed, "verdict": verdict_word(run)}

@@ -1,10 +1,12 @@
 """`resilience`: which faults each stream survived, when, and how long it took to come back."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +14,10 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, age, ago, drill_word
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.drills.reporting.resilience import Cell, ErrorOfFormula, Resilience
 from streamwarden.units import format_count
+
+if TYPE_CHECKING:
+    from streamwarden.drills.reporting.resilience import Cell, ErrorOfFormula, Resilience
 
 
 def resilience(
