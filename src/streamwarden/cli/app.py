@@ -18,14 +18,7 @@ from streamwarden.cli.commands.health import (
     notifying,
     watching,
 )
-from streamwarden.cli.commands.project import (
-    creating,
-    housekeeping,
-    local,
-    preparing,
-    replaying,
-    validating,
-)
+from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
 from streamwarden.cli.commands.streams import history, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of

@@ -16,13 +16,7 @@ from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
-from streamwarden.stream.spec import (
-    CONNECTION_PATTERN,
-    NAME_PATTERN,
-    SinkSpec,
-    SourceSpec,
-    StreamSpec,
-)
+from streamwarden.stream.spec import CONNECTION_PATTERN, NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 

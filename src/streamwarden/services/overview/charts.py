@@ -10,15 +10,8 @@ from typing import Final
 
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.rollup import Rolled
+from streamwarden.health.signals import series
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
-from streamwarden.health.signals.series import (
-    BACKLOG_SECONDS,
-    MEMORY_BYTES,
-    STATE_BYTES,
-    checkpoint_seconds,
-    state_bytes,
-    wall_times,
-)
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.progress import Progress
 from streamwarden.services.overview import rolled
@@ -98,7 +91,7 @@ def _milliseconds(name: str, read: Callable[[Progress], float], total: Rolled) -
 
 
 def _state_commit(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
-    return wall_times(spec, reports, "commit_ms")
+    return series.wall_times(spec, reports, "commit_ms")
 
 
 def _processing(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
@@ -126,8 +119,8 @@ CHARTS: Final = (
         lines=(
             Source(
                 name="state",
-                of_reports=lambda _, reports: [float(size) for _, size in state_bytes(reports)],
-                of_hours=rolled.mean(STATE_BYTES),
+                of_reports=lambda _, reports: [float(size) for _, size in series.state_bytes(reports)],
+                of_hours=rolled.mean(series.STATE_BYTES),
             ),
         ),
     ),
@@ -146,7 +139,7 @@ CHARTS: Final = (
         title="Checkpoint duration",
         unit="seconds",
         check="checkpoint_duration",
-        lines=(Source(name="checkpoint", of_reports=checkpoint_seconds, of_hours=rolled.checkpoint),),
+        lines=(Source(name="checkpoint", of_reports=series.checkpoint_seconds, of_hours=rolled.checkpoint),),
     ),
     Chart(
         name="state_update_latency",
@@ -167,7 +160,7 @@ CHARTS: Final = (
         lines=(
             Source(
                 name="cleanup",
-                of_reports=lambda spec, reports: wall_times(spec, reports, "removal_ms"),
+                of_reports=lambda spec, reports: series.wall_times(spec, reports, "removal_ms"),
                 of_hours=rolled.cleanup,
             ),
         ),
@@ -177,7 +170,7 @@ CHARTS: Final = (
         title="Memory without state",
         unit="bytes",
         check="memory_usage",
-        lines=(_measurement("memory", MEMORY_BYTES),),
+        lines=(_measurement("memory", series.MEMORY_BYTES),),
     ),
     Chart(
         name="rates",
@@ -197,7 +190,7 @@ CHARTS: Final = (
         title="Backlog",
         unit="seconds",
         check="backlog",
-        lines=(_measurement("work that waits", BACKLOG_SECONDS),),
+        lines=(_measurement("work that waits", series.BACKLOG_SECONDS),),
     ),
     Chart(
         name="watermark_lag",
@@ -303,8 +296,8 @@ def _measured(
     """Name of each measurement that has a line -> (Unix time, value)."""
     if since >= until:
         return {}
-    series = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
-    return {name: values for (_, name), values in series.items()}
+    sampled = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
+    return {name: values for (_, name), values in sampled.items()}
 
 
 def _recent(

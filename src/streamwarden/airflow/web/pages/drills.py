@@ -14,7 +14,7 @@ from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, re
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.reporting.comparison import Comparison, compare
+from streamwarden.drills.reporting.comparison import compare
 from streamwarden.drills.reporting.listing import PAGE, DrillVerdict, RunFilter
 from streamwarden.drills.reporting.resilience import cells, faults_of
 from streamwarden.errors import DrillError
@@ -121,11 +121,9 @@ def _with(choice: Sequence[DrillRun], *chosen: DrillRun | None) -> list[DrillRun
 
 
 def _compared(first: DrillRun | None, second: DrillRun | None) -> dict[str, Any]:
-    comparison: Comparison | None = None
-    problem = ""
+    if first is None or second is None:
+        return {"found": None, "problem": ""}
     try:
-        if first is not None and second is not None:
-            comparison = compare(first, second)
+        return {"found": compare(first, second), "problem": ""}
     except DrillError as error:
-        problem = str(error)
-    return {"found": comparison, "problem": problem}
+        return {"found": None, "problem": str(error)}
