@@ -247,7 +247,7 @@ def charts(
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    data = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
+    data = chart_data(space.store, spec, catalogs().newest(space).thresholds, begin, end)
     return clean(Charts(since=begin, until=end, charts=data))
 
 

@@ -197,14 +197,14 @@ def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str,
 def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:
     """The rows of every stream at `now`. Raises StreamwardenError."""
     began = time.thread_time()
-    catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
-    names = sorted({*catalog.streams, *catalog.broken})
+    declared, last = files.newest(space), last_round(space.store.evaluations.all(), now)
+    names = sorted({*declared.catalog.streams, *declared.catalog.broken})
     slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
-    facts = read_facts(space.store, catalog, names, now, slow.verdicts)
+    facts = read_facts(space.store, declared.catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
         facts,
-        thresholds=files.thresholds(space),
+        thresholds=declared.thresholds,
         drills=space.store.journals.newest(),
         paused=paused_dags(PREFIX),
         trends=slow.trends,

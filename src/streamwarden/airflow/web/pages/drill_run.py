@@ -33,7 +33,7 @@ def run(request: Request, run: RunDep, user: GetUserDep, space: SpaceDep, part: 
     shown = {"run": run, "entries": entries, **_readable(run, entries, problems, time.time())}
     if part == "report":
         return page(request, "drill_report.html", **shown)
-    configured = run.drill in catalogs().drills(space)
+    configured = run.drill in catalogs().newest(space).drills
     may_run = configured and allowed(f"{DRILL}{run.drill}", user, "POST")
     return page(request, "drill.html", before=_before(space, run), configured=configured, may_run=may_run, **shown)
 
