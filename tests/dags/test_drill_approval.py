@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from streamwarden.airflow.dags import approvals, drills
 from streamwarden.airflow.dags.approvals import DrillApprovalOperator, answer_of
 from streamwarden.airflow.dags.drills import DrillReportOperator, DrillStepOperator, drill_dags
-from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import drill_run_id
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.records.journal import PRODUCTION_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.spec import DrillSpec

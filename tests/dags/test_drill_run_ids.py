@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import drill_run_id
 from streamwarden.drills.runs import RUN_ID
 
 RUNS = (

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from streamwarden.airflow.dags import drills
 from streamwarden.airflow.dags.drills import DrillReportOperator, DrillStepOperator, drill_dags
-from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import drill_run_id
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.records.journal import FORK_STEPS, DrillStep
 from streamwarden.drills.spec import DrillSpec

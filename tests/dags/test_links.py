@@ -16,8 +16,7 @@ from streamwarden.airflow.dags.controls import control_dags
 from streamwarden.airflow.dags.drills import drill_dags
 from streamwarden.airflow.dags.health import health_dag
 from streamwarden.airflow.dags.streams import stream_dags
-from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.links import PAGES
+from streamwarden.airflow.links import PAGES, drill_run_id
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
 from support.airflow_project import add_stream

@@ -22,8 +22,7 @@ from airflow.triggers.base import BaseTrigger
 
 from streamwarden.airflow import notes as notes_module
 from streamwarden.airflow import operators
-from streamwarden.airflow.operators import StreamOperator
-from streamwarden.airflow.stopped import StoppedOperator
+from streamwarden.airflow.operators import StoppedOperator, StreamOperator
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.supervisor import Launch

@@ -13,8 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from streamwarden.adapters.processes import identity as process_identity
-from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.links import PAGES
+from streamwarden.airflow.links import PAGES, drill_run_id
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.events import UI_SERVED
 from streamwarden.services.workspace import Workspace

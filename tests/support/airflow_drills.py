@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import drill_run_id
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
 from support.airflow_harness import Airflow, wait_for

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.stop import Desired
@@ -47,10 +49,10 @@ def test_the_log_of_the_newest_driver_is_shown(cli: CommandLine) -> None:
     assert cli("logs", "a", "--driver", "a-20260101T000000-ffffffff").code == Exit.USAGE
 
 
-def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(cli: CommandLine) -> None:
-    import io
-
-    from streamwarden.cli.tail import follow
+def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(
+    cli: CommandLine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from streamwarden.cli.commands.streams.streams import follow_log
 
     path = Path(cli.project.root) / "driver.log"
     path.write_text("before\n")
@@ -63,9 +65,8 @@ def test_following_a_log_ends_with_its_driver_and_shows_the_last_line(cli: Comma
             log.write(f"look {looks}\n")
         return looks == 3
 
-    written = io.StringIO()
-    follow(path, ended=over, to=written, sleep=lambda seconds: None)
-    assert written.getvalue() == "look 1\nlook 2\nlook 3\n"
+    follow_log(path, ended=over, poll=0)
+    assert capsys.readouterr().out == "look 1\nlook 2\nlook 3\n"
 
 
 def test_pruning_reports_the_removed_files(cli: CommandLine) -> None:

@@ -20,24 +20,24 @@ def test_a_changed_file_counts_within_a_second_and_an_unchanged_project_is_read_
     add_stream(project, "one")
     space, clock = Workspace.open(project, tmp_path / "data", environ={}), [1000.0]
     cache = CatalogCache(lambda: clock[0])
-    first = cache.of(space)
+    first = cache.newest(space).catalog
     assert sorted(first.streams) == ["one"]
 
     add_stream(project, "two")
-    assert cache.of(space) is first
+    assert cache.newest(space).catalog is first
     clock[0] += FRESH + 0.1
-    second = cache.of(space)
+    second = cache.newest(space).catalog
     assert sorted(second.streams) == ["one", "two"]
 
     (project / "config/streams/one.yaml").unlink()
     clock[0] += FRESH + 0.1
-    third = cache.of(space)
+    third = cache.newest(space).catalog
     assert sorted(third.streams) == ["two"]
     clock[0] += FRESH + 0.1
-    assert cache.of(space) is third
+    assert cache.newest(space).catalog is third
 
     clock[0] += AGAIN + 1
-    assert cache.of(space) is not third
+    assert cache.newest(space).catalog is not third
 
 
 def test_a_new_stream_is_found_at_once(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_while_one_thread_reads_changed_files_others_get_the_previous_catalog(
     add_stream(project, "one")
     space, clock = Workspace.open(project, tmp_path / "data", environ={}), [1000.0]
     cache, began, go_on = CatalogCache(lambda: clock[0]), threading.Event(), threading.Event()
-    first = cache.of(space)
+    first = cache.newest(space).catalog
     read = space.catalog
 
     def slowly() -> Catalog:
@@ -71,11 +71,11 @@ def test_while_one_thread_reads_changed_files_others_get_the_previous_catalog(
     add_stream(project, "two")
     clock[0] += FRESH + 0.1
     with ThreadPoolExecutor(1) as other:
-        reading = other.submit(cache.of, space)
+        reading = other.submit(cache.newest, space)
         assert began.wait(30)
-        assert cache.of(space) is first
+        assert cache.newest(space).catalog is first
         go_on.set()
-        assert sorted(reading.result().streams) == ["one", "two"]
+        assert sorted(reading.result().catalog.streams) == ["one", "two"]
 
 
 def test_a_broken_thresholds_file_hides_no_stream(tmp_path: Path) -> None:
@@ -83,5 +83,5 @@ def test_a_broken_thresholds_file_hides_no_stream(tmp_path: Path) -> None:
     add_stream(project, "one")
     (project / "config/thresholds.yaml").write_text("state_size: {warning: lots}")
     space, cache = Workspace.open(project, tmp_path / "data", environ={}), CatalogCache()
-    assert sorted(cache.of(space).streams) == ["one"]
-    assert cache.thresholds(space).of("state_size")["warning"] == 1e9
+    assert sorted(cache.newest(space).catalog.streams) == ["one"]
+    assert cache.newest(space).thresholds.of("state_size")["warning"] == 1e9

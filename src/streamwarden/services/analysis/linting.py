@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointMissing, ConfigError, StreamwardenError
@@ -55,16 +56,13 @@ def gathered(
         store: None if there is none yet: nothing has run.
         plan: of the job's query, if it was built.
     """
-    facts = declared(spec, drills)
+    facts = declared(spec, drills, plan)
     queries = _queries(spec, store, now)
     checkpoints = [_checkpoint(query) for query in queries]
     # batches of several queries are not one history: each of them has another state and another trigger
     history = None if store is None or len(queries) > 1 else _history(spec, store, now)
-    return Facts(
-        spec=spec,
-        conf=facts.conf,
-        job=facts.job,
-        plan=plan,
+    return replace(
+        facts,
         checkpoint=_together([summary for summary, _ in checkpoints if summary is not None]),
         drills=facts.drills if store is None else tuple(_drilled(drill, spec, store) for drill in facts.drills or ()),
         history=history,
@@ -117,18 +115,9 @@ def _drill(spec: DrillSpec) -> DrillFacts:
 
 
 def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
-    """Add the newest completed run."""
     runs = store.journals.recent(drill.name, spec.name)
     last = next((run for run in runs if run.status is DrillStatus.COMPLETED), None)
-    if last is None:
-        return drill
-    return DrillFacts(
-        name=drill.name,
-        schedule=drill.schedule,
-        rewind=drill.rewind,
-        last_at=last.ended_at or last.started_at,
-        last_passed=last.passed,
-    )
+    return drill if last is None else replace(drill, last_at=last.ended_at or last.started_at, last_passed=last.passed)
 
 
 def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
@@ -139,17 +128,13 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
         return None, ""
     except StreamwardenError as error:
         return None, str(error)
-    return checkpoint_facts(report), ""
-
-
-def checkpoint_facts(report: CheckpointReport) -> CheckpointSummary:
-    """A report's facts for the rules."""
-    return CheckpointSummary(
+    summary = CheckpointSummary(
         path=report.path,
         committed=report.position.committed,
         state_bytes=report.state_bytes,
         operators=operators_of(report),
     )
+    return summary, ""
 
 
 def _history(spec: StreamSpec, store: Store, now: float) -> HistoryFacts:

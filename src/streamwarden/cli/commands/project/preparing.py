@@ -1,12 +1,59 @@
-"""`prepare`: makes the drivers of this host start faster."""
+"""`prepare` and `dev kafka`: what the streams of this machine need."""
 
-from typing import Annotated
+import signal
+import subprocess
+from json import dumps
+from typing import Annotated, Final
 
 import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import size
-from streamwarden.cli.output import say
+from streamwarden.cli.output import say, text
+from streamwarden.cli.session import workspace
+
+PARTITIONS: Final = 3
+
+app = typer.Typer(no_args_is_help=True, help="Servers for trying things out on one machine.")
+
+
+@app.command("kafka")
+def kafka(
+    context: typer.Context,
+    port: Annotated[
+        int, typer.Option(min=1024, max=65534, help="Of the broker; the next one is its controller's.")
+    ] = 9092,
+    topic: Annotated[
+        list[str] | None, typer.Option(help=f"Create this topic, with {PARTITIONS} partitions, if it does not exist.")
+    ] = None,
+) -> int:
+    """Run a Kafka broker of one node on 127.0.0.1 until Ctrl-C. It has no authentication, and keeps its records.
+
+    It needs Maven once, for Kafka's jars. A stream starts only if its topic exists: create it with --topic.
+    """
+    from streamwarden.adapters.jvm import maven
+    from streamwarden.adapters.jvm.java import find_java
+    from streamwarden.adapters.kafka.dev_broker import create_topics, set_up
+
+    folder = workspace(context).data / "dev" / "kafka"
+    jars = maven.resolve(maven.KAFKA_BROKER)
+    command = set_up(folder, java_home=find_java(), jars=jars, port=port, controller=port + 1)
+    connection = dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{port}"}})
+    say(f"broker: 127.0.0.1:{port}, records and log in {text(folder)}")
+    say("its connection, for the shells that start streams:")
+    say(text(f"  export AIRFLOW_CONN_EVENTS_BROKER='{connection}'"))
+    with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as broker:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the broker ends with this command
+        try:
+            for name in create_topics(f"127.0.0.1:{port}", topic or (), PARTITIONS):
+                say(f"created the topic {text(name)}")
+            status = broker.wait()
+        except KeyboardInterrupt:
+            broker.terminate()
+            broker.wait(timeout=60)
+            return Exit.INTERRUPTED
+    say(f"the broker ended with status {status}: read {text(folder / 'log')}")
+    return Exit.BAD
 
 
 def prepare(
