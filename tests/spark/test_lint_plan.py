@@ -24,6 +24,13 @@ def stream(name: str, data: Path) -> StreamSpec:
     return spec
 
 
+def reached_by_a_cluster(spec: StreamSpec) -> StreamSpec:
+    """The stream, with the addresses by which executors would reach its driver on another host. A program that runs on
+    this one and kept them would not start."""
+    addresses = {"spark.driver.host": "scheduler.invalid", "spark.driver.bindAddress": "127.0.0.1"}
+    return replace(spec, spark=replace(spec.spark, conf={**spec.spark.conf, **addresses}))
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "bound"),
     [
@@ -35,7 +42,7 @@ def stream(name: str, data: Path) -> StreamSpec:
 def test_the_plan_of_a_job_tells_what_bounds_its_state(
     name: str, kind: OperatorKind, bound: Bound, tmp_path: Path
 ) -> None:
-    spec = stream(name, tmp_path)
+    spec = reached_by_a_cluster(stream(name, tmp_path))
     (operator,) = read_plan(logical_plan(spec), spec.sink.mode).operators
     assert (operator.kind, operator.bound) == (kind, bound)
     assert not Path(spec.checkpoint).exists()
