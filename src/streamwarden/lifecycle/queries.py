@@ -8,10 +8,10 @@ its restarts) is kept under the stream's name.
 import hashlib
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from streamwarden.stream.spec import NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
@@ -66,16 +66,6 @@ class QueryRecord:
     def identity(self) -> str:
         """The name under which the store keeps the query's batches and verdicts."""
         return identity(self.stream, self.name)
-
-
-class QueryRepository(Protocol):
-    """Where queries are recorded. All writes are idempotent."""
-
-    def started(self, record: QueryRecord) -> None: ...
-    def ended(self, stream: str, name: str, run_id: str, at: float, error: str | None) -> None: ...
-    def forget(self, stream: str, name: str) -> None: ...
-    def of(self, stream: str) -> Sequence[QueryRecord]: ...
-    def of_many(self, streams: Collection[str]) -> Mapping[str, Sequence[QueryRecord]]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

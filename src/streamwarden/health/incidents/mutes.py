@@ -5,9 +5,9 @@ A maintenance window is a mute that was planned. The incidents of what is muted 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from streamwarden.lifecycle.queries import owner
 
@@ -77,18 +77,6 @@ class Mute:
         if self.checks and check not in self.checks:
             return False
         return not self.streams or stream in self.streams or owner(stream) in self.streams
-
-
-class MuteRepository(Protocol):
-    """Keeps mutes. Each method raises StoreError."""
-
-    def add(self, mute: Mute) -> None: ...
-    def get(self, mute_id: str) -> Mute | None: ...
-    def since(self, at: float) -> Sequence[Mute]:
-        """The mutes that were not over before `at`: those in force and those planned too."""
-
-    def end(self, mute_id: str, *, at: float, by: str, reason: str) -> bool:
-        """End it early. False if it was over already: the first end counts."""
 
 
 def mute_of(stream: str, mutes: Iterable[Mute], at: float, check: str | None = None) -> Mute | None:
