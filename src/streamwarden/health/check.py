@@ -61,7 +61,7 @@ class ValueUnit(StrEnum):
         return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Threshold:
     """A number that can be set in `config/thresholds.yaml` and in a stream's `health.thresholds`."""
 
@@ -188,6 +188,6 @@ def _limits_text(unit: ValueUnit, more_is_worse: bool, warning: float, critical:
 def limits(warning: float, critical: float, unit: ValueUnit, what: str) -> tuple[Threshold, Threshold]:
     """The two limits that every check has."""
     return (
-        Threshold(name="warning", default=warning, unit=unit, meaning=f"WARNING from here on: {what}"),
-        Threshold(name="critical", default=critical, unit=unit, meaning=f"CRITICAL beyond: {what}"),
+        Threshold("warning", warning, unit, f"WARNING from here on: {what}"),
+        Threshold("critical", critical, unit, f"CRITICAL beyond: {what}"),
     )

@@ -135,12 +135,7 @@ CHECK = Check(
     target="a restart takes < 1 minute",
     thresholds=(
         *limits(60.0, 300.0, ValueUnit.SECONDS, "predicted recovery time"),
-        Threshold(
-            name="start_up",
-            default=15.0,
-            unit=ValueUnit.SECONDS,
-            meaning="start-up time if no driver of the last day shows it",
-        ),
+        Threshold("start_up", 15.0, ValueUnit.SECONDS, "start-up time if no driver of the last day shows it"),
     ),
     judge=check,
     consequence_of=(*NOT_RUNNING, RESTART_LOOP),
