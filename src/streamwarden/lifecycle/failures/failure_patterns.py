@@ -81,6 +81,16 @@ class Cause:
         return any(is_ours(sign.kind) for sign in self.signs)
 
 
+def curable(code: str, what: str, next_step: str, *signs: Sign, outage: bool = False, fenced: bool = False) -> Cause:
+    """A row whose cause may be gone at the next start."""
+    return Cause(code=code, what=what, curable=True, next_step=next_step, signs=signs, outage=outage, fenced=fenced)
+
+
+def incurable(code: str, what: str, next_step: str, *signs: Sign, before_start: bool = False) -> Cause:
+    """A row whose cause stays until a person acts."""
+    return Cause(code=code, what=what, curable=False, next_step=next_step, signs=signs, before_start=before_start)
+
+
 def conditions(*names: str) -> tuple[Sign, ...]:
     """One sign for each of these error conditions of Spark."""
     return tuple(Sign(condition=name) for name in names)
