@@ -87,8 +87,7 @@ class Logs:
         """The state version that Spark loads next: P if batch P has to run (again), else P+1 (committed or skipped)."""
         if self.planned is None:
             return 0
-        done = self.skipped or (self.committed is not None and self.committed >= self.planned)
-        return self.planned + 1 if done else self.planned
+        return self.planned if self.runs_again else self.planned + 1
 
     def _good(self, batch: int) -> OffsetRecord | None:
         record = self.offsets[batch]
