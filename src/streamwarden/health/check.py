@@ -112,7 +112,7 @@ class Check:
         source: the origin of limits and formula.
         consequence_of: the checks and other problems (`health.causes`) that may cause an alarm of this one.
         while_running: the value describes the batches of a running stream, so it raises no alarm while none runs.
-        essential: while it has no data, the health of the stream is UNKNOWN (see `health.overall`).
+        essential: while it has no data, the health of the stream is UNKNOWN (see `health.shown_verdicts.overall`).
         raise_after: for a value that is measured once by each evaluation, how many of the five newest must reach a
             status that it is raised to (see `health.steady`); None: the value is a time that only grows, or the check
             settles the batches or samples that it judges.

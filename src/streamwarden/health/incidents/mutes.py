@@ -3,16 +3,11 @@
 A maintenance window is a mute that was planned. The incidents of what is muted are still opened, shown and resolved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.lifecycle.queries import owner
-
-if TYPE_CHECKING:
-    from streamwarden.health.incidents.incident import Incident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

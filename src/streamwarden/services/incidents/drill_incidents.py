@@ -15,7 +15,7 @@ from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.state import was_declined
 from streamwarden.health.check_relations import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.services.incidents.single_verdicts import keep
+from streamwarden.services.incidents.incident_keeper import keep
 from streamwarden.units import format_count, format_duration
 
 if TYPE_CHECKING:

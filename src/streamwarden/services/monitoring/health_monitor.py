@@ -15,8 +15,7 @@ from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.errors import CheckpointError
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incidents.incident import Changes, IncidentPolicy
-from streamwarden.health.overall import overall
-from streamwarden.health.shown_verdicts import silenced
+from streamwarden.health.shown_verdicts import overall, silenced
 from streamwarden.health.signals.partitions import spread
 from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
 from streamwarden.health.signals.services import measurement

@@ -1,27 +1,23 @@
 """The texts that are sent: about an incident with its consequences, about a crash that was cured, about a failed run.
 Pure."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.health.check_relations import EVERYWHERE
+from streamwarden.health.incidents.consequences import IncidentGroup
 from streamwarden.health.incidents.handling import UNHANDLED, Handling
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import lapsed
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.redaction import redacted_text
+from streamwarden.services.notifying.crashes import CuredCrash
 from streamwarden.services.notifying.links import Links
 from streamwarden.units import format_duration
-
-if TYPE_CHECKING:
-    from streamwarden.health.incidents.consequences import IncidentGroup
-    from streamwarden.health.incidents.incident import Incident
-    from streamwarden.services.notifying.crashes import CuredCrash
 
 TEST: Final = "test"
 """Subject of a test message."""

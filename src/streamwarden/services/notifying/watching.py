@@ -12,7 +12,7 @@ from streamwarden.health.check_relations import CONFIGURATION, EVERYWHERE, is_of
 from streamwarden.health.incidents.mutes import mute_of
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.incidents.single_verdicts import keep
+from streamwarden.services.incidents.incident_keeper import keep
 from streamwarden.services.monitoring.rounds import Place, Surroundings
 from streamwarden.services.notifying.crashes import RECENT, cured_crashes
 from streamwarden.services.notifying.links import stream_links
