@@ -133,12 +133,13 @@ def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -
     """
     by_name = {record.name: record for record in records}
     named = {name: record for name, record in by_name.items() if name}
+    driver = StreamPart(spec=spec, part=Part.DRIVER)
     if spec.queries:
-        return (_driver(spec), *(_declared(spec, name, named.get(name)) for name in spec.queries))
+        return (driver, *(_declared(spec, name, named.get(name)) for name in spec.queries))
     alone = by_name.get("")
     several = max((record.started_at for record in named.values()), default=0.0)
     if named and (alone is None or alone.started_at <= several):  # else the script starts one again, as it once did
-        return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
+        return (driver, *(_query(spec, named[name]) for name in sorted(_current(named, now))))
     if alone is None:
         return (StreamPart(spec=spec),)
     return (StreamPart(spec=replace(spec, trigger=alone.trigger), query=alone),)
@@ -150,10 +151,6 @@ def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
     for name, record in named.items():
         if record.driver_id == newest or now - began < STARTS_WITHIN:
             yield name
-
-
-def _driver(spec: StreamSpec) -> StreamPart:
-    return StreamPart(spec=spec, part=Part.DRIVER)
 
 
 def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> StreamPart:

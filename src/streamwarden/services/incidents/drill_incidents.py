@@ -7,7 +7,6 @@ A stream that was stopped on purpose is silent: its drills have no open incident
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -33,13 +32,6 @@ _LOOK_BACK: Final = 3
 """Runs of a drill that are read. The newest run that ended is among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
-    status: Status
-    reason: str
-    advice: str = ""
-
-
 def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict:
     """The verdict on a drill at `now`: OK if its newest run passed, or if it never ran. Pure.
 
@@ -48,27 +40,22 @@ def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verd
     Args:
         runs: the drill's newest runs, newest first.
     """
-    passed = _Finding(status=Status.OK, reason=f"the drill {spec.name} passed")
-    finding = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
-    return _verdict(spec.stream, spec.name, finding, now)
+    passed = _verdict(spec.stream, spec.name, now, Status.OK, f"the drill {spec.name} passed")
+    return _unfinished(spec, runs, now) or _not_passed(spec, runs, now) or passed
 
 
-def _verdict(stream: str, drill: str, finding: _Finding, now: float) -> Verdict:
-    return Verdict(
-        stream=stream, check=DRILL + drill, status=finding.status, at=now, reason=finding.reason, advice=finding.advice
-    )
+def _verdict(stream: str, drill: str, now: float, status: Status, reason: str, advice: str = "") -> Verdict:
+    return Verdict(stream=stream, check=DRILL + drill, status=status, at=now, reason=reason, advice=advice)
 
 
-def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Finding | None:
+def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict | None:
     newest = runs[0] if runs else None
     if newest is None or newest.ended_at is not None or now - newest.started_at <= longest_run(spec):
         return None
     lasted = format_duration(now - newest.started_at)
-    return _Finding(
-        status=Status.WARNING,
-        reason=f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended",
-        advice=f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}",
-    )
+    reason = f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended"
+    advice = f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}"
+    return _verdict(spec.stream, spec.name, now, Status.WARNING, reason, advice)
 
 
 def longest_run(spec: DrillSpec) -> float:
@@ -114,16 +101,17 @@ def _minute(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
+def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict | None:
     newest = next((run for run in runs if run.ended_at is not None), None)
     if newest is None or newest.passed or was_declined(newest):
         return None
-    return _Finding(
-        status=Status.CRITICAL if newest.deviated else Status.WARNING,
-        reason=f"the drill {spec.name} {_how(newest)}: {newest.reason}",
-        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then "
-        f"{spec.how_to_run}: the incident is resolved when the drill passes",
+    status = Status.CRITICAL if newest.deviated else Status.WARNING
+    advice = (
+        f"read `streamwarden drill show {newest.run_id}` and fix the cause, then "
+        f"{spec.how_to_run}: the incident is resolved when the drill passes"
     )
+    reason = f"the drill {spec.name} {_how(newest)}: {newest.reason}"
+    return _verdict(spec.stream, spec.name, now, status, reason, advice)
 
 
 def _how(run: DrillRun) -> str:
@@ -216,10 +204,8 @@ def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iter
         last = store.journals.recent(drill=name, limit=1) if name in since else ()
         if last:
             reason = f"the drill {name} does not run, because its file is broken: {error}"
-            finding = _Finding(
-                status=Status.WARNING, reason=reason, advice="fix the file; `streamwarden validate` checks it"
-            )
-            yield _verdict(last[0].stream, name, finding, now)
+            advice = "fix the file; `streamwarden validate` checks it"
+            yield _verdict(last[0].stream, name, now, Status.WARNING, reason, advice)
 
 
 def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | None]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from streamwarden.config.loading import unknown
@@ -53,19 +53,8 @@ def mute(
     _require_known(store, catalog, stream)
     for check in checks:
         _require_check(check)
-    return _add(
-        store,
-        Mute(
-            mute_id=uuid4().hex,
-            who=who,
-            reason=reason.strip(),
-            created_at=now,
-            starts_at=now,
-            until=until,
-            streams=(stream,),
-            checks=tuple(dict.fromkeys(checks)),
-        ),
-    )
+    scope = {"streams": (stream,), "checks": tuple(dict.fromkeys(checks))}
+    return _add(store, now, starts_at=now, until=until, who=who, reason=reason, **scope)
 
 
 def plan_maintenance(
@@ -99,20 +88,8 @@ def plan_maintenance(
         )
     for name in streams:
         _require_known(store, catalog, name)
-    return _add(
-        store,
-        Mute(
-            mute_id=uuid4().hex,
-            who=who,
-            reason=reason.strip(),
-            created_at=now,
-            starts_at=max(now, starts_at),
-            until=until,
-            streams=_tagged(catalog, tag) if tag else tuple(dict.fromkeys(streams)),
-            tag=tag,
-            planned=True,
-        ),
-    )
+    scope = {"streams": _tagged(catalog, tag) if tag else tuple(dict.fromkeys(streams)), "tag": tag}
+    return _add(store, now, starts_at=max(now, starts_at), until=until, who=who, reason=reason, planned=True, **scope)
 
 
 def unmute(store: Store, mute_id: str, *, who: str, reason: str, now: float) -> Mute:
@@ -143,7 +120,8 @@ def current_mutes(store: Store, now: float) -> tuple[Mute, ...]:
     return tuple(entry for entry in store.mutes.since(now) if entry.over_at > now)
 
 
-def _add(store: Store, new: Mute) -> Mute:
+def _add(store: Store, now: float, *, reason: str, **given: Any) -> Mute:
+    new = Mute(mute_id=uuid4().hex, created_at=now, reason=reason.strip(), **given)
     if not new.reason:
         raise ConfigError(
             "the reason is empty", expected="why nothing is to be sent", next_step="give a reason; it is recorded"
@@ -193,17 +171,13 @@ def _find(store: Store, beginning: str, now: float) -> Mute:
     whole = store.mutes.get(beginning)
     if whole is not None:
         return whole
-    matches = _beginning_with(beginning, current_mutes(store, now)) if beginning else []
-    if not matches:
+    matches = [entry for entry in current_mutes(store, now) if entry.mute_id.startswith(beginning)]
+    if not matches or not beginning:
         raise _over(beginning)
     if len(matches) > 1:
         observed = f"several mutes begin with {beginning!r}"
         raise ConfigError(observed, expected="the id of one, or its first characters", next_step=_LIST)
     return matches[0]
-
-
-def _beginning_with(beginning: str, mutes: Iterable[Mute]) -> list[Mute]:
-    return [entry for entry in mutes if entry.mute_id.startswith(beginning)]
 
 
 def _over(mute_id: str) -> ConfigError:

@@ -168,17 +168,13 @@ def _send(channel: Channel, ready: Iterable[_Waiting], store: Store, now: float)
         except Exception as error:  # a notifier raises the errors of its service
             in_a_row += 1
             store.deliveries.give_back(claimed, entry.delivery, now)
-            refusal = _refusal(channel, message, error)
+            refusal = Refusal(channel=channel.name, title=message.title, reason=refusal_reason(error))
             _log.error("%s did not accept %r: %s", channel.name, message.title, refusal.reason)
             report += SendReport(refused=(refusal,))
         else:
             in_a_row = 0
             report += SendReport(sent=((channel.name, message),))
     return report
-
-
-def _refusal(channel: Channel, message: Notification, error: Exception) -> Refusal:
-    return Refusal(channel=channel.name, title=message.title, reason=refusal_reason(error))
 
 
 def refusal_reason(error: Exception) -> str:

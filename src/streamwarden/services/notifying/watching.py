@@ -75,7 +75,10 @@ def notify(
         only=only,
     )
     keep(place.store, channel_verdicts(report, now), now)
-    return report if broken is None else report + SendReport(refused=(_unread(broken),))
+    if broken is None:
+        return report
+    unread = Refusal(channel="Airflow's notifiers", title="every message", reason=str(broken))
+    return report + SendReport(refused=(unread,))
 
 
 def _settings_verdict(broken: ConfigError | None, now: float) -> Verdict:
@@ -109,10 +112,6 @@ def channel_verdicts(report: SendReport, now: float) -> tuple[Verdict, ...]:
         for name in accepted
     ]
     return (*bad, *good)
-
-
-def _unread(broken: ConfigError) -> Refusal:
-    return Refusal(channel="Airflow's notifiers", title="every message", reason=str(broken))
 
 
 def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> Iterator[Notification]:
