@@ -110,11 +110,11 @@ class Check:
         unknown: when the verdict is UNKNOWN.
         advice: what an operator does about WARNING and CRITICAL.
         source: the origin of limits and formula.
-        consequence_of: the checks and other problems (`health.causes`) that may cause an alarm of this one.
+        consequence_of: the checks and other problems (`health.check_relations`) that may cause an alarm of this one.
         while_running: the value describes the batches of a running stream, so it raises no alarm while none runs.
         essential: while it has no data, the health of the stream is UNKNOWN (see `health.shown_verdicts.overall`).
         raise_after: for a value that is measured once by each evaluation, how many of the five newest must reach a
-            status that it is raised to (see `health.steady`); None: the value is a time that only grows, or the check
+            status that it is raised to (see `steady`); None: the value is a time that only grows, or the check
             settles the batches or samples that it judges.
     """
 

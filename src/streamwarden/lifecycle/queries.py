@@ -99,11 +99,8 @@ def is_name(text: str) -> bool:
 
 
 def name_of(given: str | None, checkpoint: str, taken: Mapping[str, str]) -> str:
-    """A query's name, from the name that the script gave it or the last folder of its checkpoint.
-
-    Args:
-        taken: name -> checkpoint of the queries that are known: a name is given to one checkpoint only.
-    """
+    """A query's name, from the name that the script gave it or the last folder of its checkpoint. `taken`: name ->
+    checkpoint of the queries that are known: a name is given to one checkpoint only."""
     name = _slug(given or "") or _slug(_telling_folder(checkpoint)) or "query"
     if taken.get(name, checkpoint) == checkpoint:
         return name

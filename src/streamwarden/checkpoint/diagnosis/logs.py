@@ -129,11 +129,8 @@ def diagnose_folders(checkpoint: Location) -> Iterator[Damage]:
 
 
 def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Damage]:
-    """Gaps and damage in `offsets/` and `commits/`.
-
-    Args:
-        executed: newest batch that left something in the state or in the sink's manifest; None if there is neither.
-    """
+    """Gaps and damage in `offsets/` and `commits/`. `executed`: newest batch that left something in the state or in the
+    sink's manifest; None if there is neither."""
     planned, committed = logs.planned, logs.committed
     if planned is None:
         if committed is not None:

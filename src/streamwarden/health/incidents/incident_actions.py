@@ -38,10 +38,7 @@ class IncidentAction:
 
 
 def acknowledged(actions: Iterable[IncidentAction]) -> IncidentAction | None:
-    """The acknowledgement that counts: the newest one, unless it was withdrawn.
-
-    Args:
-        actions: of one incident, oldest first.
-    """
+    """The acknowledgement that counts: the newest one, unless it was withdrawn. `actions`: of one incident, oldest
+    first."""
     decisions = [action for action in actions if action.kind is not ActionKind.COMMENTED]
     return decisions[-1] if decisions and decisions[-1].kind is ActionKind.ACKNOWLEDGED else None

@@ -64,11 +64,8 @@ class Mute:
         return self.starts_at < self.over_at and since < self.over_at <= now
 
     def covers(self, stream: str, check: str | None = None) -> bool:
-        """Whether it is about this stream or query, and this check.
-
-        Args:
-            check: None: every check of the stream, so that a mute of single checks does not count.
-        """
+        """Whether it is about this stream or query, and this check. `check`: None: every check of the stream, so that a
+        mute of single checks does not count."""
         if self.checks and check not in self.checks:
             return False
         return not self.streams or stream in self.streams or owner(stream) in self.streams
@@ -76,10 +73,7 @@ class Mute:
 
 def mute_of(stream: str, mutes: Iterable[Mute], at: float, check: str | None = None) -> Mute | None:
     """The mute that is in force for this stream or query at `at`, the one that lasts longest; None if there is none.
-
-    Args:
-        check: see `Mute.covers`.
-    """
+    `check`: see `Mute.covers`."""
     in_force = [mute for mute in mutes if mute.in_force(at) and mute.covers(stream, check)]
     return max(in_force, key=lambda mute: mute.over_at, default=None)
 

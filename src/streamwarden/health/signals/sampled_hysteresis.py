@@ -75,11 +75,8 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:
-    """The alarm after these measurements, oldest first and not empty; OK for none.
-
-    Args:
-        held: the result after all but the newest of them.
-    """
+    """The alarm after these measurements, oldest first and not empty; OK for none. `held`: the result after all but the
+    newest of them."""
     alarms = [status if status in ALARMS else Status.OK for status in statuses]
     if held is None or len(alarms) < RAISE:
         return alarms[-1]

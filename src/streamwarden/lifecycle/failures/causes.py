@@ -357,9 +357,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
 
 
 def cause_of(chain: Sequence[ErrorLink], *, started: bool = True) -> Cause | None:
-    """The first row that fits a link of the chain; None: the cause is not known, and a restart may help.
-
-    Args:
-        started: whether the query had started.
-    """
+    """The first row that fits a link of the chain; None: the cause is not known, and a restart may help. `started`:
+    whether the query had started."""
     return first_shown(CAUSES, chain, started=started)

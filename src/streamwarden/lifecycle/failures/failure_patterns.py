@@ -107,11 +107,7 @@ def words(*patterns: str) -> tuple[Sign, ...]:
 
 
 def first_shown(causes: Iterable[Cause], chain: Sequence[ErrorLink], *, started: bool) -> Cause | None:
-    """The first cause that matches any exception in the chain, or None.
-
-    Args:
-        started: whether the query had started.
-    """
+    """The first cause that matches any exception in the chain, or None. `started`: whether the query had started."""
     rows = (cause for cause in causes if not (cause.before_start and started))
     return next((cause for cause in rows if _shows(cause, chain)), None)
 

@@ -77,11 +77,8 @@ def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | Non
 
 
 def overdue_verdict(stream: str, missed: Mapping[str, float], now: float) -> Verdict:
-    """The verdict of the check `drill_overdue` on a stream: WARNING if one of its drills did not begin. Pure.
-
-    Args:
-        missed: drill -> when it had to begin, Unix seconds.
-    """
+    """The verdict of the check `drill_overdue` on a stream: WARNING if one of its drills did not begin. Pure. `missed`:
+    drill -> when it had to begin, Unix seconds."""
     if not missed:
         return Verdict(stream=stream, check=OVERDUE, status=Status.OK, at=now, reason="no drill is overdue")
     late = ", ".join(f"{name} (due at {_minute(due)})" for name, due in sorted(missed.items()))
@@ -170,11 +167,8 @@ def overdue_drills(
     since: Mapping[str, float],
     now: float,
 ) -> dict[str, dict[str, float]]:
-    """Stream -> its overdue drills, each with the time at which it had to begin. Pure.
-
-    Args:
-        runs: of each drill the newest, newest first; since: see `due_and_missed`.
-    """
+    """Stream -> its overdue drills, each with the time at which it had to begin. Pure. `runs`: of each drill the
+    newest, newest first; since: see `due_and_missed`."""
     overdue: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
     for name, spec in drills.items():
         if (due := due_and_missed(spec, runs[name], since.get(name), now)) is not None:
@@ -185,11 +179,7 @@ def overdue_drills(
 def overdue_now(
     store: Store, drills: Mapping[str, DrillSpec], newest: Mapping[str, DrillRun], now: float
 ) -> dict[str, dict[str, float]]:
-    """As `overdue_drills`. Raises StoreError.
-
-    Args:
-        newest: drill -> its newest run.
-    """
+    """As `overdue_drills`. Raises StoreError. `newest`: drill -> its newest run."""
     runs = {name: [newest[name]] if name in newest else [] for name in drills}
     return overdue_drills(drills, runs, store.drill_schedules.since(), now)
 
@@ -209,9 +199,6 @@ def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iter
 
 
 def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | None]) -> dict[str, str]:
-    """Drill -> schedule, of the drills that Airflow runs by itself.
-
-    Args:
-        is_paused: returns whether the DAG with this id is paused; None if that is unknown, which counts as paused.
-    """
+    """Drill -> schedule, of the drills that Airflow runs by itself. `is_paused`: returns whether the DAG with this id
+    is paused; None if that is unknown, which counts as paused."""
     return {drill.name: drill.schedule for drill in drills if drill.schedule and is_paused(DRILL + drill.name) is False}

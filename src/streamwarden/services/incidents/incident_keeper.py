@@ -37,10 +37,7 @@ class IncidentKeeper:
 
     def end_those_not_judged(self, streams: Set[str], judged: Set[tuple[str, str]], now: float) -> None:
         """End the incidents of checks and parts of these streams that no longer exist: they would stay forever.
-
-        Args:
-            judged: (stream or query, check) of all verdicts of this evaluation.
-        """
+        `judged`: (stream or query, check) of all verdicts of this evaluation."""
         for incident in self._store.incidents.open():
             key = incident.stream, incident.check
             if owner(incident.stream) in streams and incident.check in _NAMES and key not in judged:

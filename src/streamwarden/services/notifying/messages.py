@@ -49,12 +49,9 @@ class Notification:
 
 
 def compose(group: IncidentGroup, now: float, links: Links, handled: Handling = UNHANDLED) -> Notification:
-    """The text about an incident: stream, problem, time, who takes care of it, what follows from it, what to
-    do, where to look.
-
-    Args:
-        group: its root as the channel was notified of it, so that the message names a mute that ended since then.
-    """
+    """The text about an incident: stream, problem, time, who takes care of it, what follows from it, what to do, where
+    to look. `group`: its root as the channel was notified of it, so that the message names a mute that ended since
+    then."""
     incident = group.root
     over = incident.resolved_at is not None
     lines = [
@@ -145,11 +142,8 @@ def crash_message(crash: CuredCrash, links: Links) -> Notification:
 
 
 def run_message(dag: str, run: str, reason: str, links: Links, stream: str = EVERYWHERE) -> Notification:
-    """A message on a failed DAG run that no incident explains.
-
-    Args:
-        stream: whose DAG it is; a mute of the stream covers the message.
-    """
+    """A message on a failed DAG run that no incident explains. `stream`: whose DAG it is; a mute of the stream covers
+    the message."""
     lines = (f"The run {run} of the DAG {dag} failed: {reason}", *links.lines)
     return Notification(
         subject="run:" + hashlib.sha256(f"{dag} {run}".encode()).hexdigest(),
