@@ -18,14 +18,14 @@ from streamwarden.units import format_duration
 _OWN_CODE: Final = frozenset({"foreachbatch", "foreach"})
 """Formats of a query whose rows a function of the script writes, into whatever format that function chooses."""
 
+_SET: Final = frozenset({"checkpoint", "trigger"})
+"""Keys whose declared value Streamwarden sets where the script names none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedQuery:
-    """Settings of a query in a script; None: not set, or not readable.
-
-    Args:
-        line: of the script's text; None if the query was seen at its start.
-    """
+    """Settings of a query in a script; None: not set, or not readable. `line`: of the script's text; None if the query
+    was seen at its start."""
 
     name: str | None = None
     checkpoint: str | None = None
@@ -125,10 +125,9 @@ def input_contradictions(spec: StreamSpec, inputs: Sequence[NamedInput]) -> tupl
 def _differing(
     line: int | None, *pairs: tuple[str, str, str | None, str | None, Callable[[str, str], bool]]
 ) -> tuple[Contradiction, ...]:
-    """The pairs (subject, key, value in the script, declared value, what compares them) whose values are known and not
-    the same. What has the name of a key of the stream is set where the script names none."""
+    """The pairs (subject, key, value in the script, declared value, comparison) whose values are known and differ."""
     return tuple(
-        Contradiction(subject=subject, named=named, declared=declared, key=key, line=line, optional=subject == key)
+        Contradiction(subject=subject, named=named, declared=declared, key=key, line=line, optional=key in _SET)
         for subject, key, named, declared, same in pairs
         if named is not None and declared is not None and not same(named, declared)
     )

@@ -48,11 +48,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Both logs: batch -> its record, or a text that says why the record cannot be read.
-
-    Args:
-        written: newest batch in the manifest of the file sink; None if there is no such sink, or it is unknown.
-    """
+    """Both logs: batch -> its record, or a text that says why the record cannot be read. `written`: newest batch in the
+    manifest of the file sink; None if there is no such sink, or it is unknown."""
 
     offsets: Mapping[int, OffsetRecord | str] = field(default_factory=dict)
     commits: Mapping[int, CommitRecord | str] = field(default_factory=dict)
