@@ -6,7 +6,7 @@ A crash is an event even if the restart cures it. The events are derived from th
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.restart import describe
@@ -106,13 +106,27 @@ def _launch(
             after = None if before.exit is None else max(0.0, driver.launched_at - before.exit.ended_at)
         elif wanted is not None:
             kind, why = EventKind.RESTARTED, f"{wanted.detail.get('by', '')}: {wanted.detail.get('reason', '')}"
-    return _event(driver, driver.launched_at, kind, who=driver.launched_by, why=why, after=after)
+    return StreamEvent(
+        at=driver.launched_at,
+        kind=kind,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=driver.launched_by,
+        why=why,
+        after=after,
+    )
 
 
 def _requested(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
     what = "restart: " if _is_restart(event) else ""
-    who, why = event.detail.get("by", ""), what + event.detail.get("reason", "")
-    return _event(driver, event.at, EventKind.STOP_REQUESTED, who=who, why=why)
+    return StreamEvent(
+        at=event.at,
+        kind=EventKind.STOP_REQUESTED,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=event.detail.get("by", ""),
+        why=what + event.detail.get("reason", ""),
+    )
 
 
 def _is_restart(event: DriverEvent) -> bool:
@@ -128,9 +142,16 @@ def _end(driver: DriverRecord, asked: Sequence[DriverEvent], replaced_at: float 
         end = ExitRecord(kind=ExitKind.KILLED, ended_at=replaced_at, message=_UNRECORDED)
     requested = end.kind is ExitKind.STOPPED or end.on_request
     kind = EventKind.STOPPED if requested else _ENDS[end.kind]
-    who = asked[-1].detail.get("by", "") if asked and requested else ""
-    next_step = end.next_step if kind is EventKind.CRASHED else ""
-    return [_event(driver, end.ended_at, kind, who=who, why=describe(end), next_step=next_step)]
+    event = StreamEvent(
+        at=end.ended_at,
+        kind=kind,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=asked[-1].detail.get("by", "") if asked and requested else "",
+        why=describe(end),
+        next_step=end.next_step if kind is EventKind.CRASHED else "",
+    )
+    return [event]
 
 
 _ENDS: Final[Mapping[ExitKind, EventKind]] = {
@@ -142,9 +163,11 @@ _ENDS: Final[Mapping[ExitKind, EventKind]] = {
 
 
 def _left_down(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
-    why, next_step = event.detail.get("reason", ""), event.detail.get("next_step", "")
-    return _event(driver, event.at, EventKind.LEFT_DOWN, why=why, next_step=next_step)
-
-
-def _event(driver: DriverRecord, at: float, kind: EventKind, **more: Any) -> StreamEvent:
-    return StreamEvent(at=at, kind=kind, stream=driver.stream, driver_id=driver.driver_id, **more)
+    return StreamEvent(
+        at=event.at,
+        kind=EventKind.LEFT_DOWN,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        why=event.detail.get("reason", ""),
+        next_step=event.detail.get("next_step", ""),
+    )

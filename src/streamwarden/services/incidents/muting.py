@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from streamwarden.config.loading import unknown
@@ -53,8 +53,19 @@ def mute(
     _require_known(store, catalog, stream)
     for check in checks:
         _require_check(check)
-    scope = {"streams": (stream,), "checks": tuple(dict.fromkeys(checks))}
-    return _add(store, now, starts_at=now, until=until, who=who, reason=reason, **scope)
+    return _add(
+        store,
+        Mute(
+            mute_id=uuid4().hex,
+            who=who,
+            reason=reason.strip(),
+            created_at=now,
+            starts_at=now,
+            until=until,
+            streams=(stream,),
+            checks=tuple(dict.fromkeys(checks)),
+        ),
+    )
 
 
 def plan_maintenance(
@@ -88,8 +99,20 @@ def plan_maintenance(
         )
     for name in streams:
         _require_known(store, catalog, name)
-    scope = {"streams": _tagged(catalog, tag) if tag else tuple(dict.fromkeys(streams)), "tag": tag}
-    return _add(store, now, starts_at=max(now, starts_at), until=until, who=who, reason=reason, planned=True, **scope)
+    return _add(
+        store,
+        Mute(
+            mute_id=uuid4().hex,
+            who=who,
+            reason=reason.strip(),
+            created_at=now,
+            starts_at=max(now, starts_at),
+            until=until,
+            streams=_tagged(catalog, tag) if tag else tuple(dict.fromkeys(streams)),
+            tag=tag,
+            planned=True,
+        ),
+    )
 
 
 def unmute(store: Store, mute_id: str, *, who: str, reason: str, now: float) -> Mute:
@@ -120,8 +143,7 @@ def current_mutes(store: Store, now: float) -> tuple[Mute, ...]:
     return tuple(entry for entry in store.mutes.since(now) if entry.over_at > now)
 
 
-def _add(store: Store, now: float, *, reason: str, **given: Any) -> Mute:
-    new = Mute(mute_id=uuid4().hex, created_at=now, reason=reason.strip(), **given)
+def _add(store: Store, new: Mute) -> Mute:
     if not new.reason:
         raise ConfigError(
             "the reason is empty", expected="why nothing is to be sent", next_step="give a reason; it is recorded"
