@@ -65,7 +65,12 @@ def read_source_log(file: Location, offset: int, most: int | None = None) -> tup
     """Entries of one file of the log. Raises Damaged, Unread beyond `most` bytes, FileNotFoundError."""
     log = read_log_file(file, most)
     require_version(log, FILE_SOURCE_LOG)
-    return tuple(_source_file(offset, line) for line in log.lines)
+    return parse_source_log(offset, log.lines)
+
+
+def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, ...]:
+    """Entries of one file of the log. Raises Damaged."""
+    return tuple(_source_file(offset, line) for line in lines)
 
 
 def _source_file(offset: int, line: str) -> SourceFile:
