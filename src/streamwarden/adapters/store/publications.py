@@ -12,7 +12,7 @@ from streamwarden.lifecycle.publishing import NewBatches, Publication
 
 
 class SqlPublicationRepository:
-    """Implements `lifecycle.publishing.PublicationRepository`. Each method is one transaction and raises StoreError."""
+    """Keeps for each stream the last publication, and the one that is pending. Each method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -17,11 +17,11 @@ from streamwarden.health.signals.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
-from streamwarden.lint.contradictions import contradictions
 from streamwarden.lint.facts import CheckpointSummary, DrillFacts, Facts, HistoryFacts, JobFacts, PlanFacts
 from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
+from streamwarden.lint.rules.contradiction import contradictions
 from streamwarden.problems import ConfigFileError, Problem
 from streamwarden.stream.spec import StreamSpec
 

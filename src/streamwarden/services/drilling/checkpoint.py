@@ -143,13 +143,10 @@ def _table_bytes(store: StateStore) -> int:
 
 
 def _fact(batch: int, planned: float | None, committed: float | None, report: Progress | None) -> BatchFact:
-    changed = None
-    if report is not None:
-        changed = sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
     return BatchFact(
         batch_id=batch,
         planned_at=planned,
         committed_at=committed,
         rows=report.rows if report is not None else None,
-        rows_changed=changed,
+        rows_changed=report.rows_changed if report is not None else None,
     )

@@ -33,7 +33,7 @@ SAME_TIME: Final = 2.0
 
 
 class SqlLeaseRepository:
-    """Implements `lifecycle.lease.LeaseRepository`."""
+    """Where leases are kept. Each call is one transaction."""
 
     def __init__(self, database: Database, alive: Liveness, clock: Callable[[], float] = time.time) -> None:
         self._database = database

@@ -14,7 +14,7 @@ from streamwarden.stream.spec import TriggerSpec
 
 
 class SqlQueryRepository:
-    """Implements `lifecycle.queries.QueryRepository`."""
+    """Where queries are recorded. All writes are idempotent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

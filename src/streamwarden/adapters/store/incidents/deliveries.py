@@ -17,7 +17,7 @@ _KEEP: Final = 90 * 86400.0
 
 
 class SqlDeliveryRepository:
-    """Implements `health.delivery.DeliveryRepository`."""
+    """Keeps deliveries. A message is claimed before it is sent, so no two processes send it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

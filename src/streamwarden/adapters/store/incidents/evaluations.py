@@ -15,7 +15,7 @@ _KEEP: Final = 7 * 86400.0
 
 
 class SqlEvaluationRepository:
-    """Implements `health.evaluations.EvaluationRepository`."""
+    """Keeps the newest evaluation of each kind of process and host."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -14,7 +14,7 @@ from streamwarden.health.verdict import Status
 
 
 class SqlIncidentActionRepository:
-    """Implements `health.actions.IncidentActionRepository`."""
+    """The log of all actions: entries are only ever added. Each method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

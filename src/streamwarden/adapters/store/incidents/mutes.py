@@ -13,7 +13,7 @@ from streamwarden.health.incidents.mutes import Mute
 
 
 class SqlMuteRepository:
-    """Implements `health.mutes.MuteRepository`."""
+    """Keeps mutes. Each method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

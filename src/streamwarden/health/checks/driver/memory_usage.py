@@ -97,16 +97,10 @@ CHECK = Check(
     thresholds=(
         *limits(2 * GB, 4 * GB, ValueUnit.BYTES, "resident bytes without state memory; on a cluster, the driver's"),
         Threshold(
-            name="executor_warning",
-            default=0.85,
-            unit=ValueUnit.SHARE,
-            meaning="WARNING from here on: share of its limit that an executor uses",
+            "executor_warning", 0.85, ValueUnit.SHARE, "WARNING from here on: share of its limit that an executor uses"
         ),
         Threshold(
-            name="executor_critical",
-            default=0.95,
-            unit=ValueUnit.SHARE,
-            meaning="CRITICAL beyond: share of its limit that an executor uses",
+            "executor_critical", 0.95, ValueUnit.SHARE, "CRITICAL beyond: share of its limit that an executor uses"
         ),
     ),
     judge=check,
