@@ -17,6 +17,8 @@ if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
+from pyspark.sql import SparkSession
+
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
@@ -164,8 +166,6 @@ class Runner:
             self._run_script(job)
 
     def _run_build(self, job: Path) -> None:
-        from pyspark.sql import SparkSession
-
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
