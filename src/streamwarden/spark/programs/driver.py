@@ -181,10 +181,8 @@ class Runner:
         query.awaitTermination()
 
     def _has_committed_its_last(self) -> bool:
-        if self._spec.last_batch is None:
-            return False
-        checkpoint = checkpoint_of(self._spec)
-        return self._spec.is_last(log_position(checkpoint).committed)
+        spec = self._spec
+        return spec.last_batch is not None and spec.is_last(log_position(checkpoint_of(spec)).committed)
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
