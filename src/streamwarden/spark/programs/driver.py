@@ -355,17 +355,9 @@ def main(argv: list[str]) -> int:
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):
-            files.write_outcome(
-                folder,
-                failure(
-                    type(error).__name__,
-                    str(error),
-                    at=time.time(),
-                    cut_batch=None,
-                    built=False,
-                    chain=failures.chain_of(error),
-                ),
-            )
+            kind, chain = type(error).__name__, failures.chain_of(error)
+            record = failure(kind, str(error), at=time.time(), cut_batch=None, built=False, chain=chain)
+            files.write_outcome(folder, record)
         return 1
     return runner.run()
 
