@@ -36,8 +36,7 @@ QUICK = {
 
 def quick_options() -> str:
     """The options of a JVM of Spark that starts as fast as a driver: with the archive of classes that drivers use."""
-    archive = class_archive.find(find_java())
-    shared = class_archive.flags(archive) if archive is not None else ()
+    shared = class_archive.flags(find_java())
     return " ".join([QUICK["spark.driver.extraJavaOptions"], *shared])
 
 

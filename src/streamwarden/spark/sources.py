@@ -6,21 +6,18 @@ a time later than that of their writing) are counted inside the query (`observed
 under `input`); `quarantine` keeps them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
 from streamwarden.sources.base import BatchInput, GeneratedSource, RowRequest, StoredSource
 from streamwarden.sources.rows import Rules, failing, good
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 __all__ = ["read_rate", "read_rows"]
 
@@ -110,6 +107,4 @@ def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
 
 
 def _good_columns(rules: Rules) -> list[Column]:
-    from pyspark.sql import functions as f
-
     return [f.col(f"`{name}`") for name in rules.columns]

@@ -78,7 +78,11 @@ class Desk:
             )
         )
         own = processes.identity(1) or ProcessIdentity("h", 1, 1)
-        self.link = store_link.StoreLink(self.url, stream="counts", folder=self.folder, lease=self.lease, process=own)
+        spec = StreamSpec(name="counts", job="/j.py", checkpoint=str(self.checkpoint))
+        self.registry = QueryRegistry(spec, "counts-1")
+        self.link = store_link.StoreLink(
+            self.url, stream="counts", folder=self.folder, lease=self.lease, process=own, registry=self.registry
+        )
 
     def reported(self) -> list[int]:
         return [batch.batch_id for batch in self.store.batches.window("counts") if batch.progress]
@@ -296,13 +300,7 @@ def start(desk: Desk, registry: QueryRegistry, query_id: str, checkpoint: Path) 
 @pytest.fixture
 def registry(desk: Desk) -> QueryRegistry:
     """The names of the driver's queries, known to its link."""
-    spec = StreamSpec(name="counts", job="/j.py", checkpoint=str(desk.checkpoint))
-    made = QueryRegistry(spec, "counts-1")
-    own = processes.identity(1) or ProcessIdentity("h", 1, 1)
-    desk.link = store_link.StoreLink(
-        desk.url, stream="counts", folder=desk.folder, lease=desk.lease, process=own, registry=made
-    )
-    return made
+    return desk.registry
 
 
 def kept(desk: Desk, name: str) -> list[int]:

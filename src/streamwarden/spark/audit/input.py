@@ -1,20 +1,17 @@
 """Gives a job's `build` the input of the audited batches in place of its streaming sources."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
 
 _BATCH: Final = f"{AUDIT}_batch"
 _LATE: Final = f"{AUDIT}_late"
@@ -48,7 +45,7 @@ class AuditedInput:
     rate: tuple[int, Sequence[tuple[int, int, int]]] | None = None
 
     @classmethod
-    def of(cls, request: Mapping[str, Any]) -> AuditedInput:
+    def of(cls, request: Mapping[str, Any]) -> Self:
         """The input as `request.json` describes it."""
         return cls(
             late_ms={int(batch): late for batch, late in request["late_ms"].items()},
@@ -59,8 +56,6 @@ class AuditedInput:
 
     def of_folder(self, spark: SparkSession, reader: Any, folder: str) -> DataFrame:
         """The rows of the files that the batches read from `folder`, with the column AUDIT."""
-        from pyspark.sql import functions as f
-
         read = self.files.get(folder.removeprefix("file://").rstrip("/"))
         if read is None:
             raise CannotBalance(f"the job reads {folder}, which its stream's file does not declare as a source")
@@ -73,8 +68,6 @@ class AuditedInput:
         Args:
             options: of the reader, by lower-case name.
         """
-        from pyspark.sql import functions as f
-
         topic = options.get("subscribe", "")
         read = self.topics.get(topic)
         if read is None:
@@ -103,8 +96,6 @@ class AuditedInput:
 
     def of_rate(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
         """The rows that Spark's rate source made for the batches, with the column AUDIT."""
-        from pyspark.sql import functions as f
-
         if self.rate is None or any(name.startswith("rampup") for name in options):
             raise CannotBalance("the job has several rate sources, or one that begins slowly (rampUpTime)")
         began, read = self.rate
@@ -120,8 +111,6 @@ class AuditedInput:
 
     def with_batches(self, rows: DataFrame) -> DataFrame:
         """The rows with a struct of `batch` and `late_us` (Unix microseconds) in place of the column AUDIT."""
-        from pyspark.sql import functions as f
-
         read = [
             *((_as_hadoop(uri), batch) for files in self.files.values() for uri, batch in files),
             *((f"{_BATCH_NAME}{batch}", batch) for batch in self.late_ms),
@@ -141,8 +130,6 @@ _BATCH_NAME: Final = "batch "
 
 
 def _batch_name(column: str) -> Column:
-    from pyspark.sql import functions as f
-
     return f.concat(f.lit(_BATCH_NAME), f.col(column).cast("string"))
 
 
@@ -229,8 +216,6 @@ class BatchReader:
 @contextmanager
 def replayed(given: AuditedInput) -> Iterator[None]:
     """While this is open, `spark.readStream` reads what the audited batches read."""
-    from pyspark.sql import SparkSession
-
     original = SparkSession.readStream
     seen: set[str] = set()
     SparkSession.readStream = property(lambda spark: BatchReader(spark, given, seen))  # type: ignore[method-assign,assignment]

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.crash_states import CrashState, Operation
 from streamwarden.drills.records.codec import decode, encode
@@ -29,8 +31,6 @@ _ENDS_WITHIN: Final = 120
 
 def main(folder: Path) -> int:
     """Do the task; returns the exit code. Raises whatever the run without a crash raises, and if Spark ends."""
-    from pyspark.sql import SparkSession
-
     task, document = files.read_document(folder / TASK), files.read_spec(folder)
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"

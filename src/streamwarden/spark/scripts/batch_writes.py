@@ -13,6 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark import RDD
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
 from streamwarden.spark.internals.hooks import around
@@ -78,11 +84,6 @@ class BatchWrites:
 
     def watch(self) -> None:
         """From now on, redirect or refuse each batch write of this process."""
-        from pyspark import RDD
-        from pyspark.sql import SparkSession
-        from pyspark.sql.catalog import Catalog
-        from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
-
         for name in _TO_A_PATH:
             around(DataFrameWriter, name, self._redirect)
         for owner, names in (
@@ -120,8 +121,6 @@ class BatchWrites:
         return run(session, *args, **options)
 
     def _require_reading(self, session: Any, text: str) -> None:
-        from pyspark.errors import ParseException
-
         try:
             kinds = statement_kinds(session, text)
         except ParseException:

@@ -9,6 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from pyspark.errors import AnalysisException
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
 from streamwarden.lifecycle.forks.scripts import FILE_FORMATS, TOPIC_FORMAT
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.readers_writers import format_of, options_of, session_of
@@ -34,7 +37,6 @@ def watch_reads(batches: int | None) -> None:
     Args:
         batches: about how many batches the input of each source is cut into; None: as the script cuts it.
     """
-    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     def load(method: Callable[..., Any], reader: Any, *args: Any, **options: Any) -> Any:
         given = inspect.signature(method).bind(reader, *args, **options).arguments
@@ -86,8 +88,6 @@ def limit(inputs: int, batches: int) -> int:
 
 def _files(spark: Any, path: str) -> int:
     """Number of files that exist now; 0 if they cannot be listed: reading them raises the same error."""
-    from pyspark.errors import AnalysisException
-
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         return len(reader.load(path).inputFiles())

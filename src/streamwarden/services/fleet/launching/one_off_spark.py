@@ -87,9 +87,7 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
         ProcessError: the jars that the stream needs are not on this host.
     """
     disk.private_folder(folder / files.TEMPORARY, below=folder)
-    archive = class_archive.find(java)
-    flags = class_archive.flags(archive) if archive is not None else ()
-    settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=class_archive.flags(java))
     settings.setdefault("spark.sql.warehouse.dir", str(folder / files.TEMPORARY / "warehouse"))
     settings, options = secret_options(settings, folder)
     if options is not None:

@@ -1,15 +1,11 @@
-"""The tables of version 0.1.0.
-
-Written out, not taken from `tables.py`: a revision says for ever what it did.
-"""
+"""A store as version 0.1.0 made it, written out: the revisions have to bring it to the tables of any later version."""
 
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
-
-revision = "v0001"
-down_revision = None
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 
 _NAME = sa.String(255)
 _TEXT = sa.Text()
@@ -18,6 +14,17 @@ _COUNT = sa.BigInteger()
 _SMALL = sa.Integer()
 _FLAG = sa.Boolean()
 _SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers only an INTEGER by itself
+
+
+def make_first_store(url: str) -> None:
+    """Make the tables of version 0.1.0 in an empty database."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        with Operations.context(MigrationContext.configure(connection)):
+            _create_tables()
+        connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(sa.text("INSERT INTO alembic_version VALUES ('v0001')"))
+    engine.dispose()
 
 
 def _required(name: str, kind: Any, comment: str | None = None) -> sa.Column[Any]:
@@ -33,8 +40,7 @@ def _unique_while_empty(index: str, table: str, columns: list[str], empty: str) 
     op.create_index(index, table, columns, unique=True, sqlite_where=where, postgresql_where=where)
 
 
-def upgrade() -> None:
-    """Create every table and index."""
+def _create_tables() -> None:
     op.create_table(
         "batches",
         _required("stream", _NAME),
