@@ -1,14 +1,12 @@
 """The live stream of a drill with `target: production`: how it stands, and its audit. Starts and removes nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.types import DriverView, ForkView, LiveStatus
@@ -21,12 +19,9 @@ from streamwarden.lifecycle.supervision.supervisor import GAVE_UP, HISTORY, unfo
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.records import record
 from streamwarden.services.drilling.drillable import require_audit
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Audit
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.services.fleet.fleet import Fleet
 
 _MORE = 20
 """Batches that an audit covers beyond the needed ones, although `audit.batches` is smaller: some are committed while it
