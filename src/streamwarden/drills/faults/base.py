@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.records.sections import require
@@ -23,6 +24,7 @@ MOST_ATTEMPTS: Final = 100
 """Attempts of a fault; the deadlines of a step grow with them."""
 
 F = TypeVar("F", bound="Fault")
+T = TypeVar("T")
 
 
 class ExpectedEnd(StrEnum):
@@ -93,6 +95,51 @@ class FaultContext:
         moment = self.ports.clock.now()
         self.record_mark(moment)
         return moment
+
+    def wait_for(self, probe: Callable[[], T | None], *, deadline: float, every: Seconds) -> T | None:
+        """`waiting.wait_for` on the drill's clock."""
+        return wait_for(probe, clock=self.ports.clock, deadline=deadline, every=every)
+
+    def wait_until(self, condition: Callable[[], bool], *, deadline: float, every: Seconds) -> bool:
+        """Wait until the condition holds; False: it does not at `deadline` (Unix seconds)."""
+        return self.wait_for(lambda: condition() or None, deadline=deadline, every=every) is True
+
+    def await_exit(self, *, deadline: float) -> DriverView:
+        """The driver as last observed: with its recorded exit, or without one if the deadline passed first."""
+        self.wait_until(lambda: self.observe().exit is not None, deadline=deadline, every=0.1)
+        return self.observe()
+
+    def proof(
+        self,
+        strike: Strike | None,
+        view: DriverView,
+        position: LogPosition,
+        *,
+        landed: bool,
+        message: str,
+        evidence: Mapping[str, Any],
+        **facts: Any,
+    ) -> Proof:
+        """The proof by the driver and the logs as they are now. `facts`: other fields of the proof."""
+        return Proof(
+            landed=landed,
+            driver_id=self.driver_id,
+            moment=self._moment(strike, view),
+            planned=position.planned,
+            committed=position.committed,
+            message=message,
+            evidence={**describe_exit(view), **evidence},
+            **facts,
+        )
+
+    def _moment(self, strike: Strike | None, view: DriverView) -> float:
+        """When the fault struck, in Unix seconds. For a strike whose process was killed: as it was marked, or else when
+        the driver ended, or now if it runs."""
+        if strike is not None and strike.moment is not None:
+            return strike.moment
+        if self.marked_at is not None:
+            return self.marked_at
+        return self.ports.clock.now() if view.exit is None else view.exit.ended_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +305,34 @@ class Fault(ABC):
         return None
 
 
+class ObservedFault(Fault):
+    """A fault whose evidence only the strike itself could see; it has `planned` and `committed`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        """Whether a strike that did something landed, and the sentence that says so."""
+
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        if strike is not None and strike.moment is not None:
+            landed, message = self.judge(context, strike)
+            moment, planned, committed = strike.moment, strike.evidence["planned"], strike.evidence["committed"]
+        else:
+            position, moment = context.ports.checkpoint.position(context.fork), context.ports.clock.now()
+            planned, committed, landed = position.planned, position.committed, False
+            message = strike.message if strike else "the process that struck died before it recorded what it had done"
+        return Proof(
+            landed=landed,
+            driver_id=context.driver_id,
+            moment=moment,
+            planned=planned,
+            committed=committed,
+            message=message,
+            evidence=dict(strike.evidence) if strike else {},
+        )
+
+
 def by_kind(*faults: type[Fault]) -> dict[str, type[Fault]]:
     """The faults by the kinds that they declare."""
     return {str(fields(fault)[0].default): fault for fault in faults}
@@ -291,38 +366,6 @@ def _spelled(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def prove_as_observed(
-    context: FaultContext, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]
-) -> Proof:
-    """The proof of a fault whose evidence only the strike itself could see.
-
-    Args:
-        judge: for a strike that did something, whether it landed, and the sentence that says so; its evidence has
-            `planned` and `committed`.
-    """
-    if strike is not None and strike.moment is not None:
-        landed, message = judge(strike)
-        return Proof(
-            landed=landed,
-            driver_id=context.driver_id,
-            moment=strike.moment,
-            planned=strike.evidence["planned"],
-            committed=strike.evidence["committed"],
-            message=message,
-            evidence=dict(strike.evidence),
-        )
-    position = context.ports.checkpoint.position(context.fork)
-    return Proof(
-        landed=False,
-        driver_id=context.driver_id,
-        moment=context.ports.clock.now(),
-        planned=position.planned,
-        committed=position.committed,
-        message=strike.message if strike else "the process that struck died before it recorded what it had done",
-        evidence=dict(strike.evidence) if strike else {},
-    )
-
-
 def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
     """Raises DrillAborted for a fork in an object store.
 
@@ -337,27 +380,6 @@ def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
             where=f"the drill of {context.fork.origin}",
             next_step="leave out `fork.at`, or drill this stream with another fault",
         )
-
-
-def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) -> float:
-    """When the fault struck, in Unix seconds. For a strike whose process was killed: as it was marked, or else when the
-    driver ended, or now if it runs."""
-    if strike is not None and strike.moment is not None:
-        return strike.moment
-    if context.marked_at is not None:
-        return context.marked_at
-    return context.ports.clock.now() if view.exit is None else view.exit.ended_at
-
-
-def await_exit(context: FaultContext, *, deadline: float) -> DriverView:
-    """The driver as last observed: with its recorded exit, or without one if the deadline passed first."""
-    wait_for(
-        lambda: True if context.observe().exit is not None else None,
-        clock=context.ports.clock,
-        deadline=deadline,
-        every=0.1,
-    )
-    return context.observe()
 
 
 def describe_exit(view: DriverView) -> dict[str, Any]:

@@ -18,18 +18,16 @@ from typing import Any, ClassVar, Final, Protocol
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
-    Fault,
     FaultContext,
     LiveUse,
+    ObservedFault,
     Proof,
     Strike,
-    prove_as_observed,
     require_this_host,
 )
 from streamwarden.drills.ports import Port
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import ForkView
-from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillError
 from streamwarden.redaction import redacted
 from streamwarden.stream.spec import StreamSpec
@@ -178,7 +176,7 @@ _VARIANTS: Final[Mapping[str, tuple[ExpectedEnd, Description]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceOutage(Fault):
+class ServiceOutage(ObservedFault):
     """Proof: the service answered before `down` and not after it, nor at the end of the outage; then a batch hung
     between its plan and its commit, and no commit had come for longer than batches take. Of a service without which a
     stream continues: it did not answer, and there was input to read meanwhile.
@@ -212,7 +210,7 @@ class ServiceOutage(Fault):
     """Whether the stream has to commit batches during the outage."""
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
 
     @property
@@ -319,10 +317,8 @@ class ServiceOutage(Fault):
         }
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        if not self.goes_on:
-            return prove_as_observed(context, strike, self.judge)
-        proof = prove_as_observed(context, strike, _judge_going_on)
-        if not proof.landed:
+        proof = ObservedFault.prove(self, context, strike)
+        if not (self.goes_on and proof.landed):
             return proof
         evidence = proof.evidence
         if not evidence["went_on"]:
@@ -335,9 +331,8 @@ class ServiceOutage(Fault):
         """Input that no batch has planned at the end of the outage; `unread`: what there was at its beginning."""
         return unread
 
-    def judge(self, strike: Strike) -> tuple[bool, str]:
-        """Whether a service that the stream waits for was missed."""
-        return _judge(strike)
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        return _judge_going_on(strike) if self.goes_on else _judge(strike)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,7 +397,7 @@ class DiskOutage(ServiceOutage):
         """The source does not need the disk."""
         return context.ports.checkpoint.unplanned(context.fork)
 
-    def judge(self, strike: Strike) -> tuple[bool, str]:
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
         left = strike.evidence["left"] > 0
         return _judge(replace(strike, evidence={**strike.evidence, "hung": strike.evidence["hung"] or left}))
 
@@ -457,7 +452,7 @@ def _await_status(context: FaultContext, outage: OutageSpec, *, answers: bool, w
         last[:] = [context.ports[SERVICES].probe(context.fork, outage.service)]
         return last[0] if last[0].answers is answers else None
 
-    wait_for(probe, clock=context.ports.clock, deadline=context.ports.clock.now() + within, every=POLL)
+    context.wait_for(probe, deadline=context.ports.clock.now() + within, every=POLL)
     return last[0]
 
 

@@ -39,7 +39,7 @@ class InputChanged(ControlledRestart):
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Spark reads files by their times."""
-        require_files(self.kind, stream, declared)
+        require_files(self, stream, declared)
         options = {key.lower(): value.lower() for key, value in declared.source.options.items()}
         if options.get("latestfirst") == "true":
             raise self.not_applicable(
