@@ -384,13 +384,7 @@ def _twin(twin: TwinReport) -> Iterator[ReportRow]:
 
 
 def _found(counts: Reconciliation) -> str:
-    kinds = {
-        "lost": counts.lost,
-        "duplicated": counts.duplicated,
-        "unexpected": counts.unexpected,
-        "wrong": counts.wrong,
-    }
-    differences = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    differences = ", ".join(f"{count:,} {kind}" for kind, count in counts.kinds.items())
     return f"{differences}: {counts.actual:,} rows, {counts.expected:,} expected"
 
 

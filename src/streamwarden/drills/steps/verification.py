@@ -81,9 +81,6 @@ def _compare_with_twin(context: StepContext, fork: ForkView) -> TwinReport:
 
 
 def _counts(outcome: Reconciliation) -> str:
-    counts = (
-        f"{outcome.lost:,} lost, {outcome.duplicated:,} duplicated, {outcome.unexpected:,} unexpected, "
-        f"{outcome.wrong:,} wrong"
-        f" in {outcome.expected:,} expected rows from {outcome.records:,} records"
-    )
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.kinds.items())
+    counts = f"{kinds} in {outcome.expected:,} expected rows from {outcome.records:,} records"
     return "; ".join(filter(None, (counts, describe_repeats(outcome), describe_not_judged(outcome))))

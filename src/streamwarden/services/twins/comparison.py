@@ -16,7 +16,7 @@ from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError, SourceError, VerificationError
 from streamwarden.services.twins import making
-from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
+from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.keys import find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Execution, Twin, execute
@@ -86,7 +86,7 @@ class Witness:
         )
         left_out: tuple[str, ...] = ()
         outcome, twins = against(), 1
-        if rows_differ(outcome):
+        if outcome.rows_differ:
             twins = 2
             left_out = unstable_columns(its, self._output(self._run(twins)[0].spec), key, tolerances)
             outcome = against(left_out=left_out) if left_out else outcome

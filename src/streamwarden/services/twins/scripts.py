@@ -20,7 +20,7 @@ from streamwarden.errors import CheckpointError, ConfigError, ProcessError, Veri
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, unread
 from streamwarden.services.twins import making
-from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
+from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.comparison import watermark_problems
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
@@ -30,13 +30,11 @@ from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_count
 from streamwarden.verification.oracles.batches import some
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import KINDS, Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 
 QUERIES: Final = "queries"
 """The note with one sentence for each query."""
-
-_COUNTS: Final = ("expected", "actual", "lost", "duplicated", "unexpected", "wrong")
 
 NOT_COMPARED: Final = Reconciliation(expected=0, actual=0, lost=0, duplicated=0, unexpected=0, wrong=0)
 
@@ -68,7 +66,7 @@ class ScriptWitness:
         self._require_key_used(verdicts)
         self._require_tolerances_used(verdicts)
         twins = 1
-        if any(rows_differ(verdict.outcome) for verdict in verdicts):
+        if any(verdict.outcome.rows_differ for verdict in verdicts):
             twins = 2
             other, _ = self._run(twins)
             verdicts = [self._again(verdict, twin.spec, other.spec) for verdict in verdicts]
@@ -136,7 +134,7 @@ class ScriptWitness:
 
     def _again(self, verdict: QueryVerdict, one: StreamSpec, other: StreamSpec) -> QueryVerdict:
         """The verdict without the columns in which two unbroken runs differ."""
-        if not rows_differ(verdict.outcome):
+        if not verdict.outcome.rows_differ:
             return verdict
         its, second = (_output(in_twin(verdict.query, twin), verdict.batches) for twin in (one, other))
         tolerances = self._tolerances(its, verdict.key)
@@ -219,14 +217,14 @@ class QueryVerdict:
     @property
     def exact(self) -> bool:
         """Whether it has no deviation. A query may rightly have written no row."""
-        return not (rows_differ(self.outcome) or self.outcome.problems)
+        return not (self.outcome.rows_differ or self.outcome.problems)
 
     @property
     def sentence(self) -> str:
         """The result as a sentence."""
         outcome = self.outcome
         what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
-        counts = ", ".join(f"{getattr(outcome, kind)} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong"))
+        counts = ", ".join(f"{count} {kind}" for kind, count in outcome.kinds.items())
         batches = format_count(len(self.batches), "batch")
         parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
         again = outcome.notes.get(AGAIN_NOTE)
@@ -252,7 +250,9 @@ def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
 def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
     """The verdicts on all queries as one: the sums of their counts, and the problems of each under its name."""
     outcomes = {verdict.query.name: verdict.outcome for verdict in verdicts}
-    counts = {name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in _COUNTS}
+    counts = {
+        name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in ("expected", "actual", *KINDS)
+    }
     kinds = dict.fromkeys(kind for outcome in outcomes.values() for kind in outcome.samples)
     return Reconciliation(
         **counts,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from streamwarden.drills.records.audited import records_of
 from streamwarden.drills.records.types import Judgement
@@ -24,13 +24,11 @@ from streamwarden.services.verifying.outputs import Evidence
 from streamwarden.services.verifying.recount import Recount, recount
 from streamwarden.verification.balance import AFTER, BEFORE, Audit, Outcome
 from streamwarden.verification.columns import Role
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import KINDS, Reconciliation
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-_KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 
 def import_beside() -> None:
@@ -165,15 +163,14 @@ def _sum(column: pa.ChunkedArray) -> int:
 
 def _judge_output(context: Any, suite: str, counted: Recount, sums: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """The numbers of the second count. One row, so a sum is the number itself, and the result shows it."""
-    counts_of_kinds = {kind: getattr(counted, kind) for kind in _KINDS}
     numbers = {
         "rows": counted.actual,
-        **counts_of_kinds,
+        **counted.kinds,
         **{f"sum of {name}": came for name, (_, came) in sums.items()},
     }
     wanted = {
         "rows": counted.expected,
-        **dict.fromkeys(_KINDS, 0),
+        **dict.fromkeys(KINDS, 0),
         **{f"sum of {name}": total for name, (total, _) in sums.items()},
     }
     return _validate(context, suite, _one_row(numbers), [_is(name, number) for name, number in wanted.items()])
@@ -186,7 +183,7 @@ def _judge_comparison(context: Any, suite: str, evidence: Evidence) -> dict[str,
     rows = [(kind, row) for kind, shown in evidence.deviations.items() for row in shown]
     frame = pd.DataFrame(rows, columns=["deviation", "row"], dtype=object)
     expectations = [
-        _expectations().ExpectColumnValuesToNotBeInSet(column="deviation", value_set=[kind]) for kind in _KINDS
+        _expectations().ExpectColumnValuesToNotBeInSet(column="deviation", value_set=[kind]) for kind in KINDS
     ]
     return _validate(context, suite, frame, expectations)
 
@@ -287,7 +284,7 @@ def _require_agreement(
     reconciliation: Reconciliation, counts: Sequence[Recount], success: bool, min_records: int
 ) -> None:
     """The two counts were reached in different ways and must say the same."""
-    numbers = ("expected", "actual", *_KINDS)
+    numbers = ("expected", "actual", *KINDS)
     ours: dict[str, object] = {name: getattr(reconciliation, name) for name in numbers}
     ours["success"] = reconciliation.exactly_once and reconciliation.records >= min_records
     theirs = {**{name: sum(getattr(count, name) for count in counts) for name in numbers}, "success": success}

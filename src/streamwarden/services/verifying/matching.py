@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.comparables import ROW, Comparables, comparables
 from streamwarden.sinks.output import Output
+from streamwarden.verification.reconciliation import Deviations
 from streamwarden.verification.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -43,13 +44,9 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
-    """Counts of deviating rows, and examples by kind. See `Reconciliation` for the kinds."""
+class Matches(Deviations):
+    """Counts of deviating rows, and examples by kind."""
 
-    lost: int = 0
-    duplicated: int = 0
-    unexpected: int = 0
-    wrong: int = 0
     examples: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
 
@@ -104,6 +101,7 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
         lost=sum(count for count, _ in lost),
         duplicated=sum(count for count, _ in duplicated),
         unexpected=sum(count for count, _ in unexpected),
+        wrong=0,
         examples=_examples(
             lost=(pair for _, pair in lost),
             duplicated=(pair for _, pair in duplicated),

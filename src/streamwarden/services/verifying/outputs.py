@@ -111,10 +111,7 @@ def reconcile_outputs(
     return Reconciliation(
         expected=expected.count,
         actual=actual.count,
-        lost=matches.lost,
-        duplicated=matches.duplicated,
-        unexpected=matches.unexpected,
-        wrong=matches.wrong,
+        **matches.kinds,
         records=records,
         repeated=actual.repeated,
         samples={
