@@ -10,15 +10,23 @@ repeated, also after the report, which is then written again.
 """
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from streamwarden.drills.fault_order import Plan, draw
+from streamwarden.drills.live import approval, preflight
+from streamwarden.drills.live import fault as live_fault
+from streamwarden.drills.live import heal as live_heal
+from streamwarden.drills.live import recovery as live_recovery
+from streamwarden.drills.live import steady_state as live_steady_state
+from streamwarden.drills.live import verification as live_verification
 from streamwarden.drills.live.approval import Answer, ask, record_answer
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
+from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.reporting.outcome import decide
 from streamwarden.drills.reporting.report import build_report, document, markdown
@@ -26,8 +34,34 @@ from streamwarden.drills.runs import check_run_id, new_run_id, new_seed
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
-from streamwarden.drills.targets import TARGETS
+from streamwarden.drills.steps.fault import fault
+from streamwarden.drills.steps.heal import heal
+from streamwarden.drills.steps.recovery import recovery
+from streamwarden.drills.steps.steady_state import steady_state
+from streamwarden.drills.steps.verification import verification
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
+
+Work = Callable[[StepContext], StepResult]
+
+TARGETS: Final[Mapping[DrillTarget, Mapping[DrillStep, Work]]] = {
+    DrillTarget.FORK: {
+        DrillStep.STEADY_STATE: steady_state,
+        DrillStep.FAULT: fault,
+        DrillStep.RECOVERY: recovery,
+        DrillStep.VERIFICATION: verification,
+        DrillStep.HEAL: heal,
+    },
+    DrillTarget.PRODUCTION: {
+        DrillStep.PREFLIGHT: preflight.preflight,
+        DrillStep.APPROVAL: approval.approval,
+        DrillStep.STEADY_STATE: live_steady_state.steady_state,
+        DrillStep.FAULT: live_fault.fault,
+        DrillStep.RECOVERY: live_recovery.recovery,
+        DrillStep.VERIFICATION: live_verification.verification,
+        DrillStep.HEAL: live_heal.heal,
+    },
+}
+"""The report is the engine's own: it is the same for every target."""
 
 
 class Engine:

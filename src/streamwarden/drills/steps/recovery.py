@@ -22,7 +22,7 @@ from streamwarden.drills.steps.fork_driver import (
     start_failed_again,
 )
 from streamwarden.drills.steps.refusal import observe_refusal, remediate
-from streamwarden.drills.steps.steady_state import as_observed, observe_health
+from streamwarden.drills.steps.steady_state import observe_health
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
     RecoveryPrediction,
@@ -202,15 +202,12 @@ def observe_steady(
     context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float
 ) -> SteadyState:
     """Observe the hypothesis again, as soon as enough new batches committed, while the driver still runs."""
-    ports, spec = context.ports, context.recorder.spec
-    wanted = first_new + spec.steady_state.min_batches - 1
+    wanted = first_new + context.recorder.spec.steady_state.min_batches - 1
     late = await_commit(context, fork, driver_id, wanted, deadline=deadline)
     again = start_failed_again(context, fork, late, DrillStep.RECOVERY) if late is not None else None
     if again is not None:
         late = await_commit(context, fork, again.driver_id, wanted, deadline=deadline)
-    committed = ports.checkpoint.position(fork).committed
-    held = observe_health(context, fork, spec)
-    steady = as_observed(held, committed, ports.clock.now())
+    steady = observe_health(context, fork)
     if late is not None:
         message = f"batch {wanted} was not committed after the fault: {describe(late)}"
         steady = replace(steady, holds=False, message=message)
