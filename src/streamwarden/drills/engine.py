@@ -32,7 +32,7 @@ from streamwarden.drills.reporting.outcome import decide
 from streamwarden.drills.reporting.report import build_report, document, markdown
 from streamwarden.drills.runs import check_run_id, new_run_id, new_seed
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
+from streamwarden.drills.state import RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fault import fault
 from streamwarden.drills.steps.heal import heal
@@ -72,12 +72,7 @@ class Engine:
         journals: where runs and entries are kept: the only memory between steps.
     """
 
-    def __init__(
-        self,
-        drills: Mapping[str, DrillSpec],
-        journals: JournalRepository,
-        ports: Ports,
-    ) -> None:
+    def __init__(self, drills: Mapping[str, DrillSpec], journals: JournalRepository, ports: Ports) -> None:
         self._drills = drills
         self._journals = journals
         self._ports = ports
@@ -151,9 +146,7 @@ class Engine:
             step = DrillStep.APPROVAL
             if step not in recorder.spec.steps or _is_done(recorder.run, step):
                 return None
-            if (obstacle := _obstacle(recorder, step)) is not None:
-                recorder.note(step, "skipped", obstacle)
-                recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+            if _is_skipped(recorder, step):
                 return None
             ask(recorder, self._ports.clock.now())
             return recorder.state
@@ -226,10 +219,7 @@ class Engine:
         return healed
 
     def _do(self, recorder: RunRecorder, step: DrillStep, park: bool) -> None:
-        obstacle = _obstacle(recorder, step)
-        if obstacle is not None:
-            recorder.note(step, "skipped", obstacle)
-            recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+        if _is_skipped(recorder, step):
             return
         recorder.note(step, "began", f"step {step.value} began")
         result = self._work(recorder, step, park)
@@ -292,20 +282,27 @@ def _is_done(run: DrillRun, step: DrillStep) -> bool:
     return outcome is not None or (step is not DrillStep.REPORT and run.ended_at is not None)
 
 
+def _is_skipped(recorder: RunRecorder, step: DrillStep) -> bool:
+    """Skip the step if it must not run now."""
+    obstacle = _obstacle(recorder, step)
+    if obstacle is not None:
+        recorder.note(step, "skipped", obstacle)
+        recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+    return obstacle is not None
+
+
 def _obstacle(recorder: RunRecorder, step: DrillStep) -> str | None:
     """Why this step must not run now; None if it may."""
     if step is DrillStep.HEAL:
         return None
-    halt: Halt | None = recorder.state.halt
+    halt = recorder.state.halt
     if halt is not None:
         return f"skipped: the drill was {halt.status.value} in the step {halt.step.value}"
     experiment = recorder.spec.experiment
     position = experiment.index(step)
-    before = experiment[position - 1] if position else None
-    if before is None:
+    if position == 0:
         return None
-    allowed = [StepOutcome.PASSED]
-    if step is DrillStep.VERIFICATION:
-        allowed.append(StepOutcome.FAILED)  # a late recovery is verified too
+    before = experiment[position - 1]
     outcome = recorder.state.outcome(before)
-    return None if outcome in allowed else f"skipped: the step {before.value} did not pass"
+    late = step is DrillStep.VERIFICATION and outcome is StepOutcome.FAILED  # a late recovery is verified too
+    return None if late or outcome is StepOutcome.PASSED else f"skipped: the step {before.value} did not pass"

@@ -16,15 +16,14 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.sections import VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
-from streamwarden.errors import CheckpointError, ConfigError, ProcessError, VerificationError
+from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, unread
-from streamwarden.services.twins import making
 from streamwarden.services.twins.comparing import compare, unstable_columns
-from streamwarden.services.twins.comparison import watermark_problems
+from streamwarden.services.twins.comparison import run_twin, watermark_problems
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
-from streamwarden.services.twins.running import Twin, execute
+from streamwarden.services.twins.running import Twin
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import StreamSpec
@@ -78,7 +77,7 @@ class ScriptWitness:
             seconds=round(time.monotonic() - began, 1),
             twins=twins,
             key=(),
-            key_from="; ".join(f"{verdict.query.name}: {_key_text(verdict.key)}" for verdict in verdicts),
+            key_from="; ".join(f"{verdict.query.name}: {verdict.key}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
             outcome=together(verdicts),
@@ -96,11 +95,8 @@ class ScriptWitness:
         return queries
 
     def _run(self, number: int) -> tuple[Twin, Mapping[str, Any]]:
-        try:
-            twin = making.make(self.fork.spec, self.home, number, rewound=False)
-            return twin, json.loads(execute(twin, (), within=self.within).plan)
-        except (CheckpointError, ConfigError, ProcessError) as error:
-            raise VerificationError.of(error, "no twin can be made and run: ") from error
+        twin, done = run_twin(self.fork, self.home, number, (), self.within)
+        return twin, json.loads(done.plan)
 
     def _verdict(self, query: ForkQuery, twin: StreamSpec, done: Mapping[str, Any]) -> QueryVerdict:
         place = open_path(query.checkpoint)
@@ -215,11 +211,6 @@ class QueryVerdict:
         return replace(self, left_out=left_out, outcome=outcome)
 
     @property
-    def exact(self) -> bool:
-        """Whether it has no deviation. A query may rightly have written no row."""
-        return not (self.outcome.rows_differ or self.outcome.problems)
-
-    @property
     def sentence(self) -> str:
         """The result as a sentence."""
         outcome = self.outcome
@@ -270,7 +261,3 @@ def _samples(kind: str, outcome: Reconciliation) -> Sequence[str]:
 
 def _named(outcomes: Mapping[str, Reconciliation], texts: Callable[[Reconciliation], Iterable[str]]) -> Iterator[str]:
     return (f"{name}: {text}" for name, outcome in outcomes.items() for text in texts(outcome))
-
-
-def _key_text(key: RowKey) -> str:
-    return f"rows are identified by {', '.join(key.columns)} ({key.origin})" if key.columns else key.origin

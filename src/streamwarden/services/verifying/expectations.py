@@ -62,7 +62,10 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     import great_expectations as gx
 
     context = _quiet_context(gx)
-    counts = {name: _recounted(evidence) for name, evidence in parts.items()}
+    counts = {
+        name: recount(part.sides, part.keys, part.values, part.tolerances, whole=part.whole)
+        for name, part in parts.items()
+    }
     suites = {
         f"{name}{suite}": result
         for name, evidence in parts.items()
@@ -73,12 +76,9 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
         }.items()
     }
     suites["books"] = _judge_books(context, reconciliation, min_records)
-    success = all(bool(result["success"]) for result in suites.values())
-    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
-    _require_agreement(reconciliation, list(counts.values()), success, min_records)
-    return Judgement(
-        judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
-    )
+    judgement = _judgement(gx, suites)
+    _require_agreement(reconciliation, list(counts.values()), judgement.success, min_records)
+    return judgement
 
 
 def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
@@ -109,14 +109,18 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
     }
     if gaps:
         suites["totals"] = _validate(context, "totals", _one_row(gaps), [_is(name, 0) for name in gaps])
-    success = all(bool(result["success"]) for result in suites.values())
+    judgement = _judgement(gx, suites)
     ours = audit.outcome is Outcome.BALANCED and records_of(audit) >= min_records
-    if ours is not success:
-        raise _disagreement(f"Great Expectations says {success}; {gaps}", f"what the audit says: {audit.sentence}")
-    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
-    return Judgement(
-        judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
-    )
+    if ours is not judgement.success:
+        observed = f"Great Expectations says {judgement.success}; {gaps}"
+        raise _disagreement(observed, f"what the audit says: {audit.sentence}")
+    return judgement
+
+
+def _judgement(gx: Any, suites: Mapping[str, Mapping[str, Any]]) -> Judgement:
+    success = all(bool(result["success"]) for result in suites.values())
+    rows = tuple(_summary(name, row) for name, result in suites.items() for row in result["results"])
+    return Judgement(judge=f"great_expectations {gx.__version__}", success=success, expectations=rows, result=suites)
 
 
 def _gaps(audit: Audit) -> dict[str, int]:
@@ -137,10 +141,6 @@ def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
         return {"": evidence}
     several = evidence.items() if isinstance(evidence, Mapping) else ()
     return {f"{name}: ": part for name, part in several if isinstance(part, Evidence)}
-
-
-def _recounted(evidence: Evidence) -> Recount:
-    return recount(evidence.sides, evidence.keys, evidence.values, evidence.tolerances, whole=evidence.whole)
 
 
 def _sums(evidence: Evidence) -> dict[str, tuple[int, int]]:
