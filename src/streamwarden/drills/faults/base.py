@@ -1,7 +1,5 @@
 """A fault: what a drill does to a driver, and how it proves afterwards that the fault landed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -66,6 +64,52 @@ class LiveUse:
 
     allowed: bool
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """An injected fault.
+
+    Args:
+        moment: Unix seconds; None: the moment never came, or what was done had no effect.
+        evidence: what only the strike itself could see, as JSON.
+    """
+
+    moment: float | None
+    message: str
+    batch: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Whether the fault landed, shown by what is left after it.
+
+    Args:
+        moment: Unix seconds, the start of the recovery time: when it happened, or when an outage was over.
+        planned, committed: last batch in `offsets/` and in `commits/` when it had happened.
+        message: one sentence; for a miss, what was found instead.
+        evidence: the facts that the sentence rests on.
+        violation: what the stream already did during the strike that it must not do: a deviation.
+        lost: records that the fault removed before any batch had read them: they must be reported, and no others may be
+            missing.
+        records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
+        copies: files of the fork's own input that are copies of others, which the stream is to read again.
+        clock_step: seconds by which the clock of the driver was off for a while; None: it was not.
+    """
+
+    landed: bool
+    driver_id: str
+    moment: float
+    planned: int | None
+    committed: int | None
+    message: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    violation: str | None = None
+    lost: tuple[TopicRange, ...] = ()
+    records: int | None = None
+    copies: tuple[str, ...] = ()
+    clock_step: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,52 +187,6 @@ class FaultContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
-    """An injected fault.
-
-    Args:
-        moment: Unix seconds; None: the moment never came, or what was done had no effect.
-        evidence: what only the strike itself could see, as JSON.
-    """
-
-    moment: float | None
-    message: str
-    batch: int | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """Whether the fault landed, shown by what is left after it.
-
-    Args:
-        moment: Unix seconds, the start of the recovery time: when it happened, or when an outage was over.
-        planned, committed: last batch in `offsets/` and in `commits/` when it had happened.
-        message: one sentence; for a miss, what was found instead.
-        evidence: the facts that the sentence rests on.
-        violation: what the stream already did during the strike that it must not do: a deviation.
-        lost: records that the fault removed before any batch had read them: they must be reported, and no others may be
-            missing.
-        records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
-        copies: files of the fork's own input that are copies of others, which the stream is to read again.
-        clock_step: seconds by which the clock of the driver was off for a while; None: it was not.
-    """
-
-    landed: bool
-    driver_id: str
-    moment: float
-    planned: int | None
-    committed: int | None
-    message: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-    violation: str | None = None
-    lost: tuple[TopicRange, ...] = ()
-    records: int | None = None
-    copies: tuple[str, ...] = ()
-    clock_step: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault(ABC):
     """One kind of fault, with the options that a drill's file chose: the fields are the keys of its section, and the
     text below each one is its documentation. Everything else that other modules need to know about the kind is declared
@@ -235,7 +233,7 @@ class Fault(ABC):
         return any(option.default is MISSING for option in cls.options())
 
     @property
-    def chosen(self) -> Fault:
+    def chosen(self) -> "Fault":
         """The fault as its options choose it: by default this one."""
         return self
 
@@ -268,6 +266,11 @@ class Fault(ABC):
             where=f"the drill of {stream}",
             next_step=next_step,
         )
+
+    def wrong_sink(self, stream: str, declared: StreamSpec, lacks: str, *, expected: str, instead: str) -> DrillAborted:
+        """The refusal of a stream whose sink lacks something. `instead`: the fault to drill it with."""
+        what = f"the sink of {stream} is of the kind {declared.sink.kind}, which has no {lacks}"
+        return self.not_applicable(stream, what, expected=expected, next_step=f"drill this stream with `{instead}`")
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
@@ -384,18 +387,14 @@ def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
 
 def describe_exit(view: DriverView) -> dict[str, Any]:
     """The exit as evidence; all None while there is none."""
-    exit = view.exit
+    process = view.record.process
     return {
         "alive": view.alive,
-        "exit": exit.kind.value if exit else None,
-        "exit_code": exit.exit_code if exit else None,
-        "signal": exit.signal if exit else None,
-        "ended_at": exit.ended_at if exit else None,
-        "cut_batch": exit.cut_batch if exit else None,
-        "message": exit.message if exit else "",
-        "pid": view.record.process.pid if view.record.process else None,
-        "host": view.record.process.host if view.record.process else None,
-        "process_started_at_ticks": view.record.process.started_at if view.record.process else None,
+        "exit": view.exit.kind.value if view.exit else None,
+        **{name: getattr(view.exit, name, None) for name in ("exit_code", "signal", "ended_at", "cut_batch")},
+        "message": view.exit.message if view.exit else "",
+        **{name: getattr(process, name, None) for name in ("pid", "host")},
+        "process_started_at_ticks": process.started_at if process else None,
     }
 
 

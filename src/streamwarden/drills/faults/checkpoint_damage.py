@@ -8,8 +8,6 @@ Spark then does. If the inspector predicts something else, the checkpoint is not
 declared: the damage is undone and the attempt counts as a miss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -22,6 +20,7 @@ from streamwarden.checkpoint.formats.state import FileKind, StateFile, StateStor
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
+    Fault,
     FaultContext,
     ObservedFault,
     Proof,
@@ -216,11 +215,9 @@ class CheckpointDamage(ObservedFault):
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, damages one part of the fork's checkpoint, and starts the driver.",
         promise="It depends on the part and on the damage: Spark repairs it, or refuses to go on. It must not go on "
-        "with "
-        "an output that is wrong.",
+        "with an output that is wrong.",
         seen="Each damage had the declared outcome, which `streamwarden inspect` foretold. Of a lost state it says "
-        "that "
-        "only a query without state can continue.",
+        "that only a query without state can continue.",
         next_step="Before a start on a checkpoint that may be damaged: `streamwarden inspect NAME`.",
     )
     variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = dict(_variants())
@@ -231,7 +228,7 @@ class CheckpointDamage(ObservedFault):
         require(self.damage in fitting, "damage", self.damage.value, f"for {self.target}: {', '.join(fitting)}")
 
     @property
-    def chosen(self) -> CheckpointDamage:
+    def chosen(self) -> Fault:
         """The damage with its declared outcome."""
         refuses = RULES[self.target, self.damage].expected_end is ExpectedEnd.REFUSES
         return self.as_kind(RefusedDamage) if refuses else self

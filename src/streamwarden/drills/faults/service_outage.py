@@ -7,8 +7,6 @@ The two commands of the drill's file do that: a drill stops no server by itself.
 and once more when the drill is healed if the process that ran `down` was killed before it ran `up`.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +16,7 @@ from typing import Any, ClassVar, Final, Protocol
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
+    Fault,
     FaultContext,
     LiveUse,
     ObservedFault,
@@ -113,64 +112,46 @@ STALLS = 2.0
 """No batch may have been committed for this many times the median duration of a batch: less could be one long batch."""
 
 
-_VARIANTS: Final[Mapping[str, tuple[ExpectedEnd, Description]]] = {
-    "outage.service: source": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the broker of the stream's topic.",
-            promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
-            seen="The batch that hung was committed when the broker was back, by the same driver or by the next.",
-            next_step="Bring the broker back. The stream continues where it was.",
-        ),
+_SERVICES: Final[Mapping[OutageService, Description]] = {
+    OutageService.SOURCE: Description(
+        does="Stops the broker of the stream's topic.",
+        promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
+        seen="The batch that hung was committed when the broker was back, by the same driver or by the next.",
+        next_step="Bring the broker back. The stream continues where it was.",
     ),
-    "outage.service: sink": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the database of the stream's table, or the broker of the topic that it writes.",
-            promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
-            seen="The batch that hung was committed when the service was back, by the same driver or by the next.",
-            next_step="Bring the service back. The stream continues where it was.",
-        ),
+    OutageService.SINK: Description(
+        does="Stops the database of the stream's table, or the broker of the topic that it writes.",
+        promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
+        seen="The batch that hung was committed when the service was back, by the same driver or by the next.",
+        next_step="Bring the service back. The stream continues where it was.",
     ),
-    "outage.service: store": (
-        ExpectedEnd.LIVES,
-        Description(
-            does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
-            promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
-            seen="Batches were committed during the outage, by the same driver, and the output was right.",
-            next_step="Bring the store back. Until then no stream can be started. No drill of it is shipped: the store "
-            "serves every stream of the project, and an outage would hit those that are not drilled.",
-        ),
+    OutageService.STORE: Description(
+        does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
+        promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
+        seen="Batches were committed during the outage, by the same driver, and the output was right.",
+        next_step="Bring the store back. Until then no stream can be started. No drill of it is shipped: the store "
+        "serves every stream of the project, and an outage would hit those that are not drilled.",
     ),
-    "outage.service: master": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the master of the stream's standalone cluster.",
-            promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
-            "driver ends, and the next one registers with the new master.",
-            seen="Batches were committed without the master. It came back without recovery, and some seconds later the "
-            "driver ended. The next one read the rest, and the output was right.",
-            next_step="Bring the master back, or give it recovery (`spark.deploy.recoveryMode`).",
-        ),
+    OutageService.MASTER: Description(
+        does="Stops the master of the stream's standalone cluster.",
+        promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
+        "driver ends, and the next one registers with the new master.",
+        seen="Batches were committed without the master. It came back without recovery, and some seconds later the "
+        "driver ended. The next one read the rest, and the output was right.",
+        next_step="Bring the master back, or give it recovery (`spark.deploy.recoveryMode`).",
     ),
-    "outage.service: worker": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
-            promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
-            seen="The same driver committed the batch on a new executor, and the output was right.",
-            next_step="Bring the workers back. The batch then runs on them.",
-        ),
+    OutageService.WORKER: Description(
+        does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
+        promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
+        seen="The same driver committed the batch on a new executor, and the output was right.",
+        next_step="Bring the workers back. The batch then runs on them.",
     ),
-    "outage.service: disk": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
-            promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
-            seen="The driver failed with that error. With space again, the next driver continued, and the output was "
-            "right.",
-            next_step="Free space under the checkpoint and the output (`df -h`). The stream then continues.",
-        ),
+    OutageService.DISK: Description(
+        does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
+        promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
+        seen="The driver failed with that error. With space again, the next driver continued, and the output was "
+        "right.",
+        next_step="Free space under the checkpoint and the output (`df -h`). The stream then continues.",
     ),
 }
 
@@ -205,7 +186,10 @@ class ServiceOutage(ObservedFault):
         seen="The output was right.",
         next_step="Bring the service back. The stream continues where it was.",
     )
-    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = _VARIANTS
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {
+        f"outage.service: {name}": (ExpectedEnd.LIVES if name == "store" else ExpectedEnd.MAY_END, described)
+        for name, described in _SERVICES.items()
+    }
     goes_on: ClassVar[bool] = False
     """Whether the stream has to commit batches during the outage."""
 
@@ -214,7 +198,7 @@ class ServiceOutage(ObservedFault):
         require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
 
     @property
-    def chosen(self) -> ServiceOutage:
+    def chosen(self) -> Fault:
         """The outage of the service that the drill's file names."""
         return self.as_kind(_KINDS.get(self.outage.service, ServiceOutage))
 

@@ -1,7 +1,5 @@
 """The inputs of the drill engine, as data. Times are Unix seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +76,15 @@ class ForkView(ForkRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriverView:
+    """A driver as observed now. `exit` is None until its supervisor process has recorded the driver's end."""
+
+    alive: bool
+    record: DriverRecord
+    exit: ExitRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveStatus:
     """How a live stream stands now, as far as it decides whether it may be hit.
 
@@ -137,15 +144,6 @@ class PlanTimes:
     def difference(self) -> float:
         """Seconds by which the driver's clock was ahead."""
         return self.driver - self.storage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverView:
-    """A driver as observed now. `exit` is None until its supervisor process has recorded the driver's end."""
-
-    alive: bool
-    record: DriverRecord
-    exit: ExitRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

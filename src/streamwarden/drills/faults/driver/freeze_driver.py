@@ -46,8 +46,8 @@ class FreezeDriver(ObservedFault):
     )
     description: ClassVar[Description] = Description(
         does="Stops the driver and its supervisor process (SIGSTOP) in mid-batch. Starts a second driver as another "
-        "host "
-        "does, when the lease has expired. Lets the first one go on (SIGCONT) when the second has committed a batch.",
+        "host does, when the lease has expired. Lets the first one go on (SIGCONT) when the second has committed a "
+        "batch.",
         promise="The lease of the first driver is lost: it ends as `fenced`. Until then Spark's log of commits, the "
         "sink's manifest, or the batch table of a database refuses what it writes. A topic takes it, with the event "
         "ids of the first time.",

@@ -84,6 +84,7 @@ class MidBatchKill(Fault):
     of the batch are those of that moment, read after the driver's death."""
 
     expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
+    recovery: ClassVar[str] = "The start that follows."
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
 
     @property
@@ -154,7 +155,6 @@ class KillDriver(MidBatchKill):
         "The driver ended by signal 9; `offsets/N` exists, `commits/N` does not; with a `moment`, the files "
         "of the batch are those of the moment."
     )
-    recovery: ClassVar[str] = "The start that follows."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="it ends a process that supervision starts again, and changes no file",

@@ -91,7 +91,6 @@ class InputDoubled(InputChanged):
     oracle tells"""
     event: ClassVar[str] = "the arrival of a file for the second time"
     proof: ClassVar[str] = "No batch was cut; the copy is in the input and is read next."
-    recovery: ClassVar[str] = "The start that follows."
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, and copies a file that the last batch has read. The copy has "
         "another name and is read next.",

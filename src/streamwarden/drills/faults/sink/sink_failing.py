@@ -80,12 +80,7 @@ class SinkFailing(ObservedFault):
         """A service fails otherwise: `service_outage`."""
         if not declared.sink.MANIFEST:
             instead = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no folder",
-                expected="a sink that writes files",
-                next_step=f"drill this stream with `{instead}`",
-            )
+            raise self.wrong_sink(stream, declared, "folder", expected="a sink that writes files", instead=instead)
 
     def undo(self, context: FaultContext) -> str | None:
         """Restore the folder and resume the driver if it is still paused."""

@@ -86,11 +86,8 @@ class SinkLocked(ObservedFault):
         if declared.sink.SERVICE != "database":
             served = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
             instead = "sink_failing" if declared.sink.MANIFEST else served
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no table",
-                expected="a sink that writes to a database",
-                next_step=f"drill this stream with `{instead}`",
+            raise self.wrong_sink(
+                stream, declared, "table", expected="a sink that writes to a database", instead=instead
             )
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:

@@ -82,13 +82,8 @@ class SinkSlow(ObservedFault):
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Only Spark's own file sink has a manifest. A database that is slow to write is one with a locked table."""
         if not declared.sink.MANIFEST:
-            database = declared.sink.SERVICE == "database"
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no manifest",
-                expected="a sink that writes files",
-                next_step=f"drill this stream with `{'sink_locked' if database else 'kill_driver'}`",
-            )
+            instead = "sink_locked" if declared.sink.SERVICE == "database" else "kill_driver"
+            raise self.wrong_sink(stream, declared, "manifest", expected="a sink that writes files", instead=instead)
 
     def undo(self, context: FaultContext) -> str | None:
         return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
