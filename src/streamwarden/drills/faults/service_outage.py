@@ -420,11 +420,8 @@ def _judge(strike: Strike) -> tuple[bool, str]:
 def _usual(context: FaultContext) -> float | None:
     """Median seconds from a batch's plan to its commit. The first batch, of a cold driver, counts only if there is no
     other."""
-    durations = [
-        batch.committed_at - batch.planned_at
-        for batch in context.ports.checkpoint.batches(context.fork)
-        if batch.planned_at is not None and batch.committed_at is not None
-    ]
+    batches = context.ports.checkpoint.batches(context.fork)
+    durations = [batch.seconds for batch in batches if batch.seconds is not None]
     return statistics.median(durations[1:] or durations) if durations else None
 
 

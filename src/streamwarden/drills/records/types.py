@@ -127,6 +127,13 @@ class BatchFact:
     rows: int | None = None
     rows_changed: int | None = None
 
+    @property
+    def seconds(self) -> float | None:
+        """From plan to commit."""
+        if self.planned_at is None or self.committed_at is None:
+            return None
+        return max(self.committed_at - self.planned_at, 0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTimes:
@@ -160,6 +167,10 @@ class Judgement:
     success: bool
     expectations: Sequence[Mapping[str, Any]] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
+
+    def on(self, judged: str) -> str:
+        """`great_expectations 1.0 accepts the output`."""
+        return f"{self.judge} {'accepts' if self.success else 'rejects'} the {judged}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -346,7 +346,7 @@ def _output(state: RunState) -> Iterator[ReportRow]:
         yield ReportRow("columns", not_judged)
     yield from (ReportRow("problem", problem) for problem in counts.problems[:_SHOWN])
     if judgement is not None:
-        yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
+        yield ReportRow("judge", judgement.on("output"))
     yield from _samples(counts)
 
 
@@ -356,8 +356,8 @@ def _audit(state: RunState) -> Iterator[ReportRow]:
     yield ReportRow("audit after", "not audited" if state.audit is None else state.audit.sentence)
     if state.audit is not None:
         yield ReportRow("input records audited", f"{state.audit.records:,}")
-    if (judgement := state.judgement) is not None:
-        yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the books")
+    if state.judgement is not None:
+        yield ReportRow("judge", state.judgement.on("books"))
 
 
 def _twin(twin: TwinReport) -> Iterator[ReportRow]:

@@ -30,9 +30,7 @@ def verification(context: StepContext) -> StepResult:
     outcome = outcomes[0]
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)
-    verdict = "accepts" if judgement.success else "rejects"
-    judged = f"{judgement.judge} {verdict} the output"
-    recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
+    recorder.note(DrillStep.VERIFICATION, "judged", judgement.on("output"), success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
     whole = unverified(recorder.state) is None
     exact = {result.exactly_once for result in outcomes}

@@ -1,14 +1,11 @@
 """Compares the fork of a script with a twin: each of its queries by itself, under its name."""
 
-from __future__ import annotations
-
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import COMMITS, batch_ids, list_or_empty
@@ -36,6 +33,54 @@ QUERIES: Final = "queries"
 """The note with one sentence for each query."""
 
 NOT_COMPARED: Final = Reconciliation(expected=0, actual=0, lost=0, duplicated=0, unexpected=0, wrong=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVerdict:
+    """One query against the twin's.
+
+    Args:
+        batches: the committed ones; key: by which rows were compared; left_out: columns that were not.
+        records: input records of the batches.
+        mine: its output.
+    """
+
+    query: ForkQuery
+    batches: tuple[int, ...]
+    key: RowKey
+    records: int
+    problems: tuple[str, ...]
+    mine: Output
+    left_out: tuple[str, ...] = ()
+    outcome: Reconciliation = NOT_COMPARED
+
+    def compared(self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()) -> Self:
+        """The verdict with its rows compared to a twin's."""
+        outcome = compare(
+            its,
+            self.mine,
+            self.key,
+            records=self.records,
+            tolerances=tolerances,
+            left_out=left_out,
+            problems=self.problems,
+        )
+        return replace(self, left_out=left_out, outcome=outcome)
+
+    @property
+    def sentence(self) -> str:
+        """The result as a sentence."""
+        outcome = self.outcome
+        what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
+        counts = ", ".join(f"{count} {kind}" for kind, count in outcome.kinds.items())
+        batches = format_count(len(self.batches), "batch")
+        parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
+        again = outcome.notes.get(AGAIN_NOTE)
+        if again:
+            parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
+        if self.query.kind is OutputKind.CAPTURE:
+            parts.append(f"what {self.query.instead_of} makes of them is not compared")
+        return f"{what}, in place of {self.query.instead_of}: {'; '.join(parts)}"
 
 
 @dataclass
@@ -176,56 +221,6 @@ class ScriptWitness:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryVerdict:
-    """One query against the twin's.
-
-    Args:
-        batches: the committed ones; key: by which rows were compared; left_out: columns that were not.
-        records: input records of the batches.
-        mine: its output.
-    """
-
-    query: ForkQuery
-    batches: tuple[int, ...]
-    key: RowKey
-    records: int
-    problems: tuple[str, ...]
-    mine: Output
-    left_out: tuple[str, ...] = ()
-    outcome: Reconciliation = NOT_COMPARED
-
-    def compared(
-        self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()
-    ) -> QueryVerdict:
-        """The verdict with its rows compared to a twin's."""
-        outcome = compare(
-            its,
-            self.mine,
-            self.key,
-            records=self.records,
-            tolerances=tolerances,
-            left_out=left_out,
-            problems=self.problems,
-        )
-        return replace(self, left_out=left_out, outcome=outcome)
-
-    @property
-    def sentence(self) -> str:
-        """The result as a sentence."""
-        outcome = self.outcome
-        what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
-        counts = ", ".join(f"{count} {kind}" for kind, count in outcome.kinds.items())
-        batches = format_count(len(self.batches), "batch")
-        parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
-        again = outcome.notes.get(AGAIN_NOTE)
-        if again:
-            parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
-        if self.query.kind is OutputKind.CAPTURE:
-            parts.append(f"what {self.query.instead_of} makes of them is not compared")
-        return f"{what}, in place of {self.query.instead_of}: {'; '.join(parts)}"
-
-
 def in_twin(query: ForkQuery, twin: StreamSpec) -> ForkQuery:
     """The query of the same name in a twin."""
     assert twin.fork is not None, "the twin of a script is the fork of one"
@@ -248,16 +243,15 @@ def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
     return Reconciliation(
         **counts,
         records=max((verdict.records for verdict in verdicts), default=0),  # the queries may read the same records
-        samples={kind: tuple(_named(outcomes, partial(_samples, kind))) for kind in kinds},
-        problems=tuple(_named(outcomes, lambda outcome: outcome.problems)),
+        samples={
+            kind: tuple(_named({name: outcome.samples.get(kind, ()) for name, outcome in outcomes.items()}))
+            for kind in kinds
+        },
+        problems=tuple(_named({name: outcome.problems for name, outcome in outcomes.items()})),
         notes={QUERIES: {verdict.query.name: verdict.sentence for verdict in verdicts}},
         evidence={name: outcome.evidence for name, outcome in outcomes.items() if outcome.evidence is not None},
     )
 
 
-def _samples(kind: str, outcome: Reconciliation) -> Sequence[str]:
-    return outcome.samples.get(kind, ())
-
-
-def _named(outcomes: Mapping[str, Reconciliation], texts: Callable[[Reconciliation], Iterable[str]]) -> Iterator[str]:
-    return (f"{name}: {text}" for name, outcome in outcomes.items() for text in texts(outcome))
+def _named(texts: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{name}: {text}" for name, of_query in texts.items() for text in of_query)
