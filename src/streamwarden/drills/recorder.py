@@ -6,13 +6,7 @@ from typing import Any
 
 from streamwarden.drills.ports import Clock, SpecCodec
 from streamwarden.drills.records.codec import decode, encode
-from streamwarden.drills.records.journal import (
-    DrillRun,
-    DrillStatus,
-    DrillStep,
-    JournalEntry,
-    JournalRepository,
-)
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import WRITERS, Halt, RunState, StepOutcome, StepRecord

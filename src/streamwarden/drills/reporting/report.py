@@ -15,12 +15,7 @@ from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.drills.records.types import ForkRecord
 from streamwarden.drills.reporting.expectations import Expectation, expectations_of
-from streamwarden.drills.reporting.outcome import (
-    REMEDIATED,
-    describe_input,
-    describe_not_judged,
-    describe_repeats,
-)
+from streamwarden.drills.reporting.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.reporting.sentence import sentence
 from streamwarden.drills.reporting.timeline import Moment, timeline
 from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState, SteadyState

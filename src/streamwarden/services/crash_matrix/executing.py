@@ -16,16 +16,7 @@ from typing import Final
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.drills.crash_states import (
-    Change,
-    CrashState,
-    Ending,
-    Origin,
-    Outcome,
-    files_of,
-    ledger_of,
-    windows,
-)
+from streamwarden.drills.crash_states import Change, CrashState, Ending, Origin, Outcome, files_of, ledger_of, windows
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.crash_matrix.crash_layout import PARTS, Record
 from streamwarden.services.forks.files import remove_folder

@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    LiveUse,
-    Proof,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, LiveUse, Proof, Strike
 from streamwarden.lifecycle.driver import ExitKind
 
 

@@ -8,14 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, Protocol
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    FaultContext,
-    LiveUse,
-    ObservedFault,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import POLL, await_running_batch
 from streamwarden.drills.ports import Port
 from streamwarden.errors import DrillAborted

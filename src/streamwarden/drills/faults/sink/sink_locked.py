@@ -9,13 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    FaultContext,
-    ObservedFault,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import FITTING
 from streamwarden.drills.ports import HeldTable, Port
 from streamwarden.drills.records.sections import require

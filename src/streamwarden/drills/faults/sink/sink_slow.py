@@ -9,14 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    FaultContext,
-    LiveUse,
-    ObservedFault,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import KillMoment, stop_at
 from streamwarden.drills.faults.sink.sink_failing import MOST_TIMES
 from streamwarden.drills.records.sections import require

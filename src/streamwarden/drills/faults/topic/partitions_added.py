@@ -7,14 +7,7 @@ partitions are doubled and the rest of each partition goes to one new partition:
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, Proof, Strike
 from streamwarden.drills.faults.topic.own_topic import POLL_EVERY, TOPIC, await_all_read, copy_of, parts, require_topic
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.stream.spec import StreamSpec

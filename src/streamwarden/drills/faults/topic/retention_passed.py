@@ -12,14 +12,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, Proof, Strike
 from streamwarden.drills.faults.topic.own_topic import (
     TOPIC,
     copy_of,

@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, Proof, Strike
 from streamwarden.drills.faults.topic.own_topic import (
     TOPIC,
     await_all_read,
