@@ -24,7 +24,6 @@ class ForkDrivers:
         self.kill, self.freeze, self.thaw, self.is_running = fleet.kill, fleet.freeze, fleet.thaw, fleet.is_running
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
-        """Start the fork's driver. Raises as Fleet.start does."""
         env = self._clock.environment(run_id)
         return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env).record
 

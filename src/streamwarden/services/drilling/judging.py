@@ -59,7 +59,6 @@ class ForkVerifier:
         copies: Copies | None = None,
         clock_steps: Sequence[Seconds] = (),
     ) -> Reconciliation:
-        """Raises VerificationError if no verdict is possible."""
         _import_beside()
         spec = fork.spec
         own = 0 if fork.batch is None else fork.batch + 1
@@ -85,7 +84,6 @@ class ForkVerifier:
         within: Seconds,
         clock_steps: Sequence[Seconds] = (),
     ) -> TwinReport:
-        """Raises VerificationError if no verdict is possible."""
         _import_beside()
         home = self._archive.folder(run_id) / TWIN
         if fork.spec.fork is not None:

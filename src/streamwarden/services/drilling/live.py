@@ -86,7 +86,6 @@ class LiveStreams:
         )
 
     def past(self, stream: str) -> Sequence[DrillRun]:
-        """The newest runs."""
         return self.store.journals.recent(stream=stream)
 
     def audit(self, view: ForkView, first: int) -> Audit:
