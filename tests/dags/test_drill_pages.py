@@ -91,7 +91,7 @@ def _runs(now: float) -> list[DrillRun]:
     halted = {"status": "aborted", "step": "steady_state", "reason": f"nothing to fork {EVIL}"}
     failed = {"steady_state": {"outcome": "failed", "message": EVIL, "at": now}}
     begun, _ = stored("kill_driver_begun")
-    aborted = {"drill": passed.facts["drill"], "halted": halted, "steps": failed}
+    aborted = {"drill": passed.facts["drill"], "halt": halted, "steps": failed}
     made = partial(replace, passed, ended_at=now - 200, reason=f"the reason {EVIL}")
     return [
         passed,

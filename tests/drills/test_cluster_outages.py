@@ -56,7 +56,7 @@ def drilled(spark: Cluster, root: Path, flights: Path, service: str, *, lasts: s
     assert (counts["records"], counts["exactly_once"]) == (RECORDS, True)
     assert counts["expected"] == counts["actual"] > 500
     assert spark.url in run.facts["fault"]["evidence"]["service"]
-    assert run.facts["heal"]["clean"]
+    assert run.facts["healing"]["clean"]
     return run
 
 

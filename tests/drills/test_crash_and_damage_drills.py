@@ -70,7 +70,7 @@ def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_ba
     ) as workspace:
         run = run_drill(workspace)
         assert_right(run)
-        proof, refusal = run.facts["fault"], run.facts["told"]
+        proof, refusal = run.facts["fault"], run.facts["refusal"]
         (harmed,) = proof["evidence"]["harmed"]
         assert harmed["path"].endswith(".delta")
         assert harmed["after"] == harmed["before"] > 0
@@ -142,7 +142,7 @@ def test_a_stream_refuses_to_run_a_batch_whose_file_is_gone(tmp_path: Path, flig
         run = run_drill(workspace)
         assert_right(run)
         (gone,) = run.facts["fault"]["evidence"]["files_gone"]
-        refusal = run.facts["told"]
+        refusal = run.facts["refusal"]
         assert refusal["error_class"] == "InputGone"
         assert gone in refusal["message"]
 

@@ -99,8 +99,8 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         twin = run.facts["twin"]
         assert (twin["key_from"], twin["outcome"]["expected"]) == ("the sink's key", counts["expected"])
         assert twin["outcome"]["repeated"] == counts["repeated"], "of the fork"
-        assert len([name for name in run.facts["heal"]["removed"] if name.startswith("the topic ")]) == 2
-        assert f"the topic {fork['output']}" in run.facts["heal"]["removed"]
+        assert len([name for name in run.facts["healing"]["removed"] if name.startswith("the topic ")]) == 2
+        assert f"the topic {fork['output']}" in run.facts["healing"]["removed"]
         with pytest.raises(VerificationError, match="Unknown topic"):
             verify(spec_from_dict(fork["spec"]))
     assert kafka.ends("departures", 3) == [0, 0, 0], "the stream's own topic"

@@ -69,7 +69,7 @@ def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
     proof = run.facts["fault"]
     assert proof["evidence"]["signal"] == signal.SIGKILL
     assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
-    assert any(SCHEMA in each for each in run.facts["heal"]["removed"])
+    assert any(SCHEMA in each for each in run.facts["healing"]["removed"])
     left = base.ask(f"SELECT nspname FROM pg_namespace WHERE nspname = 'flights' OR nspname LIKE '{SCHEMA}%'")
     assert left == [], "neither the fork's schema, nor one for the stream, which never ran"
 

@@ -113,7 +113,7 @@ def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_p
         assert "the fault did not land" in run.reason
         assert "the driver was already over: completed" in run.reason
         assert "recovery" not in run.facts
-        assert run.facts["heal"]["clean"]
+        assert run.facts["healing"]["clean"]
 
 
 @pytest.mark.full  # what the engine makes of it is in unit/drills
@@ -126,4 +126,4 @@ def test_a_stream_that_never_comes_back_is_caught(tmp_path: Path, flights: Path)
         assert "the stream never came back" in run.reason
         assert "the licence is used up" in run.reason
         assert "reconciliation" not in run.facts
-        assert run.facts["heal"]["clean"]
+        assert run.facts["healing"]["clean"]

@@ -82,7 +82,7 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert not run.facts["judgement"]["success"]
         twin = run.facts["twin"]
         assert (twin["key"], twin["outcome"]["duplicated"]) == (list(GROUPED), counts["duplicated"])
-        removed = [name for name in run.facts["heal"]["removed"] if name.startswith("the schema ")]
+        removed = [name for name in run.facts["healing"]["removed"] if name.startswith("the schema ")]
         assert len(removed) == twin["twins"] + 1, "the fork's, and one for each twin"
 
 

@@ -187,7 +187,7 @@ def test_what_is_evidence_is_on_this_host(ran: Ran, drilled: Drilled) -> None:
     assert list((home / "output").glob("*.parquet"))
     assert list((home / "quarantine").glob("query=*/batch=*/*.json"))
     assert not (home / "checkpoint/state").exists()
-    assert set(facts["heal"]["removed"]) >= {facts["fork"]["checkpoint"], "fork/input"}
+    assert set(facts["healing"]["removed"]) >= {facts["fork"]["checkpoint"], "fork/input"}
 
 
 def test_a_file_that_is_lost_is_noticed_by_both_readers(ran: Ran) -> None:

@@ -13,7 +13,7 @@ from streamwarden.drills.crash_states import CrashState, Ending, Outcome
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.crash_matrix import matrix
-from streamwarden.services.crash_matrix.task import BATCHES, OUTCOMES, TASK
+from streamwarden.services.crash_matrix.crash_layout import BATCHES, OUTCOMES, TASK
 from streamwarden.stream.spec import StreamSpec
 from support.command_line import CommandLine
 

@@ -80,7 +80,7 @@ DRILLS: list[dict[str, Any]] = [
         "fork": {"rewind": "all", "batches": 16, "at": None, "keep": False},
         "steady_state": {"min_batches": 2, "checks": ["state_size"], "within": "5m"},
         "recovery": {"target": "1m", "deadline": "8m"},
-        "verification": {"min_records": 12000, "oracle": "batch"},
+        "verification": {"min_records": 12000, "oracle": "job"},
         "schedule": "0 3 * * *",
         "tags": ["night"],
     },

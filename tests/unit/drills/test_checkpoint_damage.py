@@ -34,7 +34,7 @@ def test_each_damage_has_the_declared_outcome(pair: tuple[CheckpointTarget, File
     result = run(world, pair)
     assert result.passed, result.reason
     refused = RULES[pair].expected_end is ExpectedEnd.REFUSES
-    assert ("told" in result.facts) is refused
+    assert ("refusal" in result.facts) is refused
     assert world.files.restored == (1 if refused else 0)
     proof = result.facts["fault"]
     assert proof["landed"]

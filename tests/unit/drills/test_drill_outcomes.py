@@ -343,8 +343,8 @@ def test_a_kill_without_effect_did_not_land() -> None:
     assert result.status is DrillStatus.FAILED
     assert "still alive" in result.reason
     assert "healing is incomplete" not in result.reason  # the first word is why the drill failed
-    assert not result.facts["heal"]["clean"]
-    assert "driver d1 is still alive 30 s after SIGKILL" in result.facts["heal"]["message"]
+    assert not result.facts["healing"]["clean"]
+    assert "driver d1 is still alive 30 s after SIGKILL" in result.facts["healing"]["message"]
     assert world.cleared == 0, "what it may still write to stays"
 
 

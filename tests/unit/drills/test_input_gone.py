@@ -25,7 +25,7 @@ def test_the_stream_refuses_without_the_file_and_goes_on_with_it() -> None:
     assert proof["committed"] == batch - 1
     assert proof["evidence"]["files_gone"] == [f"flights-{batch:03d}-0.json"]
     assert f"flights-{batch:03d}-0.json is not in the input" in proof["message"]
-    assert result.facts["told"]["holds"]
+    assert result.facts["refusal"]["holds"]
     assert (recovery["driver_id"], recovery["first_new_batch"]) == ("d3", batch)
     assert world.inputs.gone is None
 

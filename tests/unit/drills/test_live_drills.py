@@ -8,8 +8,7 @@ import pytest
 
 from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.faults.driver.kill_driver import KillMoment
-from streamwarden.drills.live.approval import Answer
-from streamwarden.drills.live.request import body, subject
+from streamwarden.drills.live.approval import Answer, body, subject
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
 from streamwarden.drills.records.sections import RecoverySpec, VerificationSpec

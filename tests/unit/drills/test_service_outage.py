@@ -134,12 +134,12 @@ def test_a_service_that_is_not_started_again_fails_the_drill_and_its_healing() -
     assert "the service was not started again: `up` ended with status 1: up said this" in result.reason
     assert "by hand now" in result.reason
     assert result.facts["steps"][DrillStep.HEAL]["outcome"] == "failed"
-    assert "was not started again" in result.facts["heal"]["message"]
-    assert not result.facts["heal"]["clean"]
+    assert "was not started again" in result.facts["healing"]["message"]
+    assert not result.facts["healing"]["clean"]
     assert world.service.commands == ["down", "up", "up"], "the healing tried it once more"
     assert world.drivers["d1"].exit is not None, "the driver is ended all the same"
     assert world.cleared == 1, "and what it had is removed"
-    assert "removed: fork/input" in result.facts["heal"]["message"]
+    assert "removed: fork/input" in result.facts["healing"]["message"]
 
 
 def test_a_service_that_does_not_answer_after_up_is_not_back() -> None:
@@ -147,14 +147,14 @@ def test_a_service_that_does_not_answer_after_up_is_not_back() -> None:
     result = run(world)
     assert result.status is DrillStatus.FAILED
     assert "the source at one:9092 does not answer 60 s after `up`" in result.reason
-    assert not result.facts["heal"]["clean"]
+    assert not result.facts["healing"]["clean"]
 
 
 def test_a_command_that_brings_it_back_at_the_second_time_heals() -> None:
     world = World(up_failures=1, total_batches=60)
     result = run(world)
     assert result.status is DrillStatus.FAILED
-    assert result.facts["heal"]["clean"]
+    assert result.facts["healing"]["clean"]
     assert_started_again(world)
 
 
@@ -176,7 +176,7 @@ def test_a_process_killed_in_mid_outage_leaves_it_to_the_healing(where: str) -> 
     for step in (DrillStep.RECOVERY, DrillStep.VERIFICATION, DrillStep.HEAL, DrillStep.REPORT):
         result = engine.step(run_id, step)
     assert "the step fault did not finish" in result.reason
-    assert result.facts["heal"]["clean"]
+    assert result.facts["healing"]["clean"]
     assert any(entry.kind == "undone" for entry in world.journals.entries(run_id))
     assert_started_again(world)
 

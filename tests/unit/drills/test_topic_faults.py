@@ -38,7 +38,7 @@ def knob(name: str, value: object) -> Callable[[Any], None]:
 def assert_deviated(result: DrillRun, words: str) -> None:
     assert verdict_word(result) == "DEVIATED", result.reason
     assert words in result.reason
-    assert result.facts["heal"]["clean"]
+    assert result.facts["healing"]["clean"]
 
 
 @EVERY
@@ -97,7 +97,7 @@ def test_a_loss_that_is_reported_to_the_record_passes_with_the_remediation() -> 
     world = World()
     result = run(world, PASSED)
     assert result.passed, result.reason
-    proof, refusal, recovery = (result.facts[name] for name in ("fault", "told", "recovery"))
+    proof, refusal, recovery = (result.facts[name] for name in ("fault", "refusal", "recovery"))
     lost = {each["partition"]: each["end"] - each["start"] for each in proof["lost"]}
     read = proof["committed"] + 1
     assert lost == dict.fromkeys((0, 1), (12 - read) * UNIT // 4), "a quarter of what was unread"
@@ -124,9 +124,9 @@ def test_a_topic_that_was_recreated_passes_with_a_new_checkpoint() -> None:
     proof, recovery = result.facts["fault"], result.facts["recovery"]
     assert proof["planned"] == proof["committed"] == 11, "the whole topic was read"
     assert proof["records"] == result.facts["reconciliation"]["records"] == 12 * 2 * UNIT * 9 // 10
-    assert result.facts["told"]["check"]["evidence"]["made_anew"] == [f"{TOPIC}-0", f"{TOPIC}-1"]
+    assert result.facts["refusal"]["check"]["evidence"]["made_anew"] == [f"{TOPIC}-0", f"{TOPIC}-1"]
     assert recovery["first_new_batch"] == 0
-    assert result.facts["way_out"]["fork"]["checkpoint"].endswith("checkpoint-renewed")
+    assert result.facts["remediation"]["fork"]["checkpoint"].endswith("checkpoint-renewed")
     assert world.input.renewals == 1
     assert "predicted" not in result.facts, "what a restart on the old checkpoint takes says nothing of this one"
 
@@ -139,8 +139,8 @@ def test_a_stream_that_goes_on_in_silence_deviates(kind: str) -> None:
         assert_deviated(result, "the stream went on in silence: batch")
     else:  # nothing new came, so it waits
         assert_deviated(result, "the stream did not end within 90.0 s after its launch: the driver is still alive")
-    assert "told" in result.facts
-    assert "way_out" not in result.facts
+    assert "refusal" in result.facts
+    assert "remediation" not in result.facts
     assert result.facts["steps"]["verification"]["outcome"] == "failed"
     assert result.reason.count("went on") + result.reason.count("did not end") == 1
 

@@ -16,7 +16,6 @@ from streamwarden.errors import InvalidValue, VerificationError
 from streamwarden.verification.reconciliation import Reconciliation
 from support.drill_specs import drill
 from support.drill_world import PERFECT, Killed, World
-from support.stored_journals import stored
 
 LOSS = replace(PERFECT, actual=898, lost=2)
 AGREES = TwinReport(
@@ -118,11 +117,10 @@ def test_a_journal_without_the_twin_that_it_promised_is_no_evidence() -> None:
     assert found.reason == "the output was not compared with the twin"
 
 
-def test_an_oracle_of_an_earlier_version_is_the_jobs_own() -> None:
-    assert OracleKind("batch") is OracleKind.JOB
-    assert stored("kill_driver")[0].facts["drill"]["verification"]["oracle"] == "batch"
-    with pytest.raises(ValueError, match="sink"):
-        OracleKind("sink")
+@pytest.mark.parametrize("name", ["sink", "batch"])
+def test_an_oracle_of_another_name_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        OracleKind(name)
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ from streamwarden.checkpoint.formats.state import SSTS, state_stores
 from streamwarden.checkpoint.integrity import check_state_file, has_all_files, snapshot_files
 from streamwarden.errors import VerificationError
 from streamwarden.services.auditing import auditing
-from streamwarden.services.auditing.auditing import audit, requested
-from streamwarden.services.auditing.pace import Pace, pace
+from streamwarden.services.auditing.auditing import Pace, audit, pace, requested
 from streamwarden.services.auditing.records import FOLDER
 from streamwarden.services.auditing.work import WORK, remove_abandoned, work_folder
 from streamwarden.services.forks.copying import hold

@@ -212,7 +212,7 @@ def test_a_drill_that_a_person_did_not_approve_is_no_incident() -> None:
     """It is a decision. Negative control: one that was aborted for another reason is."""
     halt = {"status": "aborted", "step": "approval", "reason": "ada rejected the drill"}
     approval = {"asked_at": MIDNIGHT, "until": MIDNIGHT + HOUR, "granted": False, "by": "ada", "at": MIDNIGHT + 60}
-    facts = {"drill": encode(SPEC), "halted": halt, "approval": approval}
+    facts = {"drill": encode(SPEC), "halt": halt, "approval": approval}
     declined = replace(PASSED, status=DrillStatus.ABORTED, deviated=None, reason="ada rejected the drill", facts=facts)
     assert judged(declined).status is Status.OK
     granted = {**facts, "approval": {**approval, "granted": True}}

@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.oracles.windows import Row, Sliding, aggregate, least_watermarks, watermarks
+from streamwarden.verification.oracles.windows import Row, Sliding, aggregate, least_watermarks
 from streamwarden.verification.starts import Restarts
 
 HOUR = Sliding(60, 15)
+NO_STARTS = Restarts(first=frozenset(), skipped=frozenset())
+
+
+def watermarks(highest: dict[int, int | None], delay: int) -> dict[int, int]:
+    """The watermark of each batch of a query with one source that was never restarted."""
+    marks = least_watermarks([highest], [delay], highest, NO_STARTS)
+    return {batch: marks[batch] for batch in highest}
 
 
 def test_a_row_is_in_as_many_windows_as_slides_fit_into_the_length() -> None:

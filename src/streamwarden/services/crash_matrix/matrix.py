@@ -16,9 +16,8 @@ from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.settings import MAINTENANCE, RETAIN
-from streamwarden.services.crash_matrix.crash_layout import PARTS
+from streamwarden.services.crash_matrix.crash_layout import AROUND, BATCHES, OUTCOMES, PARTS, TASK
 from streamwarden.services.crash_matrix.recording import Recording
-from streamwarden.services.crash_matrix.task import AROUND, BATCHES, OUTCOMES, TASK
 from streamwarden.services.fleet.launching.one_off_spark import here, run_program
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork

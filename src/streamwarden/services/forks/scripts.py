@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.checkpoint.formats.sources import source_entries
 from streamwarden.checkpoint.formats.uris import to_path
@@ -63,7 +63,10 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
             where=where,
             next_step="remove `fork.at`",
         )
-    _require_repeatable(spec, job)
+    try:
+        require_repeatable(spec, [spec.trigger, *(query.trigger for query in job.named)], job.inputs)
+    except JobError as error:
+        raise CheckpointError.of(error) from error
     if not has_output(sink.format for sink in job.sinks):
         formats = ", ".join(sorted({str(sink.format) for sink in job.sinks}))
         raise CheckpointError(
@@ -82,13 +85,6 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
         )
 
 
-def _require_repeatable(spec: StreamSpec, job: JobFacts) -> None:
-    try:
-        require_repeatable(spec, [spec.trigger, *(query.trigger for query in job.named)], job.inputs)
-    except JobError as error:
-        raise CheckpointError.of(error) from error
-
-
 def _text(spec: StreamSpec) -> JobFacts:
     return read_job(spec.job, Path(spec.job).read_text(encoding="utf-8"))
 
@@ -105,14 +101,15 @@ def _chains(spec: StreamSpec, job: JobFacts) -> Iterator[tuple[str, str]]:
 
 def script_input(spec: StreamSpec) -> list[InputFile] | None:
     """The files that the script reads, as far as its text or its stream's file names the folders; None: unknown."""
-    declared = [spec.source.path] if spec.source.path is not None else []
-    named = [source.path for source in _text(spec).inputs]
-    if not declared and (not named or None in named):
+    inputs = _text(spec).inputs
+    if spec.source.path is not None:
+        places = [spec.source.path]
+    elif not inputs or any(source.path is None for source in inputs):
         return None
-    places = dict.fromkeys(declared or [str(input_place(spec, source)) for source in _text(spec).inputs])
-    listings = {place: _listed(place, spec.storage.connection) for place in places}
-    readable = [files for files in listings.values() if files is not None]
-    return [file for files in readable for file in files] if len(readable) == len(listings) else None
+    else:
+        places = list(dict.fromkeys(str(input_place(spec, source)) for source in inputs))
+    listings = [_listed(place, spec.storage.connection) for place in places]
+    return None if None in listings else [file for files in listings for file in files or ()]
 
 
 def listed(places: Iterable[str], connection: str | None = None) -> dict[str, list[str]]:
@@ -123,14 +120,11 @@ def listed(places: Iterable[str], connection: str | None = None) -> dict[str, li
 
 def _listed(place: str, connection: str | None) -> list[InputFile] | None:
     """The files below a folder; None for a place with wildcards, or one that cannot be listed."""
-    return None if set(place) & set("*?[{") else _files(open_path(place, connection))
-
-
-def _files(folder: Location) -> list[InputFile] | None:
+    if set(place) & set("*?[{"):
+        return None
+    files = open_path(place, connection).walk(skip=lambda name: name.startswith((".", "_")))
     try:
-        return [
-            InputFile(name, entry.size) for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_")))
-        ]
+        return [InputFile(name, entry.size) for name, entry in files]
     except OSError:
         return None
 
@@ -145,16 +139,13 @@ def fork_queries(spec: StreamSpec) -> tuple[ForkQuery, ...]:
     if spec.fork is None:
         return ()
     documents = [read_document(path) for path in sorted(Path(spec.fork.output, INDEX).glob("*.json"))]
-    return tuple(sorted((_query(document) for document in documents if document), key=_place))
+    queries = (_query(document) for document in documents if document)
+    return tuple(sorted(queries, key=lambda query: (query.kind is OutputKind.NOTHING, query.order)))
 
 
 def _query(document: dict[str, Any]) -> ForkQuery:
     places = {name: tuple(document[name]) for name in ("inputs", "whole")}
     return ForkQuery(**{**document, **places, "kind": OutputKind(document["kind"])})
-
-
-def _place(query: ForkQuery) -> tuple[bool, int]:
-    return query.kind is OutputKind.NOTHING, query.order
 
 
 def unplanned(query: ForkQuery, connection: str | None = None) -> int:

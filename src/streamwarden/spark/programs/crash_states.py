@@ -16,9 +16,8 @@ from streamwarden.drills.crash_states import CrashState, Operation
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.crash_matrix.crash_layout import Record
+from streamwarden.services.crash_matrix.crash_layout import OUTCOMES, TASK, Record
 from streamwarden.services.crash_matrix.executing import Execution
-from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
 from streamwarden.spark.scripts.fork_fence import fence_fork

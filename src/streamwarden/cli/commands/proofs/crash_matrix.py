@@ -13,7 +13,7 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, duration, workspace
 from streamwarden.drills.crash_states import Outcome
-from streamwarden.services.crash_matrix.task import AROUND, BATCHES
+from streamwarden.services.crash_matrix.crash_layout import AROUND, BATCHES
 
 if TYPE_CHECKING:
     from streamwarden.services.crash_matrix.matrix import Matrix
