@@ -14,7 +14,7 @@ from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ def assert_right(run: DrillRun) -> None:
     assert counts["expected"] > 1000
 
 
-@pytest.mark.full  # in the first tier spark/test_crash_matrix starts from what a kill at each moment leaves
+@pytest.mark.full  # in the first tier spark/proofs/test_crash_matrix starts from what a kill at each moment leaves
 def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
     """After the state's files and before the sink's: the shortest of the moments."""
     with drill_project(

@@ -28,10 +28,10 @@ from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream.spec import OutputMode
 from streamwarden.units import format_count
 from streamwarden.verification.events import event_id
-from support.drill_project import drill_project, run_drill
-from support.drivers import project
-from support.every_type import EVERY_TYPE
-from support.kafka_broker import PASSWORD, Broker, broker
+from support.servers.kafka_broker import PASSWORD, Broker, broker
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.drivers import project
+from support.spark.every_type import EVERY_TYPE
 
 pytestmark = pytest.mark.spark
 

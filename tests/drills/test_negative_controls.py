@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.faults import FaultContext, KillDriver
-from streamwarden.drills.faults.base import await_exit
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +97,7 @@ class TooSlow(KillDriver):
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         batch = KillDriver.aim(self, context, deadline=deadline)
-        await_exit(context, deadline=deadline)
+        context.await_exit(deadline=deadline)
         return batch
 
 

@@ -33,8 +33,8 @@ from streamwarden.sources.kafka import copy
 from streamwarden.sources.kafka.export import export_copied, export_topic, read_messages
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spec import StreamSpec
-from support.drill_project import drill_project, run_drill
-from support.kafka_broker import Broker, broker
+from support.servers.kafka_broker import Broker, broker
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 

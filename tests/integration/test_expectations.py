@@ -18,7 +18,7 @@ from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.reconciliation import Key, Reconciliation, Values
 from streamwarden.verification.tolerance import Tolerance
-from support.reconciling import reconcile
+from support.oracles.reconciling import reconcile
 
 COLUMNS = {"key_columns": ("window_start", "origin"), "value_columns": ("window_end", "flights", "delay_minutes")}
 

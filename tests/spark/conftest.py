@@ -14,10 +14,10 @@ import pytest
 
 from streamwarden.adapters.jvm import maven
 from streamwarden.lifecycle.submission import spark_conf
-from support.catalogue import stream
-from support.drivers import quick
-from support.kafka_broker import Broker, broker
-from support.postgres_server import PostgreSQL, running
+from support.servers.kafka_broker import Broker, broker
+from support.servers.postgres_server import PostgreSQL, running
+from support.spark.drivers import quick
+from support.streams.catalogue import stream
 
 
 @pytest.fixture(scope="session")

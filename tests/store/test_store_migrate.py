@@ -18,8 +18,8 @@ from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import metadata
 from streamwarden.errors import StoreError
 from support.first_store import make_first_store
-from support.reports import report
-from support.stores import migrate_at_once
+from support.streams.reports import report
+from support.streams.stores import migrate_at_once
 
 
 def tables(path: Path) -> set[str]:

@@ -22,10 +22,10 @@ from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import is_held
 from support.children import children
 from support.first_store import make_first_store
-from support.lease_race import CHECKPOINT, RACES, racer, run
-from support.postgres_server import USER, PostgreSQL
-from support.reports import QUERY, report
-from support.stores import migrate_at_once
+from support.servers.postgres_server import USER, PostgreSQL
+from support.streams.lease_race import CHECKPOINT, RACES, racer, run
+from support.streams.reports import QUERY, report
+from support.streams.stores import migrate_at_once
 
 RACERS = 50
 

@@ -31,10 +31,10 @@ from streamwarden.checkpoint.formats.sources import describe_offset, parse_sourc
 from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.checkpoint.topics import topic_offsets
 from streamwarden.errors import CheckpointError
-from support.damage_judge import ORIGINS
+from support.checkpoints.damage_judge import ORIGINS
+from support.checkpoints.random_damages import damage, load
 from support.generated_input import bounded, generated_input
-from support.memory_files import location
-from support.random_damages import damage, load
+from support.servers.memory_files import location
 
 NUMBERS = st.one_of(st.integers(), st.sampled_from([0, -1, 2**31, 2**63 - 1, 2**63, 10**30, 20261122]))
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.floats(), st.text(max_size=20))

@@ -10,7 +10,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.operators import operator_metadata_path, read_operator_metadata
 from streamwarden.checkpoint.formats.state import state_stores
-from support.checkpoints import Unpack
+from support.checkpoints.recorded import Unpack
 
 
 def make(root: Path, *names: str, partition: int = 0, store: str = "", size: int = 10) -> None:

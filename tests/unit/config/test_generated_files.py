@@ -27,7 +27,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.stream.spec import StreamSpec
 from support.generated_input import bounded, generated_input
-from support.projects import Project
+from support.streams.projects import Project
 from support.yaml_documents import documents
 
 Spec = TypeVar("Spec")

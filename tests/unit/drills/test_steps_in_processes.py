@@ -8,8 +8,8 @@ from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from support.drill_specs import drill
-from support.drill_world import Killed, World
+from support.simulated.drill_specs import drill
+from support.simulated.drill_world import Killed, World
 
 STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 """How the reason of a stop ends that is the strike itself, or its beginning."""
@@ -19,7 +19,7 @@ UNTOUCHED = ("service_outage", "sink_locked", "clock_step")
 """Faults that send the driver no signal."""
 
 STRUCK_ONCE = [kind for kind in FAULTS if FAULTS[kind].feed is Feed.ORIGIN and kind != "input_gone"]
-"""A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/test_input_gone.py."""
+"""A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/faults/test_input_gone.py."""
 
 
 def run_in_processes(world: World, kind: str, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:

@@ -19,9 +19,9 @@ from streamwarden.drills.state import WRITERS, RunState
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.stream.spec import StreamSpec
-from support.drill_specs import drill
-from support.drill_world import SimulatedDriver, World
-from support.stored_journals import JOURNALS, stored
+from support.simulated.drill_specs import drill
+from support.simulated.drill_world import SimulatedDriver, World
+from support.streams.stored_journals import JOURNALS, stored
 
 EVERY = pytest.mark.parametrize("name", ["kill_driver", "kill_driver_begun", "retention_passed"])
 FINISHED = pytest.mark.parametrize("name", ["kill_driver", "retention_passed"])

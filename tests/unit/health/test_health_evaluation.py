@@ -17,7 +17,7 @@ from streamwarden.health.verdict import Status, Verdict, worst_of
 from streamwarden.health.window import Batch, Window
 from streamwarden.progress import parse_progress
 from streamwarden.stream.spec import Backend, HealthSpec, StateSpec, TriggerSpec
-from support.health_windows import NOW, driver, judge, log, recorded, report, resident, spec, window
+from support.streams.health_windows import NOW, driver, judge, log, recorded, report, resident, spec, window
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
