@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
 from streamwarden.problems import ConfigFileError, Problem
+from streamwarden.sinks import WRITERS
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple
 def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
     """The facts in files that people write, with the plan of the job's query if it was built."""
     drill_facts = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=drill_facts)
+    return Facts(spec=spec, conf=spark_conf(spec), writers=WRITERS, job=job_facts(spec), plan=plan, drills=drill_facts)
 
 
 def gathered(
@@ -55,16 +57,13 @@ def gathered(
         store: None if there is none yet: nothing has run.
         plan: of the job's query, if it was built.
     """
-    facts = declared(spec, drills)
+    facts = declared(spec, drills, plan)
     queries = _queries(spec, store, now)
     checkpoints = [_checkpoint(query) for query in queries]
     # batches of several queries are not one history: each of them has another state and another trigger
     history = None if store is None or len(queries) > 1 else _history(spec, store, now)
-    return Facts(
-        spec=spec,
-        conf=facts.conf,
-        job=facts.job,
-        plan=plan,
+    return replace(
+        facts,
         checkpoint=_together([summary for summary, _ in checkpoints if summary is not None]),
         drills=facts.drills if store is None else tuple(_drilled(drill, spec, store) for drill in facts.drills or ()),
         history=history,

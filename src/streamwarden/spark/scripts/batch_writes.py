@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
+from streamwarden.sinks import KINDS
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.plans import statement_kinds
 from streamwarden.spark.internals.readers_writers import format_of, options_of
@@ -34,7 +35,9 @@ _OF_RDD: Final = (
 )
 _OF_CATALOG: Final = ("createTable", "createExternalTable")
 
-_FILES: Final = frozenset({"parquet", "orc", "json", "text", "csv", "xml", "avro", "delta"})
+_FILES: Final = frozenset(
+    {"xml", "avro", "delta", *(name for kind in KINDS.values() if kind.PLACE == "path" for name in kind.FORMATS)}
+)
 """Formats whose path is the only place that they write to."""
 
 _CHANGES: Final = re.compile(
