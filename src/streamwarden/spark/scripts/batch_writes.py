@@ -15,13 +15,14 @@ from typing import Any, Final
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
+from streamwarden.lint.named_places import BY_FORMAT
 from streamwarden.sinks import KINDS
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.plans import statement_kinds
 from streamwarden.spark.internals.readers_writers import format_of, options_of
 from streamwarden.stream.spec import StreamSpec
 
-_TO_A_PATH: Final = ("save", "json", "parquet", "text", "csv", "xml", "orc")
+_TO_A_PATH: Final = ("save", *BY_FORMAT)
 _TO_A_TABLE: Final = ("insertInto", "saveAsTable", "jdbc")
 _TO_A_TABLE_V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _OF_RDD: Final = (
