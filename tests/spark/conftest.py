@@ -29,7 +29,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     conf = spark_conf(stream("event_dedup", scratch)) | {
         **quick(scratch),
         "spark.master": "local[2]",
-        "spark.jars": ",".join(map(str, maven.resolve(maven.KAFKA))),
+        "spark.jars": ",".join(map(str, maven.resolve(maven.POMS / "kafka.xml"))),
         "spark.sql.shuffle.partitions": "1",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

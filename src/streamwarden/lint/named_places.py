@@ -18,6 +18,8 @@ from streamwarden.units import parse_duration
 
 WRITER: Final = "writeStream"
 READER: Final = "readStream"
+BY_FORMAT: Final = frozenset({"text", "json", "csv", "parquet", "orc", "xml"})
+"""Methods that read or write files of the format that they are named after."""
 
 _POSITIONS: Final[Mapping[str, Sequence[str]]] = {
     "start": ("path", "format"),
@@ -25,14 +27,11 @@ _POSITIONS: Final[Mapping[str, Sequence[str]]] = {
     "queryName": ("queryname",),
     "format": ("format",),
     "load": ("path", "format"),
-    **dict.fromkeys(("text", "json", "csv", "parquet", "orc", "xml"), ("path",)),
+    **dict.fromkeys(BY_FORMAT, ("path",)),
 }
 """Method -> the names of its first parameters, in lower case as all names of options here."""
 
-_BY_FORMAT: Final = frozenset({"text", "json", "csv", "parquet", "orc", "xml"})
-"""Methods that read files of the format that they are named after."""
-
-_LOADS: Final = _BY_FORMAT | {"load", "table"}
+_LOADS: Final = BY_FORMAT | {"load", "table"}
 """Methods that end a reader: the calls behind them are the frame's."""
 
 Texts = Mapping[str, str]
@@ -86,7 +85,7 @@ def named_inputs(tree: ast.Module) -> Iterator[NamedInput]:
         end = next((at for at, (name, _) in enumerate(chain.calls, 1) if name in _LOADS), 0)
         options = _options(chain.calls[:end], texts)
         last = chain.calls[end - 1][0] if end else None
-        format = last if last in _BY_FORMAT else options.get("format")
+        format = last if last in BY_FORMAT else options.get("format")
         yield NamedInput(format=format, path=options.get("path"), topic=options.get("subscribe"), line=chain.line)
 
 

@@ -27,7 +27,7 @@ SERVICES = (
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    jars = [str(jar) for pom in (maven.KAFKA, maven.S3) for jar in maven.resolve(pom)]
+    jars = [str(jar) for pom in (maven.POMS / "kafka.xml", maven.POMS / "s3.xml") for jar in maven.resolve(pom)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", quick_options())
         return away_services.run(tmp_path_factory.mktemp("away"), jars)

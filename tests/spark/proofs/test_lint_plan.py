@@ -51,7 +51,7 @@ def test_the_plan_of_a_job_tells_what_bounds_its_state(
 def test_the_plan_of_a_stream_on_a_topic_needs_no_broker_and_shows_no_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maven.resolve(maven.KAFKA)
+    maven.resolve(maven.POMS / "kafka.xml")
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", "kafka://ann:hush-hush@127.0.0.1:1/")
     spec = catalogue.stream("event_windows", tmp_path)
     spec = replace(spec, source=KafkaSource(connection="events", topic="events"))

@@ -41,7 +41,7 @@ def ends(kafka: Broker, postgresql: PostgreSQL, tmp_path_factory: pytest.TempPat
         variable("warehouse"): postgresql.connection("causes"),
         "JDK_JAVA_OPTIONS": quick_options(),
     }
-    jars = [str(jar) for jar in maven.jars(maven.KAFKA)]
+    jars = [str(jar) for jar in maven.jars(maven.POMS / "kafka.xml")]
     root = tmp_path_factory.mktemp("causes")
     return sink_failures.run(root, jars=jars, servers=kafka.servers, environment=environment)
 

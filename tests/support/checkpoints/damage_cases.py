@@ -1,4 +1,4 @@
-"""Origins and damages whose outcome the inspector predicts and Spark judges (tests/spark/proofs/test_checkpoint_damage).
+"""Origins and damages whose outcome the inspector predicts and Spark judges (spark/proofs/test_checkpoint_damage).
 
 Some origins are checkpoints of older Sparks, from tests/data/checkpoints: Spark 4.3 continues them.
 """

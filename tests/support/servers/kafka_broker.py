@@ -199,7 +199,7 @@ class Broker:
 @contextmanager
 def broker(*, secured: bool = False, encrypted: bool = False) -> Iterator[Broker]:
     """A running broker, and the jars with which a driver reads it; ended, and its data removed, at the end."""
-    maven.resolve(maven.KAFKA)
+    maven.resolve(maven.POMS / "kafka.xml")
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-kafka-"))
     made = Broker(folder, secured=secured, encrypted=encrypted)
     try:

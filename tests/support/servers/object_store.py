@@ -134,7 +134,7 @@ class ObjectStore:
 def running(*, jars: bool = True) -> Iterator[ObjectStore]:
     """A store; with the jars by which a driver reaches it, unless no driver is wanted."""
     if jars:
-        maven.resolve(maven.S3)
+        maven.resolve(maven.POMS / "s3.xml")
     made = ObjectStore()
     try:
         made.open()

@@ -11,6 +11,7 @@ from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
 from streamwarden.lint.plan_reader import read_plan
+from streamwarden.sinks import WRITERS
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spark import SparkSpec
@@ -67,7 +68,16 @@ def plan(*nodes: str) -> PlanFacts:
 def facts(*, of: StreamSpec | None = None, **changes: Any) -> Facts:
     """Facts of a stream whose declaration is `of` and whose job counts in windows, by its text and by its plan."""
     of = of or spec()
-    return Facts(**{"spec": of, "conf": spark_conf(of), "job": built(BOUNDED), "plan": plan(*WINDOWS), **changes})
+    return Facts(
+        **{
+            "spec": of,
+            "conf": spark_conf(of),
+            "writers": WRITERS,
+            "job": built(BOUNDED),
+            "plan": plan(*WINDOWS),
+            **changes,
+        }
+    )
 
 
 def found(of: Facts, rule: str) -> list[Finding]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
 
+from streamwarden.clusters import manager_of
+from streamwarden.clusters.standalone import STANDALONE
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
@@ -335,7 +337,7 @@ class ClusterOutage(ServiceOutage):
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         master = declared.spark.master
-        if not master.startswith("spark://"):
+        if manager_of(master) is not STANDALONE:
             raise self.not_applicable(
                 stream,
                 f"{stream} runs on the master {master}, not on a standalone cluster",

@@ -23,6 +23,7 @@ from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
 from streamwarden.lint.rules.contradiction import contradictions
 from streamwarden.problems import ConfigFileError, Problem
+from streamwarden.sinks import WRITERS
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple
 def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
     """The facts in files that people write, with the plan of the job's query if it was built."""
     drill_facts = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=drill_facts)
+    return Facts(spec=spec, conf=spark_conf(spec), writers=WRITERS, job=job_facts(spec), plan=plan, drills=drill_facts)
 
 
 def gathered(

@@ -188,7 +188,7 @@ def requested(
             "named": _NAMED,
             "late_ms": {batch: logs.mark(batch - 1) for batch in audited.batches},
             "final_ms": logs.mark(audited.upto),
-            **input_of(spec, logs.checkpoint, audited),
+            "input": input_of(spec, logs.checkpoint, audited),
             "output": output.request,
         }
     marks = {batch: logs.mark(batch) for batch in logs.offsets}

@@ -102,7 +102,7 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
         (run / part).mkdir(exist_ok=True)
     with Recording(run, into / _CONTENTS) as recording:
         _program(spec, into, _CLEAN, (), (), within)
-    operations = recording.operations if spec.sink.PLACE == "path" else with_ledger(recording.operations)
+    operations = recording.operations if spec.sink.SERVICE is None else with_ledger(recording.operations)
     for part in PARTS:
         (run / part).rename(into / _CLEAN / part)
     files.write_spec(into, spec_to_dict(spec))

@@ -6,8 +6,9 @@ Such a fork begins with empty checkpoints. It reads the stream's own input, whic
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from streamwarden import sources
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.logs import all_offsets
@@ -25,13 +26,33 @@ from streamwarden.lifecycle.forks.scripts import (
     input_place,
     output_place,
     reads,
-    require_repeatable,
 )
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
-from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sources.base import StoredSource
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+
+_READABLE: Final = tuple(
+    name for kind in sources.KINDS.values() if issubclass(kind, StoredSource) for name in kind.FORMATS
+)
+"""Formats of sources that a fork can read again, in lower case."""
+
+_ENDLESS: Final = "makes rows for as long as the query runs, so that a fork of the script would never end"
+
+_UNREADABLE: Final = {
+    "socket": ("keeps no row that was read", "let the sender write to a topic or into files, and read these"),
+    "rate": (_ENDLESS, "write a job with build() that declares `source: {kind: rate}`: its fork has a last batch"),
+    "rate-micro-batch": (_ENDLESS, "read files or a topic; a job with build() can also declare `source: {kind: rate}`"),
+}
+"""Formats of sources that a fork cannot read: why, and what to do instead."""
+
+_FOREIGN: Final = (
+    "is not known to give the same rows again",
+    "copy its rows into a topic or into files, and let the script read these",
+)
 
 
 def is_script(spec: StreamSpec) -> bool:
@@ -83,6 +104,30 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
             where=spec.job,
             next_step="give each of the two queries a script and a stream, and drill each of them",
         )
+
+
+def require_repeatable(spec: StreamSpec, triggers: Iterable[TriggerSpec | None], inputs: Iterable[NamedInput]) -> None:
+    """Raises JobError if a query of the script runs in real-time mode, or reads a source that cannot be read again.
+
+    A trigger or a format that is not known yet is accepted: the fork's driver sees it when the query starts.
+    """
+    if any(trigger is not None and trigger.real_time is not None for trigger in triggers):
+        raise JobError(
+            "the script runs a query in real-time mode, whose batches a twin cannot execute again",
+            expected="a trigger that makes micro-batches, such as processingTime",
+            where=spec.job,
+            next_step="write a job with build() and an oracle, and set `verification.oracle: job`",
+        )
+    for source in inputs:
+        format = source.format
+        if format is not None and format.lower() not in _READABLE:
+            why, next_step = _UNREADABLE.get(format.lower(), _FOREIGN)
+            raise JobError(
+                f"the script reads a source of the format {format}, which {why}",
+                expected=f"sources that a fork can read again: {', '.join(_READABLE)}",
+                where=spec.job if source.line is None else f"{spec.job}, line {source.line}",
+                next_step=next_step,
+            )
 
 
 def _text(spec: StreamSpec) -> JobFacts:

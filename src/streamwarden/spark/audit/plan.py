@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from streamwarden.sources.audited import AUDIT as AUDIT
+from streamwarden.sources.audited import CannotBalance as CannotBalance
 from streamwarden.spark.internals import plans
 from streamwarden.spark.internals.plans import kind as kind
-
-AUDIT: Final = "__streamwarden_audit"
-"""The column that each row carries: the URI of the file that it comes from."""
 
 DELAY: Final = "spark.watermarkDelayMs"
 """Metadata of the column that has a watermark, in the plan of a streaming query."""
@@ -35,10 +34,6 @@ _CLOCKS: Final = frozenset(
 
 _SAME_AGAIN: Final = frozenset({"InputFileBlockLength", "InputFileBlockStart", "InputFileName", "RaiseError"})
 """Expressions that Spark does not call deterministic, and whose value is the same when a file is read again."""
-
-
-class CannotBalance(Exception):
-    """The audit cannot balance this query; the text gives the reason."""
 
 
 @dataclass(frozen=True)

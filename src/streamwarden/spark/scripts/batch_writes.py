@@ -21,12 +21,14 @@ from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
+from streamwarden.lint.named_places import BY_FORMAT
+from streamwarden.sinks import KINDS
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.plans import statement_kinds
 from streamwarden.spark.internals.readers_writers import format_of, options_of
 from streamwarden.stream.spec import StreamSpec
 
-_TO_A_PATH: Final = ("save", "json", "parquet", "text", "csv", "xml", "orc")
+_TO_A_PATH: Final = ("save", *BY_FORMAT)
 _TO_A_TABLE: Final = ("insertInto", "saveAsTable", "jdbc")
 _TO_A_TABLE_V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _OF_RDD: Final = (
@@ -40,7 +42,9 @@ _OF_RDD: Final = (
 )
 _OF_CATALOG: Final = ("createTable", "createExternalTable")
 
-_FILES: Final = frozenset({"parquet", "orc", "json", "text", "csv", "xml", "avro", "delta"})
+_FILES: Final = frozenset(
+    {"xml", "avro", "delta", *(name for kind in KINDS.values() if kind.PLACE == "path" for name in kind.FORMATS)}
+)
 """Formats whose path is the only place that they write to."""
 
 _CHANGES: Final = re.compile(

@@ -12,7 +12,7 @@ from streamwarden.lifecycle.forks.scripts import ForkQueries, ForkQuery, OutputK
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.forks.scripts import fork_queries, unplanned, unread
+from streamwarden.services.forks.scripts import fork_queries, require_repeatable, unplanned, unread
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -30,6 +30,7 @@ def queries() -> ForkQueries:
 
 def start(queries: ForkQueries, *inputs: NamedInput, append: bool = True, **named: str) -> ForkQuery:
     query = NamedQuery(**{"format": "parquet", **named})  # type: ignore[arg-type]
+    require_repeatable(SPEC, [query.trigger], inputs)
     return queries.redirected(query, inputs, options={}, partitioned=False, append=append)
 
 
@@ -87,10 +88,10 @@ def test_a_query_of_a_source_that_cannot_be_read_again_is_refused_at_its_start(
     assert (error.value.where, bool(error.value.expected), bool(error.value.next_step)) == ("clicks.py", True, True)
 
 
-def test_a_query_in_real_time_mode_is_refused_at_its_start(queries: ForkQueries) -> None:
+def test_a_query_in_real_time_mode_is_refused_at_its_start() -> None:
     query = NamedQuery(format="kafka", trigger=TriggerSpec(processing_time=None, real_time=5.0))
     with pytest.raises(JobError, match="in real-time mode"):
-        queries.redirected(query, [], options={}, partitioned=False, append=True)
+        require_repeatable(SPEC, [query.trigger], [])
 
 
 @pytest.mark.parametrize("writer_first", [True, False])

@@ -97,10 +97,10 @@ def test_input_of_a_range_lies_between_the_offsets_of_its_batches(spec: StreamSp
     logs(tmp_path / "c", *ends, began=('{"events":{"0":1,"1":0}}', "1700000000000"))
     checkpoint = open_path(str(tmp_path / "c"))
     read = input_of(spec, checkpoint, Range(after=-1, upto=2))
-    assert read["topics"] == {"events": [(0, 1, 4, 0), (1, 0, 2, 0), (1, 2, 5, 1), (0, 4, 9, 2)]}
+    assert read["kafka"] == {"events": [(0, 1, 4, 0), (1, 0, 2, 0), (1, 2, 5, 1), (0, 4, 9, 2)]}
     assert read["rate"] == (1_700_000_000_000, [(0, 3, 0), (3, 5, 1), (5, 8, 2)])
     newest = input_of(spec, checkpoint, Range(after=1, upto=2))
-    assert newest["topics"] == {"events": [(0, 4, 9, 2)]}
+    assert newest["kafka"] == {"events": [(0, 4, 9, 2)]}
     assert newest["rate"] == (1_700_000_000_000, [(5, 8, 2)])
 
 
@@ -108,7 +108,7 @@ def test_indistinguishable_sources_are_left_out(spec: StreamSpec, tmp_path: Path
     topic = '{"events":{"0":4}}'
     logs(tmp_path / "c", (topic, topic, "3", "3"), began=('{"events":{"0":1}}',) * 2 + ("17", "17"))
     read = input_of(spec, open_path(str(tmp_path / "c")), Range(after=-1, upto=0))
-    assert (read["topics"], read["rate"]) == ({}, None)
+    assert (read["kafka"], read["rate"]) == ({}, None)
 
 
 def test_a_stream_without_batches_or_declared_places_is_not_audited(spec: StreamSpec) -> None:

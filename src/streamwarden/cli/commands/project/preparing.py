@@ -1,12 +1,16 @@
 """`prepare` and `dev kafka`: what the streams of this machine need."""
 
+import inspect
 import signal
 import subprocess
+from collections.abc import Callable
 from json import dumps
 from typing import Annotated, Final
 
 import typer
 
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.connectors import connectors
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import size
 from streamwarden.cli.output import say, text
@@ -31,7 +35,6 @@ def kafka(
 
     It needs Maven once, for Kafka's jars. A stream starts only if its topic exists: create it with --topic.
     """
-    from streamwarden.adapters.jvm import maven
     from streamwarden.adapters.jvm.java import find_java
     from streamwarden.adapters.kafka.dev_broker import create_topics, set_up
 
@@ -56,29 +59,40 @@ def kafka(
     return Exit.BAD
 
 
+def _with_flags(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with a flag for each connector."""
+    signature = inspect.signature(command)
+    flags = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option(f"--{name}", help=f"Only fetch the jars for {of.use} (by Maven).")],
+        )
+        for name, of in connectors().items()
+    ]
+    given = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    command.__signature__ = signature.replace(parameters=[*given, *flags])  # type: ignore[attr-defined]
+    return command
+
+
+@_with_flags
 def prepare(
     again: Annotated[bool, typer.Option("--again", help="Recreate the archive if it exists.")] = False,
-    kafka: Annotated[
-        bool, typer.Option("--kafka", help="Only fetch the jars for streams on Kafka (by Maven).")
-    ] = False,
-    s3: Annotated[
-        bool, typer.Option("--s3", help="Only fetch the jars for streams on s3a:// paths (by Maven).")
-    ] = False,
+    **fetched: bool,
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
     This is needed once for each Java and Spark; `make setup` does it. It runs a small stream and takes about a minute.
     """
-    from streamwarden.adapters.jvm import maven
     from streamwarden.adapters.jvm.java import find_java
     from streamwarden.services.fleet.launching import class_archive
 
-    fetched = [(maven.KAFKA, "Kafka")] if kafka else []
-    fetched += [(maven.S3, "s3a:// paths")] if s3 else []
-    for pom, what in fetched:
-        jars = maven.resolve(pom)
-        say(f"{len(jars)} jars for {what} in {jars[0].parent}")
-    if fetched:
+    wanted = [connector for name, connector in connectors().items() if fetched[name]]
+    for connector in wanted:
+        jars = maven.resolve(connector.pom)
+        say(f"{len(jars)} jars for {connector.use} in {jars[0].parent}")
+    if wanted:
         return Exit.OK
     java = find_java()
     there = class_archive.find(java)

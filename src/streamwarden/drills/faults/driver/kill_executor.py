@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, Protocol
 
+from streamwarden.clusters import manager_of
 from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import POLL, await_running_batch
 from streamwarden.drills.ports import Port
@@ -75,7 +76,7 @@ class KillExecutor(ObservedFault):
     def require(self, stream: str, declared: StreamSpec) -> None:
         """In local mode the driver does the executors' work."""
         master = declared.spark.master
-        if master.startswith("local"):
+        if not manager_of(master).has_executors:
             raise self.not_applicable(
                 stream,
                 f"{stream} runs on the master {master}, which has no executors",

@@ -14,6 +14,7 @@ from typing import Any, Final
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.store import Store
+from streamwarden.clusters.standalone import MASTERS
 from streamwarden.drills.faults.service_outage import SERVICES, CommandResult, OutageService, ServiceStatus
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import StoreError
@@ -184,7 +185,7 @@ def _store(store: Store | None) -> ServiceStatus:
 def _master(master: str, within: int) -> ServiceStatus:
     """One of several masters is enough."""
     refused = []
-    for address in master.removeprefix("spark://").split(","):
+    for address in MASTERS.named_by(master).split(","):
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=within).close()
