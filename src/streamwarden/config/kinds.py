@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import Field, field, fields, is_dataclass, make_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,7 @@ SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, 
 """The keys of a stream whose keys depend on their `kind`, and the dataclass of each kind."""
 
 
+@cache
 def kinds_of(spec: type[Any]) -> Mapping[str, Mapping[str, type[Any]]]:
     """The fields of a file's dataclass whose keys depend on their `kind`, and the dataclass of each kind."""
     if spec is StreamSpec:
