@@ -1,6 +1,6 @@
 """The kinds of source and of sink as the schema library sees them: a union for each, told apart by `kind`."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import Field, field, fields, is_dataclass, make_dataclass
 from functools import cache
 from pathlib import Path
@@ -21,11 +21,14 @@ SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, 
 """The keys of a stream whose keys depend on their `kind`, and the dataclass of each kind."""
 
 
-@cache
 def kinds_of(spec: type[Any]) -> Mapping[str, Mapping[str, type[Any]]]:
     """The fields of a file's dataclass whose keys depend on their `kind`, and the dataclass of each kind."""
-    if spec is StreamSpec:
-        return SIDES
+    return SIDES if spec is StreamSpec else _kinds_of(cast("Hashable", spec))
+
+
+@cache
+def _kinds_of(spec: Any) -> Mapping[str, Mapping[str, type[Any]]]:
+    """Found once for each dataclass: each problem of a file asks for them."""
     hints = get_type_hints(spec, include_extras=True) if is_dataclass(spec) else {}
     return {name: by_kind.kinds for name, hint in hints.items() if (by_kind := _by_kind(hint)) is not None}
 

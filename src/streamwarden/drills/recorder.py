@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Final
 
 from streamwarden.drills.ports import Clock, SpecCodec
 from streamwarden.drills.records.codec import decode, encode, key_of
@@ -18,6 +18,8 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import WRITERS, Halt, RunState, StepOutcome, StepRecord
 from streamwarden.errors import DrillError
 from streamwarden.stream.spec import StreamSpec
+
+_KEYS: Final = {field.name: key_of(field) for field in fields(RunState)}
 
 
 class RunRecorder:
@@ -81,9 +83,8 @@ class RunRecorder:
 
     def put(self, **changes: Any) -> None:
         """Set fields of the run's state and save the run."""
-        keys = {field.name: key_of(field) for field in fields(RunState)}
         writers = {**WRITERS, StreamSpec: self._specs.write}
-        stored = {keys[name]: encode(value, writers) for name, value in changes.items()}
+        stored = {_KEYS[name]: encode(value, writers) for name, value in changes.items()}
         self.save(replace(self.run, facts={**self.run.facts, **stored}))
 
     def next_fault(self) -> None:
