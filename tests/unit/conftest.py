@@ -31,14 +31,14 @@ def statements_compiled_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def one_database() -> Iterator[None]:
     """All comparisons in one DuckDB, each with tables of its own: to open a database takes twenty times as long as to
-    compare some rows."""
+    compare some rows. One thread, for so few rows more wait for one another."""
     import duckdb
 
     open_database, opened = duckdb.connect, []
 
     def connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         if not opened:
-            opened.append(open_database(config=config))
+            opened.append(open_database(config={**config, "threads": 1}))
         return opened[0].cursor()
 
     with pytest.MonkeyPatch.context() as patched:
