@@ -82,8 +82,14 @@ def kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
 def keys_of_others(kinds: Mapping[str, type[Any]], value: object) -> frozenset[str]:
     """Keys that other kinds have and the kind of `value` has not."""
     own = kinds.get(kind_of(kinds, value))
-    names = {item.name for kind in kinds.values() for item in fields(kind)}
-    return frozenset(names - {item.name for item in fields(own)}) if own is not None else frozenset()
+    if own is None:
+        return frozenset()
+    return frozenset().union(*(_keys(cast("Hashable", kind)) for kind in kinds.values())) - _keys(cast("Hashable", own))
+
+
+@cache
+def _keys(kind: Any) -> frozenset[str]:
+    return frozenset(item.name for item in fields(kind))
 
 
 def leave_to_script(value: dict[str, Any], project: Path) -> None:
