@@ -5,8 +5,8 @@ declared one: the lease, the checks and the verification go by the stream's file
 """
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import eq
 from typing import Final
 
@@ -43,14 +43,15 @@ class NamedInput:
 
     Args:
         format: as the script names it; of a table, its name.
-        whole: no option leaves a file of the folder out, as far as is known.
+        options: those that are known; schema: of its rows, in Spark's words.
     """
 
     format: str | None = None
     path: str | None = None
     topic: str | None = None
     line: int | None = None
-    whole: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 from streamwarden.drills.records.audited import gap_of
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
 from streamwarden.drills.records.sections import DrillTarget, OracleKind
-from streamwarden.drills.records.twin import describe_left_out, describe_run
+from streamwarden.drills.records.twin import describe_run, describe_unproven
 from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.units import format_count
 from streamwarden.verification.balance import Outcome as AuditOutcome
@@ -237,7 +237,7 @@ def _praise_fork(state: RunState) -> str:
         describe_repeats(counts),
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
-        describe_left_out(state.twin),
+        *describe_unproven(state.twin),
     )
     return "; ".join(part for part in parts if part is not None)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.twin import describe_unproven
 from streamwarden.drills.reporting.outcome import find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import RunState
 from streamwarden.verification.reconciliation import Reconciliation
@@ -19,7 +20,8 @@ def sentence(run: DrillRun, state: RunState) -> str:
     event = " followed by ".join(fault.chosen.event for fault in state.fault_specs)
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
-    return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
+    unproven = describe_unproven(state.twin)
+    return f"{'; '.join([*claims, *unproven, *failed, *_proof(run, state)])}."
 
 
 def _success(event: str, state: RunState) -> Iterator[str]:

@@ -7,11 +7,12 @@ other output are captured: each batch as Parquet files, in a folder with the num
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.forks.script_sources import changes, declared, is_whole, unchecked
 from streamwarden.lifecycle.location import URL, overlap, plain_path, same_place
 from streamwarden.lifecycle.queries import name_of
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, located
@@ -49,8 +50,10 @@ class ForkQuery:
         checkpoint, output: of the fork; None: it keeps no output.
         instead_of: the stream's own output, in words: `the topic alerts`.
         format: as the script names it, in lower case.
-        inputs: folders, and topics as `topic NAME`, that it reads; whole: the folders of which it reads each file.
-        listed: of `whole` the files that were there when the fork first started the query, by folder.
+        inputs: folders, and topics as `topic NAME`, that it reads.
+        sources: as its first start in the fork declared them; changed: in what later starts declared other ones.
+        listed: the files that were there at that first start, by folder, of the folders that it reads as a whole.
+        life: the newest start of the script that started it, 1 for the first.
     """
 
     name: str
@@ -61,8 +64,28 @@ class ForkQuery:
     instead_of: str
     format: str
     inputs: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
+    sources: tuple[NamedInput, ...] = ()
+    changed: tuple[str, ...] = ()
     listed: dict[str, list[str]] = field(default_factory=dict)
+    life: int = 1
+
+    @property
+    def whole(self) -> tuple[NamedInput, ...]:
+        """The sources of which it reads each file of a folder."""
+        return tuple(source for source in self.sources if is_whole(source))
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What of its input no one checks, in words."""
+        found = (unchecked(source, can_list=str(source.path) in self.listed) for source in self.sources)
+        return tuple(what for what in found if what is not None)
+
+    def began_as(self, first: "ForkQuery | None") -> "ForkQuery":
+        """The query with what its first start declared; None: this is its first start."""
+        if first is None:
+            return self
+        new = [change for change in changes(first.sources, self.sources) if change not in first.changed]
+        return replace(self, sources=first.sources, listed=first.listed, changed=(*first.changed, *new))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +145,7 @@ class ForkQueries:
             instead_of=in_words(named, query.output),
             format=(named.format or "").lower(),
             inputs=query.inputs,
-            whole=tuple(
-                str(input_place(self._spec, source)) for source in inputs if source.whole and source.path is not None
-            ),
+            sources=tuple(declared(source, input_place(self._spec, source)) for source in inputs),
         )
 
     def _seen(self, named: NamedQuery, inputs: Sequence[NamedInput]) -> StartedQuery:

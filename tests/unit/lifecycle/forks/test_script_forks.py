@@ -195,12 +195,17 @@ def test_a_file_that_no_batch_has_planned_is_unread(queries: ForkQueries, tmp_pa
     spec = StreamSpec(name="clicks__fork", job="clicks.py", checkpoint=str(tmp_path / "cp"), data="/data")
     query = ForkQueries(spec, SCRIPT).redirected(
         NamedQuery(format="parquet"),
-        [NamedInput(path="in a"), NamedInput(path="/data/filtered", whole=False), NamedInput(topic="t")],
+        [
+            NamedInput(path="in a"),
+            NamedInput(path="/data/filtered", options={"maxFileAge": "1h"}),
+            NamedInput(topic="t"),
+        ],
         options={},
         partitioned=False,
         append=True,
     )
-    assert (query.inputs, query.whole) == (("/data/in a", "/data/filtered", "topic t"), ("/data/in a",))
+    assert query.inputs == ("/data/in a", "/data/filtered", "topic t")
+    assert query.whole == (NamedInput(path="/data/in a"),)
     for name, text in {
         "sources/0/0": 'v1\n{"path":"file:///data/in%20a/1.json","timestamp":1,"batchId":0}',
         "sources/1/0": 'v1\n{"t":{"0":0}}',  # where the topic began
