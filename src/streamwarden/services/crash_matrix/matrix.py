@@ -30,9 +30,6 @@ from streamwarden.units import Seconds
 WITHIN: Final = 1800.0
 """Seconds for each of the two programs."""
 
-VARIABLE: Final = "STREAMWARDEN_CRASH_MATRIX"
-"""Names the folder of a program in the environment of each of its processes."""
-
 _SOON: Final = {RETAIN: "100000", MAINTENANCE: "1s"}
 """All logs are kept, and snapshots of the state are uploaded as soon as they are due, so that a run of some seconds has
 what a run of hours has."""
@@ -172,7 +169,7 @@ def _program(
     files.write_text(folder / TASK, json.dumps(task))
     log = folder / f"{_PROGRAM}.log"
     try:
-        status = run_program(_PROGRAM, here(spec), folder, reads=spec, variable=VARIABLE, within=within)
+        status = run_program(_PROGRAM, here(spec), folder, reads=spec, within=within)
     except subprocess.TimeoutExpired as error:
         raise _none(spec, f"Spark had not ended after {within:.0f} s", log) from error
     if status != 0:

@@ -69,7 +69,7 @@ class Runner:
         document = files.read_spec(folder)
         lease = files.read_lease(folder)
         jvm = processes.identity(os.getppid())
-        url = os.environ.get("STREAMWARDEN_STORE_URL")
+        url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
         if document is None or lease is None or url is None or jvm is None:
             raise ConfigError(
                 "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",

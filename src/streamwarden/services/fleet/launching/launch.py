@@ -41,6 +41,10 @@ RUNNER: Final = PROGRAMS / "driver.py"
 SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a supervisor process has started its driver (0.1 s on an idle machine)."""
 
+FOLDER_VARIABLE: Final = "STREAMWARDEN_FOLDER"
+"""Names its folder in the environment of each process of a driver or of a program, by which these are found. It is the
+same variable for all of them: a job must not see which of them runs it."""
+
 
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
@@ -180,7 +184,7 @@ def spawn(
         start_new_session=True,
         close_fds=True,
         cwd=data,  # relative paths of a job are below the data folder, as those of its stream's file are
-        env=dict(environment),
+        env={**environment, FOLDER_VARIABLE: str(folder)},
     )
     launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
 
