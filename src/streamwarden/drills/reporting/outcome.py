@@ -83,7 +83,7 @@ def _unproven_fork(state: RunState, deviated: bool) -> str | None:
         return "no judge gave a verdict on the reconciliation"
     if state.judgement.success != counts.exactly_once:
         return "the judge and the reconciliation disagree: neither can be trusted"
-    return None
+    return None if deviated else state.outside.unprovable
 
 
 def _unproven_live(state: RunState, deviated: bool) -> str | None:
@@ -238,6 +238,7 @@ def _praise_fork(state: RunState) -> str:
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
         *describe_unproven(state.twin),
+        *state.outside.unproven(),
     )
     return "; ".join(part for part in parts if part is not None)
 

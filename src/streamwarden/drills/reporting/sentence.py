@@ -20,7 +20,7 @@ def sentence(run: DrillRun, state: RunState) -> str:
     event = " followed by ".join(fault.chosen.event for fault in state.fault_specs)
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
-    unproven = describe_unproven(state.twin)
+    unproven = [*describe_unproven(state.twin), *state.outside.unproven()]
     return f"{'; '.join([*claims, *unproven, *failed, *_proof(run, state)])}."
 
 

@@ -1,5 +1,6 @@
 """Reconcile the fork's output with its oracles, and let the judge give the verdict on it."""
 
+from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run
@@ -27,12 +28,15 @@ def verification(context: StepContext) -> StepResult:
         outcomes.append(twin.outcome)
         if twin.alone:
             recorder.put(reconciliation=twin.outcome)
-    outcome = outcomes[0]
+    outcome, outside = outcomes[0], ports.forks.outside(recorder.run.run_id)
+    recorder.put(outside=outside)
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)
     recorder.note(DrillStep.VERIFICATION, "judged", judgement.on("output"), success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
     whole = unverified(recorder.state) is None
+    if outside.unprovable is not None:
+        recorder.note(DrillStep.VERIFICATION, "outside", outside.unprovable, **encode(outside))
     exact = {result.exactly_once for result in outcomes}
     message = _counts(outcome) if len(exact) == 1 else "; by the twin: ".join(map(_counts, outcomes))
     return StepResult(ok=exact == {True} and judgement.success and enough and whole, message=message)

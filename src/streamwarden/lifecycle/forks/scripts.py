@@ -149,7 +149,7 @@ class ForkQueries:
         )
 
     def _seen(self, named: NamedQuery, inputs: Sequence[NamedInput]) -> StartedQuery:
-        place = located(self._spec, named.checkpoint) or named.checkpoint
+        place = self._own(located(self._spec, named.checkpoint) or named.checkpoint)
         again = next((started for started in self._started if place is not None and started.identity == place), None)
         name = query_name(self._script.queries, named.name, place, len(self._started) + 1)
         if again is not None and (again.name == name or named.name is None):
@@ -160,11 +160,17 @@ class ForkQueries:
         return StartedQuery(
             name=name,
             identity=place,
-            output=output_place(self._spec, named),
+            output=self._own(output_place(self._spec, named)),
             inputs=tuple(
-                source_place for source in inputs if (source_place := input_place(self._spec, source)) is not None
+                place for source in inputs if (place := self._own(input_place(self._spec, source))) is not None
             ),
         )
+
+    def _own(self, place: str | None) -> str | None:
+        """The stream's own place that a relative path in the fork's working folder means."""
+        if place is None or not self._script.data or not inside(place, self._spec.data):
+            return place
+        return self._script.data + plain_path(place).removeprefix(plain_path(self._spec.data))
 
 
 def query_name(declared: Mapping[str, str | None], given: str | None, checkpoint: str | None, order: int) -> str:

@@ -211,7 +211,7 @@ def unplanned(query: ForkQuery, connection: str | None = None) -> int:
     Raises CheckpointError, also if the query reads something whose files cannot be counted.
     """
     files = listed(query.whole, connection)
-    unknown = next((place for place in query.inputs if place not in files), None)
+    unknown = next((place for place in _places(query) if place not in files), None)
     if unknown is not None or not files:
         raise CheckpointError(
             f"how much of {unknown or 'its input'} the query {query.name} has yet to read is not known",
@@ -220,6 +220,10 @@ def unplanned(query: ForkQuery, connection: str | None = None) -> int:
             next_step="drill this script with a fault that does not need to know it, such as `kill_driver`",
         )
     return len(unread(query, files))
+
+
+def _places(query: ForkQuery) -> list[str]:
+    return [str(source.path or source.topic) for source in query.sources]
 
 
 def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:

@@ -123,6 +123,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),
             connectors=needed(spec),
+            data=spec.fork.data if spec.fork else "",
         ),
     )
 

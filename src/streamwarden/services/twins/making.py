@@ -9,6 +9,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.files import remove_folder, require_own
 from streamwarden.services.forks.forks import drop_output, fork
 from streamwarden.services.forks.spec import forked_spec
+from streamwarden.services.forks.working_folder import renew_working_folder
 from streamwarden.services.twins.running import Twin, end_left
 from streamwarden.stream.spec import StreamSpec
 
@@ -47,6 +48,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
     """
     origin = _forked(fork_spec, home / START / FORK) if rewound else fork_spec
     spec = _made(origin, home, str(number), rewound=rewound)
+    renew_working_folder(home.parent)
     into = home / str(number) / FORK
     return Twin(spec=spec, places=Places.under(str(into)), run=fork_spec, folder=into / _PROGRAM)
 

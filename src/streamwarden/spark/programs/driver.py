@@ -41,6 +41,7 @@ from streamwarden.spark.driver.custom_state_store import require_provider
 from streamwarden.spark.driver.foreach_errors import ForeachErrors
 from streamwarden.spark.driver.heartbeat import Heartbeat
 from streamwarden.spark.driver.jobs import load_build, run_script
+from streamwarden.spark.driver.outside import watch_outside
 from streamwarden.spark.driver.quarantine import Quarantines
 from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
@@ -160,6 +161,7 @@ class Runner:
     def _run_job(self) -> None:
         job = Path(self._spec.job)
         fence_fork(self._spec)
+        watch_outside(self._spec)
         if has_build(job):
             self._run_build(job)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,16 @@ def test_a_query_that_starts_again_goes_on_and_another_one_does_not(queries: For
     start(queries, name="hourly", checkpoint="cp/c")
     with pytest.raises(JobError, match="two queries with the name hourly"):
         start(queries, name="Hourly", checkpoint="cp/d")
+
+
+def test_a_relative_path_in_the_working_folder_of_a_fork_means_the_streams_own_place() -> None:
+    """Its files are read through the working folder, whose path is in the fork's log."""
+    queries = ForkQueries(replace(SPEC, data="/run/work"), replace(SCRIPT, data="/data"))
+    query = start(queries, NamedInput(format="json", path="in"), path="out/a", checkpoint="cp/pages")
+    assert (query.name, query.instead_of, query.inputs) == ("by_page", "/data/out/a", ("/data/in",))
+    assert [source.path for source in query.sources] == ["/run/work/in"]
+    with pytest.raises(JobError, match="reads /data/out/a/x, which its query by_page writes"):
+        start(queries, NamedInput(format="json", path="/data/out/a/x"), path="out/b", checkpoint="cp/b")
 
 
 @pytest.mark.parametrize("format", ["json", "CSV", "parquet", "binaryFile", "kafka", None])
@@ -164,8 +175,6 @@ def test_the_fork_of_a_script_has_its_places_and_knows_its_input(script: StreamS
 
 
 def test_what_the_file_declares_is_the_scripts_own_affair(script: StreamSpec) -> None:
-    from dataclasses import replace
-
     declared = replace(script, source=FilesSource(path="/in"), sink=ParquetSink(path="/out"), quarantine="/bad")
     forked = forked_spec(declared, Places.under("/fork"))
     assert (forked.source.kind, forked.sink.kind, forked.quarantine) == ("script", "script", None)

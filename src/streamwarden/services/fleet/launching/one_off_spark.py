@@ -21,7 +21,7 @@ from streamwarden.lifecycle.settings import executor_heap
 from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties, properties_text, secret_options
 from streamwarden.services.fleet.launching import class_archive
 from streamwarden.services.fleet.launching.deployed_code import PROGRAMS
-from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE, driver_environment
+from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE, driver_environment, working_folder
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -120,7 +120,7 @@ def run_program(
         ProcessError: there is no usable Java, or the jars that the stream needs are not on this host.
         ConfigError: a connection, or a variable of `spark.env`, is missing.
     """
-    data = Path(spec.data) if spec.data and Path(spec.data).is_dir() else folder
+    data = working_folder(spec, folder)
     environment = driver_environment(reads, data, "", None, own_spark=True)
     environment |= {FOLDER_VARIABLE: str(folder), "SPARK_HOME": str(spark_home())}
     del environment["STREAMWARDEN_STORE_URL"]
