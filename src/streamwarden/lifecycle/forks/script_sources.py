@@ -54,10 +54,15 @@ def left_out_by(source: NamedInput) -> tuple[str, ...]:
 _NEWEST_LAST: Final = ("latestfirst", "false")
 
 
-def is_recursive(source: NamedInput) -> bool:
-    """Whether the source reads every subfolder."""
-    options = {name.lower(): value.lower() for name, value in source.options.items()}
-    return options.get("recursivefilelookup") == "true"
+def is_recursive(options: Mapping[str, str]) -> bool:
+    """Whether a source with these options reads every subfolder."""
+    lower = {name.lower(): value.lower() for name, value in options.items()}
+    return lower.get("recursivefilelookup") == "true"
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark leaves out a file or a folder with this name: a temporary one of another program."""
+    return name.startswith((".", "_"))
 
 
 def is_whole(source: NamedInput) -> bool:

@@ -19,7 +19,7 @@ from streamwarden.errors import CheckpointError, JobError
 from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
 from streamwarden.lifecycle.forks.plan import log_ends
-from streamwarden.lifecycle.forks.script_sources import is_read, is_recursive, is_whole
+from streamwarden.lifecycle.forks.script_sources import is_hidden, is_read, is_recursive, is_whole
 from streamwarden.lifecycle.forks.scripts import (
     INDEX,
     ForkQuery,
@@ -170,11 +170,11 @@ def _listed(source: NamedInput, connection: str | None) -> list[InputFile] | Non
     or the output of a query, whose manifest decides which of its files are read."""
     if not is_whole(source):
         return None
-    folder, recursive = open_path(str(source.path), connection), is_recursive(source)
+    folder, recursive = open_path(str(source.path), connection), is_recursive(source.options)
     try:
         if any(entry.name == SINK_LOG for entry in folder.entries()):
             return None
-        files = list(folder.walk(skip=lambda name: name.startswith((".", "_"))))
+        files = list(folder.walk(skip=is_hidden))
     except OSError:
         return None
     return [InputFile(name, entry.size) for name, entry in files if is_read(name, recursive=recursive)]

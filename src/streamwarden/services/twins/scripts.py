@@ -26,7 +26,6 @@ from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_count
-from streamwarden.verification.oracles.batches import some
 from streamwarden.verification.reconciliation import KINDS, Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 
@@ -181,8 +180,8 @@ class ScriptWitness:
             problems.append("the script did not start this query in the twin")
         else:
             problems += watermark_problems(place, open_path(its_query.checkpoint), batches, frozenset(), facts["plan"])
-        problems += some("file of the input that was never read", unread(query, query.listed))
         problems += start_problems(query, fork_queries(self.fork.spec), fork_queries(twin))
+        problems += _never_read(unread(query, query.listed))
         key = self._key(query, facts["plan"], its)
         verdict = QueryVerdict(
             query=query, batches=tuple(batches), key=key, records=facts["records"], problems=tuple(problems), mine=mine
@@ -242,6 +241,13 @@ def in_twin(query: ForkQuery, twin: StreamSpec) -> ForkQuery:
     assert twin.fork is not None, "the twin of a script is the fork of one"
     return replace(
         query, checkpoint=f"{twin.checkpoint}/{query.name}", output=query.output and f"{twin.fork.output}/{query.name}"
+    )
+
+
+def _never_read(files: Sequence[str]) -> list[str]:
+    count = format_count(len(files), "file")
+    return (
+        [f"{count} of the input {'was' if len(files) == 1 else 'were'} never read, such as {files[0]}"] if files else []
     )
 
 
