@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from streamwarden.drills.records.twin import nulls_of
 from streamwarden.errors import VerificationError
@@ -11,6 +12,8 @@ from streamwarden.sinks.output import Output, Part
 from streamwarden.verification.column_types import ColumnType
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
+
+_WITH_SCHEMA: Final = (".parquet", ".orc")
 
 
 def compare(
@@ -74,17 +77,25 @@ def _alone(twin: Output, fork: Output) -> list[str]:
     any row the columns are not known."""
     if not twin.count or not fork.count:
         return []
-    missing = [
-        f"the fork's output has no column {name}, and the twin's has"
-        for name in twin.columns
-        if name not in fork.columns
-    ]
-    extra = [
-        f"the fork's output has the column {name}, and the twin's has not"
-        for name in fork.columns
-        if name not in twin.columns
-    ]
-    return [*missing, *extra]
+    mine, its = set(fork.columns), set(twin.columns)
+    missing = [f"the fork's output has no column {name}, and the twin's has" for name in sorted(its - mine)]
+    extra = [f"the fork's output has the column {name}, and the twin's has not" for name in sorted(mine - its)]
+    return [*missing, *extra, *(text for name in sorted(mine & its) for text in _partly(name, twin, fork))]
+
+
+def _partly(name: str, twin: Output, fork: Output) -> list[str]:
+    """A column that files of one side lack: a job may write it no more after a restart."""
+    without, its = (_rows_without(name, output) for output in (fork, twin))
+    said = (
+        f"files with {without:,} rows of the fork's output have no column {name}, and files with {its:,} of the twin's"
+    )
+    return [said] if without != its else []
+
+
+def _rows_without(name: str, output: Output) -> int:
+    """Rows in files that have a schema, and in it no such column. In JSON a NULL is a missing name."""
+    files = (part for part in output.parts if part.file is not None and part.file.endswith(_WITH_SCHEMA))
+    return sum(part.count for part in files if name not in part.table.column_names)
 
 
 def unstable_columns(one: Output, other: Output, key: RowKey, tolerances: Mapping[str, Tolerance]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.comparison import without_common
 from streamwarden.services.twins.keys import DECLARED, WHOLE, RowKey, find_key
 from streamwarden.services.verifying.recount import recount
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.column_types import parse_type
@@ -132,6 +132,24 @@ def test_a_column_that_one_side_alone_has_is_a_problem_although_all_of_its_value
     assert not has.exactly_once
     assert compare(more, more, BY_ID, records=3, tolerances={}).exactly_once
     assert compare(output([]), Output(columns=(), parts=[]), BY_ID, records=3, tolerances={}).problems == ()
+
+
+def test_a_column_that_is_no_more_written_after_a_restart_is_a_problem_although_its_values_are_null() -> None:
+    empty = output([(*row, None) for row in RIGHT[1:]], (*COLUMNS, "note")).parts[0]
+    less = output(RIGHT[1:]).parts[0]
+    first = output([(*RIGHT[0], "a")], (*COLUMNS, "note")).parts[0]
+
+    def written(*parts: Part) -> Output:
+        files = [replace(part, file=f"/out/part-{number}.parquet") for number, part in enumerate(parts)]
+        return Output(columns=(*COLUMNS, "note"), parts=files)
+
+    same = compare(written(first, empty), written(first, empty), BY_ID, records=3, tolerances={})
+    assert same.exactly_once
+    outcome = compare(written(first, empty), written(first, less), BY_ID, records=3, tolerances={})
+    assert not outcome.rows_differ
+    assert outcome.problems == (
+        "files with 2 rows of the fork's output have no column note, and files with 0 of the twin's",
+    )
 
 
 @BOTH
