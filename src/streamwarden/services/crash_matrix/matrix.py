@@ -22,6 +22,7 @@ from streamwarden.services.fleet.launching.one_off_spark import here, run_progra
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
 from streamwarden.services.forks.spec import forked_spec
+from streamwarden.services.forks.working_folder import in_working_folder
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -94,7 +95,7 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
     places = _places(into)
     _require_recordable(origin, forked_spec(origin, places), places)
     made = fork(origin, into=run, rewind="all")
-    spec = _bounded(origin, made.spec, run)
+    spec = _bounded(origin, in_working_folder(made.spec, origin, into), run)
     for part in PARTS:
         (run / part).mkdir(exist_ok=True)
     with Recording(run, into / _CONTENTS) as recording:

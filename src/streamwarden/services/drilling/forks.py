@@ -34,7 +34,7 @@ from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_o
 from streamwarden.services.forks.scripts import is_script, without_places
 from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
 from streamwarden.services.forks.spec_storage import StoredSpecs
-from streamwarden.services.forks.working_folder import WORK, make_working_folder
+from streamwarden.services.forks.working_folder import WORK, in_working_folder
 from streamwarden.services.twins import making as twins
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -102,10 +102,7 @@ class DrillForks:
         _require_every_batch(made)
         bounded = _bounded(made, run_id, spec)
         with _as_abortion():
-            work = make_working_folder(origin, into.parent)
-        if work is not None:
-            script = bounded.fork and replace(bounded.fork, data=origin.data)
-            bounded = replace(bounded, data=str(work.absolute()), fork=script)
+            bounded = in_working_folder(bounded, origin, into.parent)
         if OracleKind.TWIN in oracles and made.batch is not None:
             with _as_abortion():
                 twins.keep_start(bounded, into.parent / twins.TWIN)

@@ -8,7 +8,7 @@ before the stream first ran. Each twin begins with such a folder again, under th
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +42,17 @@ class _Origin:
     before: float | None
 
 
-def make_working_folder(origin: StreamSpec, run: Path) -> Path | None:
-    """The folder for the fork of `origin`, in the folder of a run; None: the stream's data folder is not known."""
+def in_working_folder(forked: StreamSpec, origin: StreamSpec, run: Path) -> StreamSpec:
+    """The fork of `origin`, which works in a folder below that of a run; as it is if the stream's data folder is not
+    known. Raises CheckpointError, OSError."""
     if not origin.data or not Path(origin.data).is_dir():
-        return None
+        return forked
+    work = make_working_folder(origin, run.absolute())
+    return replace(forked, data=str(work), fork=forked.fork and replace(forked.fork, data=origin.data))
+
+
+def make_working_folder(origin: StreamSpec, run: Path) -> Path:
+    """The folder for the fork of `origin`, in the folder of a run."""
     described = _Origin(data=origin.data, before=min(_first_starts(origin), default=None))
     write_document(run / _ORIGIN, asdict(described))
     return _fill(run, described)

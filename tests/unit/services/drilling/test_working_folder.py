@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.services.forks.working_folder import WORK, make_working_folder, renew_working_folder
+from streamwarden.services.forks.working_folder import (
+    WORK,
+    in_working_folder,
+    make_working_folder,
+    renew_working_folder,
+)
 from streamwarden.stream.spec import StreamSpec
 
 FIRST_START = 1_700_000_000
@@ -52,7 +57,6 @@ def test_relative_paths_lead_to_the_streams_folders_and_a_file_that_the_job_made
 
 def test_each_twin_begins_with_the_folder_as_the_fork_found_it(origin: StreamSpec, run: Path) -> None:
     work = make_working_folder(origin, run)
-    assert work is not None
     (work / "marker").touch()
     renew_working_folder(run)
     assert not (work / "marker").exists()
@@ -63,11 +67,11 @@ def test_each_twin_begins_with_the_folder_as_the_fork_found_it(origin: StreamSpe
 def test_a_stream_that_never_ran_has_made_no_file(origin: StreamSpec, run: Path) -> None:
     (Path(origin.checkpoint) / "metadata").unlink()
     work = make_working_folder(origin, run)
-    assert work is not None
     assert (work / "marker").exists()
 
 
 def test_a_run_without_such_a_folder_is_left_as_it_is(tmp_path: Path) -> None:
-    assert make_working_folder(StreamSpec(name="s", job="s.py", checkpoint="/c"), tmp_path) is None
+    spec = StreamSpec(name="s", job="s.py", checkpoint="/c")
+    assert in_working_folder(spec, spec, tmp_path) == spec
     renew_working_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
