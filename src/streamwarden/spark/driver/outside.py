@@ -17,12 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-import py4j
-import pyspark
-
+import streamwarden
 from streamwarden.lifecycle.driver_folder import OUTSIDE
 from streamwarden.services.forks.spec import SUFFIX
 from streamwarden.services.forks.working_folder import WORK
+from streamwarden.spark.internals.hooks import SPARKS_CODE
 from streamwarden.stream.spec import StreamSpec
 
 FILE, SERVER, PROGRAM = "file", "server", "program"
@@ -37,9 +36,7 @@ _PATH_OF: Final[Mapping[str, int]] = {
 
 _PROGRAMS: Final = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"})
 
-_SPARKS: Final = tuple(
-    f"{Path(str(package.__file__)).parent}{os.sep}" for package in (pyspark, py4j, sys.modules["streamwarden"])
-)
+_SPARKS: Final = (*SPARKS_CODE, f"{Path(streamwarden.__file__).parent}{os.sep}")
 """The folders of packages whose files and connections are not the job's."""
 
 
