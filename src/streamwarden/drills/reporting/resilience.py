@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -9,6 +10,7 @@ from typing import Final, TypeAlias
 
 from streamwarden.drills.faults import Fault
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.phases import BatchPhase
 from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
@@ -49,6 +51,7 @@ class Trial:
         at: when the run began, Unix seconds.
         verdict: the run's, in one word.
         recovery: seconds from the fault.
+        phase: of the batch that it cut, in words; empty: it cut none, or nothing showed it.
     """
 
     run_id: str
@@ -61,6 +64,7 @@ class Trial:
     verdict: str
     recovery: float | None = None
     estimates: tuple[Estimate, ...] = ()
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,13 @@ class Resilience:
     def recoveries(self) -> tuple[float, ...]:
         """Seconds, of the recent runs in which it recovered, newest first."""
         return tuple(trial.recovery for trial in self.recent if trial.recovery is not None)
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """The phases of a batch that the recent strikes hit, and how often: every one that there is, in its order.
+        Empty: no strike shows any."""
+        hits = Counter(trial.phase for trial in self.recent if trial.phase)
+        return {str(phase): hits[phase] for phase in BatchPhase} if hits else {}
 
     @property
     def errors(self) -> tuple[ErrorOfFormula, ...]:
@@ -256,7 +267,13 @@ def _trial(run: DrillRun, state: RunState, number: int) -> Trial:
         verdict=verdict_word(run),
         recovery=recovery.recovery_seconds if recovery is not None else None,
         estimates=estimates(result),
+        phase=_phase(result),
     )
+
+
+def _phase(result: FaultResult) -> str:
+    struck = result.landed.struck if result.landed is not None else None
+    return str(struck.phase) if struck is not None and struck.phase is not None else ""
 
 
 def estimates(result: FaultResult) -> tuple[Estimate, ...]:

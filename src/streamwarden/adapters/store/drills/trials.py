@@ -74,6 +74,7 @@ def _rows(found: Iterable[Trial]) -> list[dict[str, Any]]:
             "verdict": trial.verdict,
             "recovery_seconds": trial.recovery,
             "measured_seconds": trial.estimates[0].measured if trial.estimates else None,
+            "phase": trial.phase,
             "predicted": {estimate.formula: estimate.predicted for estimate in trial.estimates},
         }
         for trial in found
@@ -93,6 +94,7 @@ def _trial(row: Row[Any]) -> Trial:
         at=row.started_at,
         verdict=row.verdict,
         recovery=row.recovery_seconds,
+        phase=row.phase,
         estimates=tuple(
             Estimate(formula=formula, predicted=seconds, measured=row.measured_seconds)
             for formula, seconds in row.predicted.items()
