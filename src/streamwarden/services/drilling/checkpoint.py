@@ -130,7 +130,7 @@ class ForkCheckpoint:
 
     def _ran_again(self, script: ScriptFork, query: ForkQuery, drivers: Sequence[Sequence[Handover]]) -> bool:
         """Whether the script's own function got a batch again. A capture in place of it shows nothing."""
-        called = script.foreach_batch is ForeachBatch.RUN and query.format == "foreachbatch"
+        called = script.foreach_batch is ForeachBatch.RUN and query.has_function
         position = log_position(open_path(query.checkpoint))
         return called and ran_again(drivers, position.query_id) is True
 

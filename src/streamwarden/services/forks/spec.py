@@ -18,6 +18,7 @@ from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, S
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import (
     NAME_PATTERN,
+    ForeachBatch,
     ScriptFork,
     StorageSpec,
     StreamSpec,
@@ -128,6 +129,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         fork=ScriptFork(
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),
+            foreach_batch=spec.fork.foreach_batch if spec.fork else ForeachBatch.CAPTURE,
             connectors=needed(spec),
         ),
     )
