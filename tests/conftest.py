@@ -15,11 +15,11 @@ from xdist.scheduler import LoadFileScheduling
 
 from streamwarden import redaction
 from streamwarden.adapters.store import Store
-from support.inbox import Inbox
+from support.servers.inbox import Inbox
 
 if TYPE_CHECKING:
-    from support.airflow_installation import Installation
-    from support.airflow_site import SharedSite
+    from support.airflow.installation import Installation
+    from support.airflow.site import SharedSite
 
 # A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
 # ends it if a package of Spark Connect is missing.
@@ -59,7 +59,7 @@ class SharingScheduling(LoadFileScheduling):
         "tests/browser/test_airflow_ui.py",
         "tests/browser/test_pages.py",
         "tests/browser/test_seen_in_time.py",
-        "tests/integration/test_assets_and_metrics.py",
+        "tests/integration/airflow/test_assets_and_metrics.py",
     )
 
     def _split_scope(self, nodeid: str) -> str:
@@ -95,7 +95,7 @@ def store_url(migrated: Path, tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def shared_site() -> Iterator[SharedSite]:
     """Ends the shared Airflow after an interrupted run, too."""
-    from support.airflow_site import shared
+    from support.airflow.site import shared
 
     yield shared
     shared.end()
@@ -110,7 +110,7 @@ def site(shared_site: SharedSite, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """End the shared Airflow when no test that follows wants it: it would take processor time from all others."""
-    made = sys.modules.get("support.airflow_site")
+    made = sys.modules.get("support.airflow.site")
     if made is not None and "site" not in getattr(nextitem, "fixturenames", ()):
         made.shared.end()
 

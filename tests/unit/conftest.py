@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoints import Archives, Unpack
-from support.projects import Project
+from support.checkpoints.recorded import Archives, Unpack
+from support.streams.projects import Project
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,7 +9,6 @@ AGAIN: Final = "_again"
 WRITES: Final = "_writes"
 """The folder of the files that the script's own function wrote, if it ran."""
 
-_BATCH: Final = re.compile(r"batch_id=(\d+)")
 _ATTEMPT: Final = re.compile(r"batch_id=(\d+)\.(\d+)")
 
 
@@ -21,12 +20,6 @@ def batch_name(batch: int) -> str:
 def attempt_name(batch: int, attempt: int) -> str:
     """Folder of an earlier execution of a re-run batch, under `AGAIN`."""
     return f"{batch_name(batch)}.{attempt}"
-
-
-def batch_of(name: str) -> int | None:
-    """The batch of a folder; None for any other name."""
-    match = _BATCH.fullmatch(name)
-    return int(match[1]) if match else None
 
 
 def attempt_of(name: str) -> int | None:

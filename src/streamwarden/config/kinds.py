@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_or
 from pydantic import Discriminator, Tag
 
 from streamwarden import sinks, sources
-from streamwarden.config.paths import resolve
+from streamwarden.config.places import resolve
 from streamwarden.drills.records.codec import ByKind
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.job_files import has_build

@@ -3,18 +3,14 @@
 The journals of the drills stay in the store.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from streamwarden.adapters.store import Store
 from streamwarden.services.auditing.work import remove_abandoned
 from streamwarden.services.forks.spec import SUFFIX
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 KEEP: Final = 30 * 86400.0
 """Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""

@@ -12,7 +12,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from support.checkpoints import Unpack, rewrite
+from support.checkpoints.recorded import Unpack, rewrite
 
 ENTRY = "output/_spark_metadata/12"
 

@@ -13,8 +13,8 @@ from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.faults.checkpoint_damage import RULES
 from streamwarden.drills.faults.driver.kill_driver import KillMoment
 from streamwarden.errors import DrillAborted
-from support.catalogue import drills, streams
-from support.drill_specs import fault_of
+from support.simulated.drill_specs import fault_of
+from support.streams.catalogue import drills, streams
 
 WEEK_BEGINS = datetime(2026, 1, 4, 0, 30, tzinfo=UTC)
 HOUR = 3600.0

@@ -15,7 +15,7 @@ from streamwarden.health.signals.forecast import seconds_until, theil_sen, thin
 from streamwarden.health.signals.growth import ceiling_of, clear_growths, since_resets
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
-from support.health_windows import NOW, batch_of, judge, measured, report, window
+from support.streams.health_windows import NOW, batch_of, judge, measured, report, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 HOUR, DAY, GB = 3600.0, 86400.0, 10**9

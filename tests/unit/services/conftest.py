@@ -7,7 +7,7 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.services.workspace import Workspace
-from support.projects import Project
+from support.streams.projects import Project
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from streamwarden.airflow.web.pages.drill_run import course
 from streamwarden.drills.reporting.report import build_report
 from streamwarden.drills.reporting.timeline import Moment, Phase
-from support.stored_journals import stored
+from support.streams.stored_journals import stored
 
 
 def test_the_stages_of_a_real_drill_are_in_order_with_their_times_and_phases() -> None:

@@ -5,16 +5,14 @@ Unknown keys are ignored and missing ones take the field's default, so that anot
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, EnumType
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 Readers = Mapping[type, Callable[[Any], Any]]
 Writers = Mapping[type, Callable[[Any], Any]]
-
-_STORED_AS: Final = "stored_as"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,16 +20,6 @@ class ByKind:
     """Annotates a type that stands for several: which one a value has, the `kind` in its data says."""
 
     kinds: Mapping[str, type[Any]]
-
-
-def stored_as(key: str) -> Mapping[str, str]:
-    """The metadata of a field whose JSON has another key."""
-    return {_STORED_AS: key}
-
-
-def key_of(each: Field[Any]) -> str:
-    """The key under which a field is stored."""
-    return str(each.metadata.get(_STORED_AS, each.name))
 
 
 def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
@@ -85,20 +73,20 @@ def _decode_mapping(key_kind: Any, value_kind: Any, raw: Any, readers: Readers |
 
 def _decode_fields(kind: Any, raw: Any, readers: Readers | None) -> Any:
     values = {}
-    for name, key, hint, is_required in _stored_fields(kind):
-        if key in raw:
-            values[name] = decode(hint, raw[key], readers)
+    for name, hint, is_required in _stored_fields(kind):
+        if name in raw:
+            values[name] = decode(hint, raw[name], readers)
         elif is_required:
-            raise KeyError(f"{kind.__name__} without {key}")
+            raise KeyError(f"{kind.__name__} without {name}")
     return kind(**values)
 
 
 @cache
-def _stored_fields(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
-    """Name, key, type hint of each field, and whether it has no default."""
+def _stored_fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+    """Name and type hint of each field, and whether it has no default."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
-        (item.name, key_of(item), hints[item.name], item.default is MISSING and item.default_factory is MISSING)
+        (item.name, hints[item.name], item.default is MISSING and item.default_factory is MISSING)
         for item in fields(kind)
     )
 
@@ -108,7 +96,7 @@ def _plain(value: Any, writers: Writers) -> Any:
     if writer is not None:
         return _plain(writer(value), writers)
     if is_dataclass(value) and not isinstance(value, type):
-        return {key_of(field): _plain(getattr(value, field.name), writers) for field in fields(value)}
+        return {field.name: _plain(getattr(value, field.name), writers) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

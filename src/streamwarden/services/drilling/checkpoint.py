@@ -3,16 +3,15 @@
 Times are those of the files. An object store may report them in whole seconds, and by its own clock.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
@@ -35,13 +34,10 @@ from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.lifecycle.handovers import Handover, ran_again, read_handovers
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.progress import Progress
 from streamwarden.services.forks.scripts import fork_queries, unplanned
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import ForeachBatch, ScriptFork
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.progress import Progress
 
 _DAY: Final = 86400.0
 
@@ -234,13 +230,10 @@ def _table_bytes(store: StateStore) -> int:
 
 
 def _fact(batch: int, planned: float | None, committed: float | None, report: Progress | None) -> BatchFact:
-    changed = None
-    if report is not None:
-        changed = sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
     return BatchFact(
         batch_id=batch,
         planned_at=planned,
         committed_at=committed,
         rows=report.rows if report is not None else None,
-        rows_changed=changed,
+        rows_changed=report.rows_changed if report is not None else None,
     )

@@ -33,7 +33,7 @@ def run(request: Request, run: RunDep, user: GetUserDep, space: SpaceDep, part: 
     shown = {"run": run, "entries": entries, **_readable(run, entries, problems, time.time())}
     if part == "report":
         return page(request, "drill_report.html", **shown)
-    configured = run.drill in catalogs().drills(space)
+    configured = run.drill in catalogs().newest(space).drills
     may_run = configured and allowed(f"{DRILL}{run.drill}", user, "POST")
     return page(request, "drill.html", before=_before(space, run), configured=configured, may_run=may_run, **shown)
 
@@ -51,19 +51,12 @@ def _readable(run: DrillRun, entries: Sequence[JournalEntry], problems: list[str
     try:
         state, report = RunState.of(run), build_report(run, entries)
     except DrillError as error:
-        return {
-            "state": None,
-            "report": None,
-            "course": (),
-            "late": False,
-            "problems": [*problems, str(error)],
-            "lasted": lasted,
-        }
+        state, report, problems = None, None, [*problems, str(error)]
     return {
         "state": state,
         "report": report,
-        "course": course([*report.timeline, *_so_far(run, now)]),
-        "late": run.ended_at is None and lasted > longest_run(state.drill),
+        "course": course([*report.timeline, *_so_far(run, now)]) if report else (),
+        "late": state is not None and run.ended_at is None and lasted > longest_run(state.drill),
         "problems": problems,
         "lasted": lasted,
     }
@@ -106,6 +99,5 @@ def _so_far(run: DrillRun, now: float) -> list[Moment]:
 
 
 def _before(space: Workspace, run: DrillRun) -> DrillRun | None:
-    """The run of the same drill before this one."""
     runs, _ = space.store.journals.listed(RunFilter(drills=[run.drill], before=run.started_at, limit=1))
     return next(iter(runs), None)

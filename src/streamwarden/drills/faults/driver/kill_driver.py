@@ -22,15 +22,11 @@ from streamwarden.drills.faults.base import (
     LiveUse,
     Proof,
     Strike,
-    await_exit,
-    describe_exit,
-    moment_of,
     require_this_host,
 )
 from streamwarden.drills.faults.driver.batch_instants import Aim
 from streamwarden.drills.records.phases import BatchCourse, BatchPhase, StruckBatch, usual_length
 from streamwarden.drills.records.sections import require
-from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 
@@ -109,6 +105,7 @@ class MidBatchKill(Fault):
     of the batch are those of that moment, read after the driver's death."""
 
     expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
+    recovery: ClassVar[str] = "The start that follows."
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
 
     @property
@@ -129,7 +126,7 @@ class MidBatchKill(Fault):
         moment = context.ports.clock.now()
         if not context.ports.drivers.kill(context.driver_id):
             return Strike(moment=None, message="the driver's process was already gone", batch=batch)
-        await_exit(context, deadline=deadline)
+        context.await_exit(deadline=deadline)
         return Strike(moment=moment, message=f"SIGKILL while batch {batch} was running", batch=batch)
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
@@ -149,7 +146,7 @@ class MidBatchKill(Fault):
         traces = None if wanted is None or planned is None else checkpoint.traces(fork, planned)
         killed = view.exit is not None and view.exit.signal == signal.SIGKILL
         in_time = wanted is None or (planned is not None and _stands(context, planned, wanted))
-        moment = moment_of(context, view, strike)
+        moment = context.moment_of(strike, view)
         struck = None if planned is None or not killed else _struck(context, planned, moment)
         if view.alive or view.exit is None:
             message = "the driver is still alive" + (f": {strike.message}" if strike else "")
@@ -163,21 +160,21 @@ class MidBatchKill(Fault):
             message = (
                 f"the driver died by signal 9{where}, with offsets/{planned} written and commits/{planned} absent{left}"
             )
-        return Proof(
-            landed=killed and not view.alive and offsets and not commits and in_time,
-            driver_id=context.driver_id,
-            moment=moment,
-            planned=planned,
-            committed=position.committed,
+        landed = killed and not view.alive and offsets and not commits and in_time
+        evidence = {
+            "offsets_written": offsets,
+            "commits_written": commits,
+            "aimed_at_batch": strike.batch if strike else None,
+            **({"share": context.share} if wanted is None else {}),
+            **({} if traces is None else {"traces": asdict(traces)}),
+        }
+        return context.proof(
+            strike,
+            view,
+            position,
+            landed=landed,
             message=message,
-            evidence={
-                **describe_exit(view),
-                "offsets_written": offsets,
-                "commits_written": commits,
-                "aimed_at_batch": strike.batch if strike else None,
-                **({"share": context.share} if wanted is None else {}),
-                **({} if traces is None else {"traces": asdict(traces)}),
-            },
+            evidence=evidence,
             struck=None if commits else struck,
         )
 
@@ -200,7 +197,6 @@ class KillDriver(MidBatchKill):
         "The driver ended by signal 9; `offsets/N` exists, `commits/N` does not; the report says how far into the "
         "batch, and in which phase. With a `moment`, the files of the batch are those of the moment."
     )
-    recovery: ClassVar[str] = "The start that follows."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="it ends a process that supervision starts again, and changes no file",
@@ -373,7 +369,7 @@ def await_batch(
         next_observation = clock.now() + OBSERVE_EVERY
         return None if context.observe().alive else False
 
-    result = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
+    result = context.wait_for(probe, deadline=deadline, every=POLL) if clock.now() < deadline else None
     return None if result is False else result
 
 
