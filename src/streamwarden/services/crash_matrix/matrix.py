@@ -204,7 +204,8 @@ def _require_recordable(origin: StreamSpec, spec: StreamSpec, places: Places) ->
         expected="a local file source, and a file sink or append-only table: only these can be reset to the state "
         "a crash leaves",
         where=origin.file or origin.name,
-        next_step="drill this stream: the drill `kill_driver` kills it at a `moment` between two writes",
+        next_step="drill this stream: the drill `kill_driver` kills it at a `moment` between two writes, and a "
+        "script at the moment `after_handover`",
     )
 
 

@@ -60,10 +60,8 @@ class Fork:
         file.write_bytes(content)
         os.utime(file, (at, at))
 
-    def batch(
-        self, number: int, planned: float, committed: float | None = None, checkpoint: Path | None = None
-    ) -> None:
-        place = checkpoint or self.checkpoint
+    def batch(self, number: int, planned: float, committed: float | None = None, query: str = "") -> None:
+        place = self.checkpoint / query
         self.put(place / "metadata", T0, json.dumps({"id": QUERY}).encode())
         self.put(place / "offsets" / str(number), planned)
         if committed is not None:
