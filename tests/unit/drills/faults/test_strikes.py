@@ -167,3 +167,11 @@ def test_a_function_that_never_ran_again_is_not_said_to_duplicate_nothing() -> N
 def test_a_number_of_strikes_below_one_is_refused() -> None:
     with pytest.raises(InvalidValue):
         killing(strikes=0)
+
+
+def test_the_recovery_from_each_strike_is_predicted() -> None:
+    """The driver that is struck next began with the batch that the strike before had cut."""
+    run = World(sink="parquet", total_batches=20).engine(killing()).run("kill_driver")
+    predictions = [result.predicted[-1].seconds for result in RunState.of(run).results]
+    assert len(predictions) == 3
+    assert all(seconds is not None for seconds in predictions)
