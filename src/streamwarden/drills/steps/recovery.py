@@ -163,6 +163,13 @@ def predict(
     return theorem, predict_restart(startup=startup, snapshot=snapshot, rows_changed=changed, redone_batch=cold)
 
 
+def _first_struck(context: StepContext, struck: DriverRecord) -> DriverRecord:
+    """The driver that the first fault struck. One that followed it began with a batch that had been planned before, so
+    that its start and its first batch cannot be told apart."""
+    first = next((result.landed for result in context.recorder.state.earlier if result.landed is not None), None)
+    return struck if first is None else context.ports.drivers.observe(first.driver_id).record
+
+
 def measure(context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> Recovery:
     """The recovery from `since`, in Unix seconds, up to the commit of the first new batch."""
     committed_at = context.ports.checkpoint.commit_time(fork, first_new)
