@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import sys
@@ -14,12 +15,14 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from streamwarden import redaction
-from streamwarden.adapters.store import Store
 from support.servers.inbox import Inbox
 
 if TYPE_CHECKING:
     from support.airflow.installation import Installation
     from support.airflow.site import SharedSite
+
+# Importing the tests makes a million objects, all of which stay: a collection finds nothing, and takes a second.
+gc.disable()
 
 # A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
 # ends it if a package of Spark Connect is missing.
@@ -52,6 +55,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (item.path not in heavy, "site" not in getattr(item, "fixturenames", ())))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """From here on the collector runs, and passes over what the imports made: also when this process ends, which takes
+    two seconds otherwise."""
+    gc.freeze()
+    gc.enable()
+
+
 class SharingScheduling(LoadFileScheduling):
     """`--dist loadfile`, and one worker for all files that share an Airflow, which starts once then."""
 
@@ -80,6 +91,8 @@ def nothing_remembered() -> None:
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a migrated, empty store; not to be opened, only copied."""
+    from streamwarden.adapters.store import Store
+
     path = tmp_path_factory.mktemp("store") / "template.db"
     with Store(f"sqlite:///{path}") as store:
         store.migrate()

@@ -82,7 +82,7 @@ def serving(api: AirflowApi) -> Iterator[AirflowApi]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         api.port = server.server_address[1]
-        thread = Thread(target=server.serve_forever, daemon=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
             yield api

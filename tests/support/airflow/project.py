@@ -18,13 +18,17 @@ from support.airflow.harness import REPOSITORY
 
 
 def living_driver(
-    space: Workspace, driver_id: str, launched_at: float | None = None, stream: str = "counted"
+    space: Workspace,
+    driver_id: str,
+    launched_at: float | None = None,
+    stream: str = "counted",
+    checkpoint: str | None = None,
 ) -> DriverRecord:
-    """A driver that lives: this very process stands for it."""
+    """A driver that lives: this very process stands for it. Without `checkpoint`, the project is read to find it."""
     record = DriverRecord(
         driver_id=driver_id,
         stream=stream,
-        checkpoint=space.stream(stream).checkpoint,
+        checkpoint=checkpoint or space.stream(stream).checkpoint,
         token=1,
         folder=str(space.data / "nowhere"),
         launched_by="test",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from streamwarden.drills.records.journal import DrillRun, JournalEntry
 from streamwarden.errors import StoreError
@@ -17,10 +18,13 @@ class Journals:
         self.runs: dict[str, DrillRun] = {}
         self.lines: list[tuple[str, JournalEntry]] = []
         self.down = False
+        self._facts: dict[str, dict[str, tuple[Any, Any]]] = {}
 
     def save(self, run: DrillRun) -> None:
         self._reach()
-        self.runs[run.run_id] = replace(run, facts=json.loads(json.dumps(run.facts)))
+        before = self._facts.get(run.run_id, {})
+        facts = self._facts[run.run_id] = {name: _copied(fact, before.get(name)) for name, fact in run.facts.items()}
+        self.runs[run.run_id] = replace(run, facts={name: copy for name, (_, copy) in facts.items()})
 
     def append(self, run_id: str, entry: JournalEntry) -> None:
         self._reach()
@@ -46,3 +50,8 @@ class Journals:
     def _reach(self) -> None:
         if self.down:
             raise StoreError("the store is down")
+
+
+def _copied(fact: Any, before: tuple[Any, Any] | None) -> tuple[Any, Any]:
+    """The fact and its copy through JSON. A fact that a run saves again is the same object: no run changes one."""
+    return before if before is not None and before[0] is fact else (fact, json.loads(json.dumps(fact)))

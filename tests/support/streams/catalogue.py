@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +70,12 @@ def streams(data: Path = REPOSITORY / "var") -> dict[str, StreamSpec]:
 
 def drills() -> dict[str, DrillSpec]:
     """All drills of the catalogue, by name."""
-    folder = REPOSITORY / "config/drills"
-    return {name: load_drill(folder / f"{name}.yaml", project=REPOSITORY) for name in DRILLS}
+    return {name: _drill(name) for name in DRILLS}
+
+
+@cache
+def _drill(name: str) -> DrillSpec:
+    return load_drill(REPOSITORY / "config/drills" / f"{name}.yaml", project=REPOSITORY)
 
 
 def jobs() -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -230,7 +231,12 @@ def alarms(size: Size, hours: float, *, critical: float = 5 * GB) -> list[float]
 
 def noisy(size: Size, share: float, seed: int = 3) -> Size:
     """`size` with the noise that the time decides: the same batch has the same size in each evaluation."""
-    return lambda at: size(at) * (1 + share * (random.Random(f"{seed} {at}").random() - 0.5))
+    return lambda at: size(at) * (1 + share * (noise(seed, at) - 0.5))
+
+
+@cache
+def noise(seed: int, at: float) -> float:
+    return random.Random(f"{seed} {at}").random()
 
 
 def saw(low: float, high: float, period: float) -> Size:

@@ -25,6 +25,8 @@ from support.oracles.processor_runs import expectation as expectation_of
 from support.oracles.processor_runs import judged as judged_by
 from support.oracles.ticking import JOBS, Ticking, job_module
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 JOB = job_module("device_heartbeats")
 ORACLE = load_oracle(JOBS / "device_heartbeats.py")
 BY_CLOCK = ("heartbeat=10s", "inactive=25s")

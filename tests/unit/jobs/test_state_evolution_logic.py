@@ -20,6 +20,8 @@ from streamwarden.verification.reconciliation import Reconciliation
 from support.oracles.reconciling import reconcile
 from support.oracles.ticking import JOBS, Ticking, job_module
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 JOB = job_module("state_evolution")
 ORACLE = load_oracle(JOBS / "state_evolution.py")
 CUSTOMERS = ("ann", "ben", "größe")

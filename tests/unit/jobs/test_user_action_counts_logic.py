@@ -22,6 +22,8 @@ from support.oracles.processor_runs import expectation as expectation_of
 from support.oracles.processor_runs import judged as judged_by
 from support.oracles.ticking import JOBS, Ticking, job_module
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 JOB = job_module("user_action_counts")
 ORACLE = load_oracle(JOBS / "user_action_counts.py")
 SILENCE = 10_000

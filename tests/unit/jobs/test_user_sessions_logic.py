@@ -24,6 +24,8 @@ from support.oracles.processor_runs import expectation as expectation_of
 from support.oracles.processor_runs import judged as judged_by
 from support.oracles.ticking import JOBS, Ticking, job_module
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 JOB = job_module("user_sessions")
 ORACLE = load_oracle(JOBS / "user_sessions.py")
 ARGS = ("web=30", "kiosk=10 s", "*=20000ms")

@@ -26,7 +26,7 @@ DECLARED = {name: kind for name, kind in sinks.KINDS.items() if kind is not Sink
 
 
 def _imports(file: Path) -> Iterator[str]:
-    for node in imports(file.read_text(encoding="utf-8")):
+    for node in imports(file.read_text(encoding="utf-8"), of="sinks"):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif node.module is not None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 Readers = Mapping[type, Callable[[Any], Any]]
 Writers = Mapping[type, Callable[[Any], Any]]
+Decoder = Callable[[Any, Readers | None], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +31,6 @@ def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
 
     Raises ValueError, TypeError or KeyError if it does not fit.
     """
-    if readers and kind in readers:
-        return readers[kind](raw)
     return _decoder(kind)(raw, readers)
 
 
@@ -41,52 +40,64 @@ def encode(value: Any, writers: Writers | None = None) -> Any:
 
 
 @cache
-def _decoder(kind: Any) -> Callable[[Any, Readers | None], Any]:
+def _decoder(kind: Any) -> Decoder:
     """Reads a value of the type. It is looked up once for each type: that takes longer than to read a value."""
-    if is_dataclass(kind):
-        return partial(_decode_fields, kind)
-    if isinstance(kind, EnumType):
-        return lambda raw, readers: kind(raw)
+    if isinstance(kind, type):
+        return partial(_decode_plain, kind, _decoder_of_plain(kind))
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         by_kind = next((extra for extra in parts if isinstance(extra, ByKind)), None)
         if by_kind is None:
-            return lambda raw, readers: decode(parts[0], raw, readers)
+            return _decoder(parts[0])
         return lambda raw, readers: decode(by_kind.kinds[raw["kind"]], raw, readers)
     wanted = [part for part in parts if part is not NoneType]
     if origin in (Union, UnionType) and len(wanted) == 1:
-        return lambda raw, readers: None if raw is None else decode(wanted[0], raw, readers)
+        inner = _decoder(wanted[0])
+        return lambda raw, readers: None if raw is None else inner(raw, readers)
     if origin in (tuple, Sequence):
-        return lambda raw, readers: None if raw is None else tuple(decode(parts[0], item, readers) for item in raw)
+        inner = _decoder(parts[0])
+        return lambda raw, readers: None if raw is None else tuple(inner(item, readers) for item in raw)
     if origin is Mapping and parts == (str, Any):
         return lambda raw, readers: None if raw is None else {**raw}
     if origin is Mapping:
-        return partial(_decode_mapping, *parts)
+        return partial(_decode_mapping, _decoder(parts[0]), _decoder(parts[1]))
     return lambda raw, readers: raw
 
 
-def _decode_mapping(key_kind: Any, value_kind: Any, raw: Any, readers: Readers | None) -> Any:
+def _decoder_of_plain(kind: type) -> Decoder:
+    if is_dataclass(kind):
+        return partial(_decode_fields, kind)
+    if isinstance(kind, EnumType):
+        return lambda raw, readers: kind(raw)
+    return lambda raw, readers: raw
+
+
+def _decode_plain(kind: type, decoder: Decoder, raw: Any, readers: Readers | None) -> Any:
+    return readers[kind](raw) if readers and kind in readers else decoder(raw, readers)
+
+
+def _decode_mapping(key: Decoder, value: Decoder, raw: Any, readers: Readers | None) -> Any:
     if raw is None:
         return None
-    return {decode(key_kind, key): decode(value_kind, value, readers) for key, value in raw.items()}
+    return {key(name, None): value(item, readers) for name, item in raw.items()}
 
 
 def _decode_fields(kind: Any, raw: Any, readers: Readers | None) -> Any:
     values = {}
-    for name, hint, is_required in _stored_fields(kind):
+    for name, decoder, is_required in _stored_fields(kind):
         if name in raw:
-            values[name] = decode(hint, raw[name], readers)
+            values[name] = decoder(raw[name], readers)
         elif is_required:
             raise KeyError(f"{kind.__name__} without {name}")
     return kind(**values)
 
 
 @cache
-def _stored_fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
-    """Name and type hint of each field, and whether it has no default."""
+def _stored_fields(kind: Any) -> tuple[tuple[str, Decoder, bool], ...]:
+    """Name and decoder of each field, and whether it has no default."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
-        (item.name, hints[item.name], item.default is MISSING and item.default_factory is MISSING)
+        (item.name, _decoder(hints[item.name]), item.default is MISSING and item.default_factory is MISSING)
         for item in fields(kind)
     )
 

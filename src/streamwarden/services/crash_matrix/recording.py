@@ -19,7 +19,7 @@ from streamwarden.errors import CheckpointError
 
 _WATCHED: Final = flags.CREATE | flags.CLOSE_WRITE | flags.MOVED_FROM | flags.MOVED_TO | flags.DELETE
 
-_PAUSE_MS: Final = 200
+_PAUSE_MS: Final = 20
 """Milliseconds after which the watching thread looks whether it has to end."""
 
 

@@ -29,6 +29,12 @@ from streamwarden.verification.reconciliation import Reconciliation
 RIGHT = Reconciliation(expected=1, actual=1, lost=0, duplicated=0, unexpected=0, wrong=0)
 
 
+@pytest.fixture(autouse=True)
+def without_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here asks Great Expectations, whose import takes seconds."""
+    monkeypatch.setattr(judging, "_import_beside", lambda: None)
+
+
 @pytest.fixture
 def origin(tmp_path: Path) -> StreamSpec:
     return StreamSpec(

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from streamwarden.errors import CheckpointError
+from streamwarden.errors import CheckpointError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.fleet import recorded_starts
 from streamwarden.services.fleet.recorded_starts import keep_start, starts_of
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import StorageSpec, StreamSpec
 from streamwarden.verification.starts import Start
 
 
@@ -70,7 +70,9 @@ def test_a_driver_whose_logs_cannot_be_read_is_launched_and_its_start_is_known_w
     store: Store, spec: StreamSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorded_starts, "PAUSE", 0.0)
-    away = replace(spec, checkpoint="s3a://nowhere/checkpoint")
+    away = replace(spec, checkpoint="s3a://nowhere/checkpoint", storage=StorageSpec(connection="nowhere"))
+    with pytest.raises(StreamwardenError, match="nowhere"):
+        recorded_starts.read_start(away, at=1.0)
     launch(store, away, "one", 1.0)
     store.drivers.exited("one", ExitRecord(kind=ExitKind.KILLED, ended_at=5.0))
     unknown = Start(at=1.0, planned=None, committed=None, ended=5.0, logs_known=False)

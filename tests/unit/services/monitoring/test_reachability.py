@@ -114,8 +114,8 @@ def planned(root: Path) -> StreamSpec:
 def test_a_broker_that_answers_and_gives_no_offsets_holds_up_few_streams(
     tmp_path: Path, deaf: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each stream waits for its offsets, here half a second; once three waited in vain the others are not asked."""
-    monkeypatch.setattr("streamwarden.sources.kafka.lag.ANSWER_WITHIN", 0.5)
+    """Each stream waits for its offsets, here 0.25 s; once three waited in vain the others are not asked."""
+    monkeypatch.setattr("streamwarden.sources.kafka.lag.ANSWER_WITHIN", 0.25)
     bootstrap = {"bootstrap.servers": f"127.0.0.1:{deaf.getsockname()[1]}"}
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps({"extra": bootstrap}))
     services = Answering()

@@ -20,10 +20,11 @@ def test_forty_streams_whose_drivers_live_here_take_as_many_queries_as_one(tmp_p
     names = [f"stream_{number:02}" for number in range(40)]
     for name in names:
         add_stream(space.project, name)
-        record = living_driver(space, f"{name}-1", NOW - 60, name)
+    catalog, statements = space.catalog(), Statements(space.store)
+    for name in names:
+        record = living_driver(space, f"{name}-1", NOW - 60, name, catalog.streams[name].checkpoint)
         space.store.drivers.started(record.driver_id, "query", "run", NOW - 50)
         space.store.batches.upsert_progress(name, report(7))
-    catalog, statements = space.catalog(), Statements(space.store)
     found = {}
     for some in (names[:1], names):
         before = statements.count

@@ -27,6 +27,8 @@ from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
 from streamwarden.verification.tolerance import Tolerance
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 
 def capture(folder: Path, name: str, **columns: list[object]) -> None:
     (folder / name).mkdir(parents=True)

@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep
@@ -16,7 +14,8 @@ from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.journal import DrillRun, JournalEntry
 from streamwarden.drills.reporting.listing import RunFilter
 from streamwarden.drills.reporting.report import build_report
-from streamwarden.drills.reporting.timeline import Moment, Phase
+from streamwarden.drills.reporting.stages import stages
+from streamwarden.drills.reporting.timeline import Moment
 from streamwarden.drills.state import RunState
 from streamwarden.errors import DrillError
 from streamwarden.health.check_relations import DRILL
@@ -55,42 +54,11 @@ def _readable(run: DrillRun, entries: Sequence[JournalEntry], problems: list[str
     return {
         "state": state,
         "report": report,
-        "course": course([*report.timeline, *_so_far(run, now)]) if report else (),
+        "course": stages([*report.timeline, *_so_far(run, now)]) if report else (),
         "late": state is not None and run.ended_at is None and lasted > longest_run(state.drill),
         "problems": problems,
         "lasted": lasted,
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """The time from one moment of a drill to the next.
-
-    Args:
-        phase: how the stream stands meanwhile.
-        lasted: seconds; None: the moment is the last one.
-        percent: of the longest stage; at least 1, so that a bar of it can be seen.
-    """
-
-    moment: Moment
-    phase: Phase
-    lasted: float | None
-    percent: float
-
-
-def course(moments: Sequence[Moment]) -> list[Stage]:
-    """The stages between the moments that have a label; none for fewer than two."""
-    labelled = [moment for moment in moments if moment.label]
-    waits = [max(0.0, after.at - before.at) for before, after in pairwise(labelled)]
-    if not waits:
-        return []
-    phases = accumulate(labelled, lambda phase, moment: moment.phase or phase, initial=Phase.UP)
-    next(phases)
-    longest = max(waits) or 1.0
-    return [
-        Stage(moment=moment, phase=phase, lasted=wait, percent=max(1.0, 100 * (wait or 0.0) / longest))
-        for moment, phase, wait in zip(labelled, phases, [*waits, None], strict=True)
-    ]
 
 
 def _so_far(run: DrillRun, now: float) -> list[Moment]:
