@@ -11,6 +11,7 @@ from typing import Final
 
 from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.redaction import is_secret
+from streamwarden.units import format_count
 
 _LEAVES_OUT: Final = {
     name.lower(): name for name in ("pathGlobFilter", "maxFileAge", "latestFirst", "modifiedBefore", "modifiedAfter")
@@ -83,7 +84,7 @@ def is_read(name: str, *, recursive: bool) -> bool:
 def changes(first: Sequence[NamedInput], now: Sequence[NamedInput]) -> tuple[str, ...]:
     """In what a later start declares other sources than the first one."""
     if len(first) != len(now):
-        return (f"it reads {len(now)} sources, and the first start read {len(first)}",)
+        return (f"it reads {format_count(len(now), 'source')}, and the first start read {len(first)}",)
     return tuple(change for one, other in zip(first, now, strict=True) for change in _between(one, other))
 
 

@@ -14,12 +14,9 @@ def start_problems(query: ForkQuery, fork: Sequence[ForkQuery], twin: Sequence[F
         fork, twin: every query that each of them started.
     """
     newest = max(started.life for started in fork)
-    its = next((started for started in twin if started.name == query.name), None)
-    cases = [
-        *query.changed,
-        *(f"in the twin {change}" for change in changes(query.sources, its.sources if its else ())),
-    ]
-    problems = some("another start of the script declared other sources", cases if its else list(query.changed))
+    declared_there = next((started.sources for started in twin if started.name == query.name), query.sources)
+    in_twin = (f"in the twin {change}" for change in changes(query.sources, declared_there))
+    problems = some("another start of the script declared other sources", [*query.changed, *in_twin])
     if query.life < newest:
         problems.append(f"only {query.life} of {newest} starts of the script started this query, and not the last one")
     return problems

@@ -36,7 +36,7 @@ def test_a_later_start_that_declares_another_source_is_named(later: NamedInput, 
 
 
 def test_another_number_of_sources_is_a_change() -> None:
-    assert changes([FILES, TOPIC], [FILES]) == ("it reads 1 sources, and the first start read 2",)
+    assert changes([FILES, TOPIC], [FILES]) == ("it reads 1 source, and the first start read 2",)
 
 
 @pytest.mark.parametrize(
