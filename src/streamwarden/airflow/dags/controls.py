@@ -28,6 +28,17 @@ VERBS: Final = {
 }
 
 
+_BEGIN_ANEW: Final = {
+    "begin_anew": Param(
+        None,
+        type=["null", "string"],
+        maxLength=500,
+        title="Begin anew",
+        description="Only after a refused start: why the stream may begin with its checkpoint as it is, although that "
+        "contradicts the store or the output. It is recorded.",
+    )
+}
+
 TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
 """Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
 
@@ -55,7 +66,7 @@ class ControlOperator(BaseOperator):
                 self.log.info("%s of %s was tried before and is not asked for again: %s", self.verb, stream, since)
                 return
             if self.verb == "start":
-                space.fleet.set_running(stream, who, reason)
+                space.fleet.set_running(stream, who, reason, context["params"]["begin_anew"] or None)
             else:
                 if self.verb == "restart":  # nothing else would start it again
                     self._make_sure_it_is_supervised(stream, context)
@@ -137,6 +148,7 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         params={
             "stream": stream,
             "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),
+            **(_BEGIN_ANEW if verb == "start" else {}),
         },
     ) as dag:
         ControlOperator(task_id=verb, verb=verb, project=str(project))

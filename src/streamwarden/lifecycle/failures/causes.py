@@ -24,6 +24,9 @@ from streamwarden.lifecycle.failures.failure_patterns import (
 )
 from streamwarden.lifecycle.failures.outage_causes import UNREACHABLE
 
+NEW_PLACES: Final = "a new checkpoint path and a new output, both in one change"
+"""A new checkpoint alone loses rows: its batches begin at 0, and Spark skips those that an old manifest has."""
+
 TOPIC_RECREATED: Final = Cause(
     code="topic_recreated",
     what="the topic was deleted and recreated",
@@ -64,6 +67,14 @@ INPUT_FILE_GONE: Final = Cause(
 )
 """Spark would leave out the rows of such a file without an error: see sources.files.planned_input."""
 
+LAUNCH_REFUSED: Final = Cause(
+    code="launch_refused",
+    what="store, checkpoint and output contradict each other, so nothing was started",
+    curable=False,
+    next_step=f"restore the checkpoint; or give the stream {NEW_PLACES}; or start it with `--begin-anew REASON`",
+    signs=classes("LaunchRefused"),
+)
+
 _OWN: Final = (
     Cause(
         code="store_unavailable",
@@ -83,6 +94,7 @@ _OWN: Final = (
         "then runs again",
         signs=classes("SinkError", "SinkInterrupted"),
     ),
+    LAUNCH_REFUSED,
     Cause(
         code="declaration_wrong",
         what="the stream's file, its connections or its job are invalid",
@@ -205,7 +217,7 @@ _REAL_TIME: Final = (
         what="the checkpoint was written in micro-batches",
         curable=False,
         next_step="this checkpoint was written in micro-batches, and real-time mode needs another format: give the "
-        "stream a new checkpoint path, and set startingOffsets in source.options to where it should begin",
+        f"stream {NEW_PLACES}, and set startingOffsets in source.options to where it should begin",
         signs=(
             *conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
             *words(r"CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
@@ -233,8 +245,8 @@ _REAL_TIME: Final = (
 )
 
 RESTORE: Final = (
-    "run `streamwarden inspect` on the checkpoint; restore it from a copy of the checkpoint folder, or start with a "
-    "new checkpoint path"
+    "run `streamwarden inspect` on the checkpoint; restore it from a copy of the checkpoint folder, or start with "
+    f"{NEW_PLACES}"
 )
 
 CHECKPOINT_DAMAGED: Final = Cause(
@@ -281,7 +293,7 @@ _CHECKPOINT: Final = (
         curable=False,
         next_step="a field of Avro-encoded state may be added, removed, moved or widened (INT to BIGINT), but not "
         "changed otherwise: undo the change, or give the field a new name and read the old field while it exists, or "
-        "start with a new checkpoint path",
+        f"start with {NEW_PLACES}",
         signs=conditions("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"),
     ),
     Cause(
@@ -289,7 +301,7 @@ _CHECKPOINT: Final = (
         what="the state's schema has changed too often",
         curable=False,
         next_step="the state's schema has changed too often: raise the setting that the message names in spark.conf of "
-        "the stream, or start with a new checkpoint path",
+        f"the stream, or start with {NEW_PLACES}",
         signs=conditions(
             "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
             "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
@@ -300,7 +312,7 @@ _CHECKPOINT: Final = (
         what="the job's state no longer fits the checkpoint",
         curable=False,
         next_step="the job's state no longer fits the checkpoint: undo the change of the job or of the state settings, "
-        "or start with a new checkpoint path",
+        f"or start with {NEW_PLACES}",
         signs=conditions(
             "STATE_STORE_*SCHEMA_*",
             "STATE_STORE_KEY_ROW_FORMAT*",
@@ -313,7 +325,7 @@ _CHECKPOINT: Final = (
         code="operators_changed",
         what="the job's stateful operators differ from those of the checkpoint",
         curable=False,
-        next_step="stateful operators were added, removed or reordered: undo that, or start with a new checkpoint path",
+        next_step=f"stateful operators were added, removed or reordered: undo that, or start with {NEW_PLACES}",
         signs=conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
     ),
     CHECKPOINT_DAMAGED,
@@ -321,7 +333,7 @@ _CHECKPOINT: Final = (
         code="sources_changed",
         what="the sources of the job changed",
         curable=False,
-        next_step="the sources of the job changed: undo that, or start with a new checkpoint path",
+        next_step=f"the sources of the job changed: undo that, or start with {NEW_PLACES}",
         signs=(
             *conditions("STREAMING_SOURCE_EVOLUTION*", "*SOURCE_COUNT_MISMATCH*"),
             *words(

@@ -6,8 +6,9 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.errors import StoreError
+from streamwarden.errors import LaunchRefused, StoreError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.failures.causes import LAUNCH_REFUSED
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.exits.driver_ids import driver_folders, new_driver_id
 from streamwarden.stream.spec import StreamSpec
@@ -44,7 +45,9 @@ def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, 
         ended_at=now,
         error_class=type(error).__name__,
         message=str(error),
+        curable=not isinstance(error, LaunchRefused),
         next_step=getattr(error, "next_step", ""),
+        cause=LAUNCH_REFUSED.code if isinstance(error, LaunchRefused) else None,
     )
     with contextlib.suppress(StoreError):
         store.leases.release(lease, now=now)

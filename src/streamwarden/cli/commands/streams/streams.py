@@ -33,6 +33,15 @@ TermDeadline = Annotated[
 UpWithin = Annotated[
     str, typer.Option("--within", metavar="DURATION", help="How long to wait until the query runs; 0: do not wait.")
 ]
+BeginAnew = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="Begin with the checkpoint as it is, also if it contradicts the store or the output, and take the "
+        "batches after it out of the output's manifest. The reason is recorded.",
+        show_default="refuse",
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
 
 
@@ -45,8 +54,12 @@ def start(
     within: UpWithin = "2 minutes",
     no_wait: NoWait = False,
     reason: Reason = "no reason given",
+    begin_anew: BeginAnew = None,
 ) -> int:
     """Start a stream, or find its living driver: there is never a second one.
+
+    A start that would lose or double rows is refused: the checkpoint is gone, older, or another query's, or the output
+    has batches that the checkpoint has not planned. `--begin-anew` starts all the same.
 
     Waits for the first batch, or for the end of the driver, and reports which of them came. Exit code 1 if the driver
     ended with an error. The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
@@ -56,7 +69,7 @@ def start(
     space = workspace(context)
     spec = startable(space, stream)
     limit = duration(within, "--within")
-    space.fleet.set_running(stream, who(), reason)
+    space.fleet.set_running(stream, who(), reason, begin_anew)
     if supervise:
         from streamwarden.cli.commands.streams.supervising import supervise_here
 
