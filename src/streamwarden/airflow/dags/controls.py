@@ -66,7 +66,7 @@ class ControlOperator(BaseOperator):
                 self.log.info("%s of %s was tried before and is not asked for again: %s", self.verb, stream, since)
                 return
             if self.verb == "start":
-                space.fleet.set_running(stream, who, reason, context["params"]["begin_anew"] or None)
+                space.fleet.set_running(stream, who, reason, context["params"].get("begin_anew"))
             else:
                 if self.verb == "restart":  # nothing else would start it again
                     self._make_sure_it_is_supervised(stream, context)
