@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.services.auditing.work import remove_abandoned
-from streamwarden.services.forks.spec import SUFFIX
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

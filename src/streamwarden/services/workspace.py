@@ -98,9 +98,29 @@ class Workspace:
 
         return load_catalog(self.project, self.data, self._tenure)
 
+    def fleet_catalog(self) -> Catalog:
+        """The catalog, with the streams that run without a file. Raises StoreError."""
+        from streamwarden.services.fleet.undeclared import with_undeclared
+
+        return with_undeclared(self.catalog(), self.store, self.fleet) if self._has_store() else self.catalog()
+
     def stream(self, name: str) -> StreamSpec:
-        """One stream. Raises ConfigError if it is not there or its file is broken."""
-        return self.catalog().get(name)
+        """One stream, to start it. Raises ConfigError if it is not there or its file is broken; for a stream that runs
+        without a file, with what to do about it."""
+        catalog = self.catalog()
+        if name in catalog.streams or name in catalog.broken:
+            return catalog.get(name)
+        catalog = self.fleet_catalog()
+        if name in catalog.undeclared:
+            raise catalog.undeclared[name]
+        return catalog.get(name)
+
+    def require_known(self, name: str) -> None:
+        """Raises ConfigError for a name that neither a file nor a driver has, StoreError."""
+        if not self._has_store() or self.store.drivers.latest(name) is None:
+            catalog = self.catalog()
+            if name not in catalog.broken:
+                catalog.get(name)
 
     def query(self, name: str) -> StreamSpec:
         """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
@@ -110,7 +130,7 @@ class Workspace:
         """
         from streamwarden.config.loading import unknown
 
-        spec = self.stream(owner(name))
+        spec = self._readable(owner(name))
         records: tuple[QueryRecord, ...] = ()
         try:
             records = self.store.queries.of(spec.name) if self._has_store() else ()
@@ -122,6 +142,13 @@ class Workspace:
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec
+
+    def _readable(self, name: str) -> StreamSpec:
+        """The stream as its file declares it, or else as its living driver was started with."""
+        catalog = self.catalog()
+        if name not in catalog.streams and name not in catalog.broken:
+            catalog = self.fleet_catalog()
+        return catalog.get(name)
 
     def _tenure(self, stream: str) -> Tenure | None:
         from streamwarden.services.fleet.stream_history import tenure

@@ -14,12 +14,11 @@ from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
-from streamwarden.airflow.workspaces import workspace
-from streamwarden.config.loading import load_catalog
+from streamwarden.airflow.workspaces import catalog_of, workspace
 from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired, superseded
-from streamwarden.services.workspace import Workspace, find_data
+from streamwarden.services.workspace import Workspace
 
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
@@ -123,10 +122,9 @@ class ControlOperator(BaseOperator):
 
 
 def control_dags(dag_file: str) -> dict[str, DAG]:
-    """`stop_stream`, `restart_stream`, `start_stream`."""
+    """`stop_stream`, `restart_stream`, `start_stream`. A stream that runs without a file can be stopped, too."""
     project = project_of(dag_file)
-    catalog = load_catalog(project, find_data(project))
-    names = sorted({*catalog.streams, *catalog.broken})
+    names = catalog_of(workspace(str(project))).names
     return {f"{verb}_stream": _dag(verb, project, names) for verb in VERBS}
 
 

@@ -32,6 +32,7 @@ from streamwarden.airflow.web.shared_workspace import catalogs, opened
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.signals.series import STATE_BYTES
+from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.overview.facts import read_facts
 from streamwarden.services.overview.rows import MadeMetrics, StreamRow, Trend, stream_rows
@@ -202,7 +203,8 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
     """The rows of every stream at `now`. Raises StreamwardenError."""
     began = time.thread_time()
     catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
-    names = sorted({*catalog.streams, *catalog.broken})
+    catalog = with_undeclared(catalog, space.store, space.fleet)
+    names = catalog.names
     slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
     facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(

@@ -36,10 +36,11 @@ def follow_files(store: Store, catalog: Catalog, runs: Callable[[str], bool], no
     """
     stems = {PurePath(file).stem: str(error) for file, error in catalog.broken.items()}  # a key may have an extension
     broken = {stream: error for stream, error in stems.items() if stream not in catalog.streams}
+    broken |= {stream: str(error) for stream, error in catalog.undeclared.items()}
     incidents = store.incidents.open()
     reported = {incident.stream for incident in incidents if incident.check == CONFIGURATION}
     bad = {stream: error for stream, error in broken.items() if stream in reported or runs(stream)}
-    keep(store, _verdicts(bad, reported & catalog.streams.keys(), now), now)
+    keep(store, _verdicts(bad, reported & catalog.streams.keys() - catalog.undeclared.keys(), now), now)
     for incident in incidents:
         # The incidents of drills follow the files of the drills.
         if owner(incident.stream) not in (EVERYWHERE, *catalog.streams, *broken) and not incident.check.startswith(

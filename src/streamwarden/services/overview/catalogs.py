@@ -13,6 +13,7 @@ from streamwarden.config.loading import DRILLS, STREAMS, THRESHOLDS, unknown
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.lifecycle.queries import identity, stream_parts
+from streamwarden.services.fleet.undeclared import with_undeclared
 
 if TYPE_CHECKING:
     from streamwarden.config.loading import Catalog
@@ -69,7 +70,7 @@ class CatalogCache:
         """A stream, or one of its queries. Raises ConfigError if there is none of this name, StoreError."""
         catalog = self.of(space)
         if stream not in catalog.streams:  # it may be new
-            catalog = self._newest(space, at_once=True).catalog
+            catalog = with_undeclared(self._newest(space, at_once=True).catalog, space.store, space.fleet)
         spec = catalog.get(stream)
         if not query:
             return spec

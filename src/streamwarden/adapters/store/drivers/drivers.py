@@ -83,6 +83,13 @@ class SqlDriverRepository:
         rows = self._database.read(lambda connection: connection.execute(query.order_by(drivers.c.token)).all())
         return {row.stream: _read(row) for row in rows if row.stream in streams}
 
+    def unfinished(self) -> tuple[DriverRecord, ...]:
+        """The newest driver of each stream, declared or not, if no exit of it is recorded: it may be alive."""
+        query = sa.select(drivers.c.stream).where(drivers.c.exit_kind.is_(None)).distinct()
+        streams = self._database.read(lambda connection: connection.execute(query).scalars().all())
+        newest = self.latests(streams) if streams else {}
+        return tuple(driver for _, driver in sorted(newest.items()) if driver.exit is None)
+
     def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
         """The drivers of `stream` from the first that was launched or ended at or after `since`, oldest first."""
         return self.histories([stream], since)[stream]

@@ -110,8 +110,8 @@ def stop(
 ) -> int:
     """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
     deadlines = _maybe(batch_deadline, "--batch-deadline"), _maybe(term_deadline, "--term-deadline")
-    _known(context, stream)
     space = workspace(context)
+    space.require_known(stream)
     newest = space.store.drivers.latest(stream)
     if newest is not None and newest.exit is None:
         say(f"{text(stream)}: waiting for the batch boundary …")
@@ -165,7 +165,7 @@ def logs(
     from streamwarden.services.fleet.exits.log_tail import end_of_log
 
     space = workspace(context)
-    _known(context, stream)
+    space.require_known(stream)
     record = space.store.drivers.get(driver) if driver else space.store.drivers.latest(stream)
     if record is None or record.stream != stream:
         raise ConfigError(
@@ -181,13 +181,6 @@ def logs(
             space.fleet.log_path(record.driver_id), ended=lambda: not space.fleet.observe(record.driver_id).alive
         )
     return Exit.OK
-
-
-def _known(context: typer.Context, stream: str) -> None:
-    """A broken file must not prevent a stop of its stream; an unknown name is refused."""
-    catalog = workspace(context).catalog()
-    if stream not in catalog.broken:
-        catalog.get(stream)
 
 
 def _maybe(given: str | None, option: str) -> float | None:
