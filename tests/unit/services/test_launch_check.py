@@ -14,6 +14,7 @@ from streamwarden.errors import CheckpointError, LaunchRefused
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.events import EventKind
 from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.lifecycle.supervision.restart import GiveUp, decide
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.analysis.history import history
 from streamwarden.services.fleet.claims import abandon, claim
@@ -231,6 +232,9 @@ def test_a_refusal_is_an_exit_that_no_restart_cures(store: Store, spec: StreamSp
     assert not stored.exit.curable
     assert stored.exit.cause == "launch_refused"
     assert stored.exit.next_step == "restore it"
+    decision = decide([stored], spec.restart, 3.0)
+    assert isinstance(decision, GiveUp)
+    assert decision.next_step == "restore it"
 
 
 def test_what_cannot_be_read_refuses_nothing(store: Store, spec: StreamSpec, monkeypatch: pytest.MonkeyPatch) -> None:
