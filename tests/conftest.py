@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import sys
@@ -14,12 +15,14 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from streamwarden import redaction
-from streamwarden.adapters.store import Store
-from support.inbox import Inbox
+from support.servers.inbox import Inbox
 
 if TYPE_CHECKING:
-    from support.airflow_installation import Installation
-    from support.airflow_site import SharedSite
+    from support.airflow.installation import Installation
+    from support.airflow.site import SharedSite
+
+# Importing the tests makes a million objects, all of which stay: a collection finds nothing, and takes a second.
+gc.disable()
 
 # A worker of pytest-xdist is `python -c …`. PySpark takes a program without a file for a doctest run of its own, and
 # ends it if a package of Spark Connect is missing.
@@ -52,6 +55,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (item.path not in heavy, "site" not in getattr(item, "fixturenames", ())))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """From here on the collector runs, and passes over what the imports made: also when this process ends, which takes
+    two seconds otherwise."""
+    gc.freeze()
+    gc.enable()
+
+
 class SharingScheduling(LoadFileScheduling):
     """`--dist loadfile`, and one worker for all files that share an Airflow, which starts once then."""
 
@@ -59,7 +70,7 @@ class SharingScheduling(LoadFileScheduling):
         "tests/browser/test_airflow_ui.py",
         "tests/browser/test_pages.py",
         "tests/browser/test_seen_in_time.py",
-        "tests/integration/test_assets_and_metrics.py",
+        "tests/integration/airflow/test_assets_and_metrics.py",
     )
 
     def _split_scope(self, nodeid: str) -> str:
@@ -80,6 +91,8 @@ def nothing_remembered() -> None:
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a migrated, empty store; not to be opened, only copied."""
+    from streamwarden.adapters.store import Store
+
     path = tmp_path_factory.mktemp("store") / "template.db"
     with Store(f"sqlite:///{path}") as store:
         store.migrate()
@@ -95,7 +108,7 @@ def store_url(migrated: Path, tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def shared_site() -> Iterator[SharedSite]:
     """Ends the shared Airflow after an interrupted run, too."""
-    from support.airflow_site import shared
+    from support.airflow.site import shared
 
     yield shared
     shared.end()
@@ -110,7 +123,7 @@ def site(shared_site: SharedSite, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """End the shared Airflow when no test that follows wants it: it would take processor time from all others."""
-    made = sys.modules.get("support.airflow_site")
+    made = sys.modules.get("support.airflow.site")
     if made is not None and "site" not in getattr(nextitem, "fixturenames", ()):
         made.shared.end()
 

@@ -53,9 +53,9 @@ def main() -> int:
 
 def _judged(folder: Path, seeds: list[int]) -> Iterator[tuple[int, dict[str, str]]]:
     from streamwarden.lifecycle.settings import CHECKPOINT_FILES, RENAMED_AT_ONCE
-    from support.damage_cases import STATE
-    from support.damage_judge import ORIGINS, Judgement, RandomDamage, judge
-    from support.spark_worker import SparkWorker
+    from support.checkpoints.damage_cases import STATE
+    from support.checkpoints.damage_judge import ORIGINS, Judgement, RandomDamage, judge
+    from support.spark.worker import SparkWorker
 
     with ExitStack() as stack:
         spark: Any = None
@@ -79,7 +79,7 @@ def _judged(folder: Path, seeds: list[int]) -> Iterator[tuple[int, dict[str, str
 
 def _compared(recorded: dict[str, dict[str, str]], seeds: list[int]) -> list[tuple[str, bool, bool]]:
     """(place, wrong fine, false alarm) of each damage; prints those about which `inspect` is wrong."""
-    from support.damage_judge import Judgement, RandomDamage, foretold, is_false_alarm, is_wrong_fine
+    from support.checkpoints.damage_judge import Judgement, RandomDamage, foretold, is_false_alarm, is_wrong_fine
 
     found = []
     with tempfile.TemporaryDirectory(prefix="checkpoint-damage-") as folder:

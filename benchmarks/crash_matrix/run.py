@@ -34,7 +34,7 @@ from streamwarden.stream.spec import Backend, StreamSpec
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.append(str(REPOSITORY / "tests"))
 
-from support.postgres_server import running  # noqa: E402
+from support.servers.postgres_server import running  # noqa: E402
 
 FILES: Final = 12
 FLIGHTS: Final = 12_000

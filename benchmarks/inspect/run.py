@@ -71,7 +71,7 @@ def main() -> int:
 
 def measured(kind: str, size: int, root: Path) -> Iterator[str]:
     """The rows of one kind of state."""
-    from support.checkpoints import Archives
+    from support.checkpoints.recorded import Archives
 
     checkpoint = Archives(root / "archives").unpack(f"spark-4.3.0-{kind}", root)
     files = [file for partition in range(PARTITIONS) for file in fill(kind, checkpoint, partition, size // PARTITIONS)]
@@ -92,7 +92,7 @@ def measured(kind: str, size: int, root: Path) -> Iterator[str]:
 
 def fill(kind: str, checkpoint: Path, partition: int, size: int) -> list[Path]:
     """The files that take this many bytes in a partition."""
-    from support.large_states import large_table, put_rows, put_tables
+    from support.checkpoints.large_states import large_table, put_rows, put_tables
 
     store = checkpoint / "state" / "0" / str(partition)
     if kind == "rocksdb":

@@ -44,6 +44,7 @@ from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.progress import parse_timestamp
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
+from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.sinks import start_query
 from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
@@ -190,7 +191,8 @@ def open_link(folder: Path, spec: StreamSpec) -> StoreLink:
             launched_at=time.time(),
         )
         store.drivers.launched(record)
-    link = StoreLink(url, stream=spec.name, folder=driver, lease=lease, process=own)
+    registry = QueryRegistry(spec, driver.name)
+    link = StoreLink(url, stream=spec.name, folder=driver, lease=lease, process=own, registry=registry)
     link.bind()
     link.start()
     return link

@@ -120,7 +120,7 @@ def main() -> int:
     )
     conf = dict(pair.split("=", 1) for pair in chosen.conf)
     sys.path.append(str(REPOSITORY / "tests"))
-    from support.kafka_broker import broker
+    from support.servers.kafka_broker import broker
 
     measured: dict[str, Measured] = {}
     with broker() as kafka, tempfile.TemporaryDirectory(prefix="real-time-latency-") as folder:

@@ -115,7 +115,7 @@ def main() -> int:
 
 def recoveries(way: str, root: Path, rounds: int) -> list[Recovery]:
     """Kill the driver `rounds` times under this supervisor."""
-    from support.airflow_project import Producer, make_project
+    from support.airflow.project import Producer, make_project
 
     project = make_project(root / "project")
     (project / "config/streams/counted.yaml").write_text(STREAM.format(healthy=HEALTHY))
@@ -213,7 +213,7 @@ def on_the_command_line(space: Workspace) -> Iterator[Noticed]:
 @contextmanager
 def through_airflow(space: Workspace) -> Iterator[Noticed]:
     """The stream's DAG, under all components of Airflow."""
-    from support.airflow_harness import Airflow, running
+    from support.airflow.harness import Airflow, running
 
     airflow = Airflow(space.project.parent / "airflow", space.project, space.data)
     for section in ("SCHEDULER", "TRIGGERER", "DAG_PROCESSOR"):  # which the tests make quicker than they are

@@ -264,7 +264,7 @@ def files() -> Iterator[None]:
 @contextmanager
 def postgresql() -> Iterator[SinkSpec]:
     """A table of a server that runs as long as the soak."""
-    from support.postgres_server import running
+    from support.servers.postgres_server import running
 
     with running() as server:
         server.create("soak")
@@ -275,7 +275,7 @@ def postgresql() -> Iterator[SinkSpec]:
 @contextmanager
 def kafka() -> Iterator[SinkSpec]:
     """A topic of a broker that runs as long as the soak. Its readers drop repeated event ids."""
-    from support.kafka_broker import broker
+    from support.servers.kafka_broker import broker
 
     with broker() as made:
         os.environ[variable(CONNECTION)] = made.connection

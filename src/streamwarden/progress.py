@@ -49,12 +49,9 @@ class OperatorProgress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
     description: str
-    start_offset: Any
     end_offset: Any
     latest_offset: Any
     rows: int
-    input_rows_per_second: float | None
-    processed_rows_per_second: float | None
     metrics: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -96,6 +93,11 @@ class Progress:
         that was planned before a restart has no `walCommit`, and one without data has no rows.
         """
         return self.rows > 0 or any(phase in self.durations_ms for phase in _BATCH_PHASES)
+
+    @property
+    def rows_changed(self) -> int:
+        """State rows that the batch updated or removed, all operators together."""
+        return sum(operator.rows_updated + operator.rows_removed for operator in self.operators)
 
     @property
     def planning_ms(self) -> int:
@@ -276,11 +278,8 @@ def _source(raw: Mapping[str, Any]) -> SourceProgress:
     body = _Fields(raw)
     return SourceProgress(
         description=body.text("description") or "",
-        start_offset=raw.get("startOffset"),
         end_offset=raw.get("endOffset"),
         latest_offset=raw.get("latestOffset"),
         rows=body.count("numInputRows"),
-        input_rows_per_second=_number(raw.get("inputRowsPerSecond")),
-        processed_rows_per_second=_number(raw.get("processedRowsPerSecond")),
         metrics={str(key): str(value) for key, value in body.object("metrics").items()},
     )

@@ -44,18 +44,21 @@ _NAMED: Final = (
     *("secret", "passw", "passphrase", "pwd", "token", "credential", "authorization", "jaas", "basic"),
     *("access", "private", "account", "api", "keystore"),
 )
-# A pattern is tried on text that contains one of its words (a log has megabytes). Each repetition is bounded or cannot
-# overlap the next part, so that no text takes more than linear time.
+# Patterns are tried on text that contains one of their words (a log has megabytes). Each repetition is bounded or
+# cannot overlap the next part, so that no text takes more than linear time.
 _IN_TEXT: Final = tuple(
-    (words, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
-    for words, pattern in (
+    (words, [re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in patterns])
+    for words, *patterns in (
         (("private key",), r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[\s\S]*?(?=-----END|\Z)"),
         (("@",), r"(://[^\s/:@\"']{0,256}:)(?!\*+@)[^\s/\"']{1,1024}(?=@)"),
         (("bearer",), r"(\bbearer\s)[\w.~+/=-]{8,}"),
-        (_NAMED, rf"({_WORD}[^\S\n]{{0,4}}=[^\S\n]{{0,4}}){_VALUE}"),
-        (_NAMED, rf"({_WORD}\\?[\"'][^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){_VALUE}"),
-        (_NAMED, rf"(^[^\S\n]{{0,40}}(?:- )?[\w.-]{{0,100}}?{_WORD}:[^\S\n]{{1,4}}){_VALUE}"),
-        (_NAMED, rf"((?<![\w-])--[\w.-]{{0,64}}?{_WORD}[^\S\n]{{1,4}})(?!-){_VALUE}"),
+        (
+            _NAMED,
+            rf"({_WORD}[^\S\n]{{0,4}}=[^\S\n]{{0,4}}){_VALUE}",
+            rf"({_WORD}\\?[\"'][^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){_VALUE}",
+            rf"(^[^\S\n]{{0,40}}(?:- )?[\w.-]{{0,100}}?{_WORD}:[^\S\n]{{1,4}}){_VALUE}",
+            rf"((?<![\w-])--[\w.-]{{0,64}}?{_WORD}[^\S\n]{{1,4}})(?!-){_VALUE}",
+        ),
     )
 )
 _remembered: set[str] = set()
@@ -98,9 +101,10 @@ def redacted_text(text: str) -> str:
 def _without_forms(text: str) -> str:
     """`text` without secrets that are recognized by their name or form."""
     lowered = text.lower()
-    for words, pattern in _IN_TEXT:
+    for words, patterns in _IN_TEXT:
         if any(word in lowered for word in words):
-            text = pattern.sub(_hide, text)
+            for pattern in patterns:
+                text = pattern.sub(_hide, text)
     return text
 
 

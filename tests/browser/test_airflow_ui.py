@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.airflow_harness import Airflow
-from support.airflow_installation import COUNTED, Installation
-from support.airflow_site import KILL_IDLE
+from support.airflow.harness import Airflow
+from support.airflow.installation import COUNTED, Installation
+from support.airflow.site import KILL_IDLE
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 

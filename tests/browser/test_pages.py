@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
-from support.airflow_harness import wait_for
-from support.airflow_installation import COUNTED, LONG, Installation
+from support.airflow.harness import wait_for
+from support.airflow.installation import COUNTED, LONG, Installation
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 

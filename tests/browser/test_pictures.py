@@ -30,7 +30,7 @@ from streamwarden.health.check_relations import DRIVER_DOWN
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from support.airflow_harness import CLOCKED, REPOSITORY, Airflow, running, wait_for
+from support.airflow.harness import CLOCKED, REPOSITORY, Airflow, running, wait_for
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 

@@ -19,9 +19,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
-from support.airflow_harness import wait_for
-from support.airflow_installation import LONG, Installation
-from support.stored_journals import stored
+from support.airflow.harness import wait_for
+from support.airflow.installation import LONG, Installation
+from support.streams.stored_journals import stored
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -16,9 +16,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from streamwarden.services.workspace import Workspace
-from support.airflow_harness import Airflow, free_port, wait_for
-from support.airflow_project import add_stream, make_project
-from support.tls_proxy import tls_proxy
+from support.airflow.harness import Airflow, free_port, wait_for
+from support.airflow.project import add_stream, make_project
+from support.airflow.tls_proxy import tls_proxy
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
 

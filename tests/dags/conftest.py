@@ -27,7 +27,7 @@ def pytest_unconfigure() -> None:
 def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
     """The workspace that tasks and triggers of a project with the stream `counted` open."""
     from streamwarden.airflow.workspaces import workspace
-    from support.airflow_project import add_stream, make_project
+    from support.airflow.project import add_stream, make_project
 
     root = make_project(tmp_path / "project")
     add_stream(root, "counted")

@@ -29,7 +29,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.services.workspace import Workspace
-from support.spark_names import knows, options
+from support.spark.names import knows, options
 
 APPLICATION = "application_1700000000000_0001"
 SUBMIT = """#!/bin/sh

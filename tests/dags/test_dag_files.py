@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.airflow_project import add_stream, make_project
+from support.airflow.project import add_stream, make_project
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from airflow.cli.cli_parser import get_parser
 
-from support.airflow_harness import REPOSITORY
+from support.airflow.harness import REPOSITORY
 from support.guides import PAGES, Page
 
 PARSER = get_parser()

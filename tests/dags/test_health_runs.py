@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.airflow_server import AirflowServer
-from streamwarden.airflow.dags.health_runs import remove_old_runs
+from streamwarden.airflow.dags.housekeeping import remove_old_runs
 from streamwarden.errors import AirflowError
-from support.airflow_api import AirflowApi, serving
+from support.airflow.api import AirflowApi, serving
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

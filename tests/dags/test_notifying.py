@@ -23,10 +23,10 @@ from streamwarden.errors import ConfigError
 from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
 from streamwarden.services.incidents.muting import mute
 from streamwarden.services.workspace import Workspace
-from support.inbox import Inbox
+from support.servers.inbox import Inbox
 
-RECORDING = "support.recording_notifier.RecordingNotifier"
-UNREACHABLE = "support.recording_notifier.UnreachableNotifier"
+RECORDING = "support.airflow.recording_notifier.RecordingNotifier"
+UNREACHABLE = "support.airflow.recording_notifier.UnreachableNotifier"
 
 
 @pytest.fixture
@@ -104,7 +104,9 @@ def test_without_a_channel_nothing_is_claimed(space: Workspace) -> None:
     assert len(heard.read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize("path", ["no.such.module.Notifier", "support.recording_notifier.Nobody", "pathlib.Path", "x"])
+@pytest.mark.parametrize(
+    "path", ["no.such.module.Notifier", "support.airflow.recording_notifier.Nobody", "pathlib.Path", "x"]
+)
 def test_a_path_that_is_not_a_notifier_stops_no_other_channel(space: Workspace, path: str) -> None:
     """`validate` names file, key, value and what is allowed."""
     heard = configure(space, path, RECORDING)

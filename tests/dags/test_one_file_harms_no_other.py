@@ -12,10 +12,10 @@ import pytest
 from streamwarden.airflow.dags import docs
 from streamwarden.airflow.dags.drills import drill_dags
 from streamwarden.airflow.dags.streams import BROKEN, TASK_ID, stream_dags
-from streamwarden.airflow.stopped import STOPPED
+from streamwarden.airflow.operators import STOPPED
 from streamwarden.services.workspace import Workspace
-from support.airflow_project import add_stream
-from support.launches import launch
+from support.airflow.project import add_stream
+from support.streams.launches import launch
 
 DRILL = "name: kill_driver\nstream: counted\nfault: {kind: kill_driver}\n"
 

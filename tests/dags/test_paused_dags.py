@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from streamwarden.airflow.unpausing import is_paused
-from support.airflow_database import run_with_database
-from support.airflow_harness import REPOSITORY
+from support.airflow.database import run_with_database
+from support.airflow.harness import REPOSITORY
 
 ACTIVE = {"stop_stream", "start_stream", "restart_stream", "health", "housekeeping"}
 

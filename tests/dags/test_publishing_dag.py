@@ -12,8 +12,8 @@ import pytest
 from streamwarden.airflow.dags.publishing import ALIAS, DAG_ID, TASK_ID, _endings, asset, publish_due
 from streamwarden.lifecycle.publishing import Ending
 from streamwarden.services.workspace import Workspace
-from support.airflow_project import add_stream, make_project
-from support.reports import report
+from support.airflow.project import add_stream, make_project
+from support.streams.reports import report
 
 
 def dag_ids(project: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 

@@ -1,7 +1,7 @@
 """A real standalone cluster whose worker, and then whose master, goes away under a drill's fork and comes back.
 
-In the first tier spark/test_standalone_cluster kills a worker and spark/test_master_away the master under a stream, and
-drills have outages of the store, of a database and of the disk.
+In the first tier spark/drivers/test_standalone_cluster kills a worker and spark/drivers/test_master_away the master
+under a stream, and drills have outages of the store, of a database and of the disk.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
-from support.drivers import QUICK
-from support.spark_cluster import Cluster, cluster
+from support.servers.spark_cluster import Cluster, cluster
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.drivers import QUICK
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -56,7 +56,7 @@ def drilled(spark: Cluster, root: Path, flights: Path, service: str, *, lasts: s
     assert (counts["records"], counts["exactly_once"]) == (RECORDS, True)
     assert counts["expected"] == counts["actual"] > 500
     assert spark.url in run.facts["fault"]["evidence"]["service"]
-    assert run.facts["heal"]["clean"]
+    assert run.facts["healing"]["clean"]
     return run
 
 

@@ -14,7 +14,7 @@ from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,7 @@ def assert_right(run: DrillRun) -> None:
     assert counts["expected"] > 1000
 
 
-@pytest.mark.full  # in the first tier spark/test_crash_matrix starts from what a kill at each moment leaves
+@pytest.mark.full  # in the first tier spark/proofs/test_crash_matrix starts from what a kill at each moment leaves
 def test_a_kill_between_two_files_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
     """After the state's files and before the sink's: the shortest of the moments."""
     with drill_project(
@@ -70,7 +70,7 @@ def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_ba
     ) as workspace:
         run = run_drill(workspace)
         assert_right(run)
-        proof, refusal = run.facts["fault"], run.facts["told"]
+        proof, refusal = run.facts["fault"], run.facts["refusal"]
         (harmed,) = proof["evidence"]["harmed"]
         assert harmed["path"].endswith(".delta")
         assert harmed["after"] == harmed["before"] > 0
@@ -142,7 +142,7 @@ def test_a_stream_refuses_to_run_a_batch_whose_file_is_gone(tmp_path: Path, flig
         run = run_drill(workspace)
         assert_right(run)
         (gone,) = run.facts["fault"]["evidence"]["files_gone"]
-        refusal = run.facts["told"]
+        refusal = run.facts["refusal"]
         assert refusal["error_class"] == "InputGone"
         assert gone in refusal["message"]
 

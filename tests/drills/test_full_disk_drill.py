@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project
+from support.spark.drill_project import drill_project
 
 pytestmark = pytest.mark.spark
 

@@ -20,9 +20,9 @@ from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.workspace import Workspace
-from support.drill_project import drill_project, run_drill
-from support.drivers import until
-from support.twins import assert_both_agree
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.drivers import until
+from support.spark.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
 

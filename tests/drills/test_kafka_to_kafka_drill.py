@@ -28,10 +28,10 @@ from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream.spec import OutputMode
 from streamwarden.units import format_count
 from streamwarden.verification.events import event_id
-from support.drill_project import drill_project, run_drill
-from support.drivers import project
-from support.every_type import EVERY_TYPE
-from support.kafka_broker import PASSWORD, Broker, broker
+from support.servers.kafka_broker import PASSWORD, Broker, broker
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.drivers import project
+from support.spark.every_type import EVERY_TYPE
 
 pytestmark = pytest.mark.spark
 
@@ -99,8 +99,8 @@ def test_a_batch_that_is_written_again_is_there_once_for_a_reader_that_drops_eve
         twin = run.facts["twin"]
         assert (twin["key_from"], twin["outcome"]["expected"]) == ("the sink's key", counts["expected"])
         assert twin["outcome"]["repeated"] == counts["repeated"], "of the fork"
-        assert len([name for name in run.facts["heal"]["removed"] if name.startswith("the topic ")]) == 2
-        assert f"the topic {fork['output']}" in run.facts["heal"]["removed"]
+        assert len([name for name in run.facts["healing"]["removed"] if name.startswith("the topic ")]) == 2
+        assert f"the topic {fork['output']}" in run.facts["healing"]["removed"]
         with pytest.raises(VerificationError, match="Unknown topic"):
             verify(spec_from_dict(fork["spec"]))
     assert kafka.ends("departures", 3) == [0, 0, 0], "the stream's own topic"

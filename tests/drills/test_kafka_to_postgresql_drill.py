@@ -14,13 +14,13 @@ from streamwarden.adapters.connections import connection, variable
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.services.replay.topic import replay_to_topic
-from support.drill_project import drill_project, run_drill
-from support.drivers import QUICK
-from support.kafka_broker import Broker, broker
-from support.postgres_server import running
-from support.sink_tables import Base
-from support.spark_cluster import Cluster, cluster
-from support.twins import assert_both_agree
+from support.oracles.sink_tables import Base
+from support.servers.kafka_broker import Broker, broker
+from support.servers.postgres_server import running
+from support.servers.spark_cluster import Cluster, cluster
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.drivers import QUICK
+from support.spark.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
 
@@ -69,7 +69,7 @@ def test_a_driver_killed_between_the_two_commits_loses_and_doubles_nothing(
     proof = run.facts["fault"]
     assert proof["evidence"]["signal"] == signal.SIGKILL
     assert proof["evidence"]["database_batch"] == proof["planned"] == proof["committed"] + 1
-    assert any(SCHEMA in each for each in run.facts["heal"]["removed"])
+    assert any(SCHEMA in each for each in run.facts["healing"]["removed"])
     left = base.ask(f"SELECT nspname FROM pg_namespace WHERE nspname = 'flights' OR nspname LIKE '{SCHEMA}%'")
     assert left == [], "neither the fork's schema, nor one for the stream, which never ran"
 
@@ -108,7 +108,7 @@ def test_without_a_cluster_an_executor_cannot_be_killed_and_nothing_passes(tmp_p
         assert "fork" not in run.facts  # refused before anything was made
 
 
-@pytest.mark.full  # in the first tier spark/test_kafka_source kills the broker under a stream
+@pytest.mark.full  # in the first tier spark/storage/test_kafka_source kills the broker under a stream
 def test_a_broker_killed_and_started_again_loses_and_doubles_nothing(tmp_path: Path, kafka: Broker) -> None:
     down, up = kafka.commands()
     outage = {"outage": json.dumps({"service": "source", "down": down, "up": up, "lasts": "6s"})}

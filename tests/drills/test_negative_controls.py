@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.faults import FaultContext, KillDriver
-from streamwarden.drills.faults.base import await_exit
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +97,7 @@ class TooSlow(KillDriver):
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         batch = KillDriver.aim(self, context, deadline=deadline)
-        await_exit(context, deadline=deadline)
+        context.await_exit(deadline=deadline)
         return batch
 
 
@@ -113,7 +112,7 @@ def test_a_kill_that_misses_fails_the_drill_and_says_nothing_of_the_stream(tmp_p
         assert "the fault did not land" in run.reason
         assert "the driver was already over: completed" in run.reason
         assert "recovery" not in run.facts
-        assert run.facts["heal"]["clean"]
+        assert run.facts["healing"]["clean"]
 
 
 @pytest.mark.full  # what the engine makes of it is in unit/drills
@@ -126,4 +125,4 @@ def test_a_stream_that_never_comes_back_is_caught(tmp_path: Path, flights: Path)
         assert "the stream never came back" in run.reason
         assert "the licence is used up" in run.reason
         assert "reconciliation" not in run.facts
-        assert run.facts["heal"]["clean"]
+        assert run.facts["healing"]["clean"]

@@ -20,9 +20,9 @@ from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
-from support.postgres_server import running
-from support.sink_tables import Base
+from support.oracles.sink_tables import Base
+from support.servers.postgres_server import running
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -82,11 +82,11 @@ def test_the_same_sink_without_its_guard_doubles_the_batch_and_is_caught(tmp_pat
         assert not run.facts["judgement"]["success"]
         twin = run.facts["twin"]
         assert (twin["key"], twin["outcome"]["duplicated"]) == (list(GROUPED), counts["duplicated"])
-        removed = [name for name in run.facts["heal"]["removed"] if name.startswith("the schema ")]
+        removed = [name for name in run.facts["healing"]["removed"] if name.startswith("the schema ")]
         assert len(removed) == twin["twins"] + 1, "the fork's, and one for each twin"
 
 
-@pytest.mark.full  # in the first tier spark/test_postgresql_sink_run has a driver that a newer one has fenced
+@pytest.mark.full  # in the first tier spark/storage/test_postgresql_sink_run has a driver that a newer one has fenced
 def test_a_driver_that_goes_on_after_it_was_replaced_adds_no_row(tmp_path: Path, base: Base) -> None:
     """The ledger of the table has the batch of its successor, with the larger fencing token."""
     replay(tmp_path / "flights", rows_per_file=250, limit=6_000)

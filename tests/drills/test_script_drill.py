@@ -16,8 +16,8 @@ import pytest
 
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.services.workspace import Workspace
-from support.drill_project import processes_of, run_drill
-from support.drivers import QUICK, until
+from support.spark.drill_project import processes_of, run_drill
+from support.spark.drivers import QUICK, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 

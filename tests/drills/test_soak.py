@@ -1,6 +1,6 @@
 """A short soak: ten kills at random moments of one stream, and not a row lost, duplicated or wrong.
 
-In the first tier spark/test_crash_matrix starts from what a kill can leave.
+In the first tier spark/proofs/test_crash_matrix starts from what a kill can leave.
 """
 
 from __future__ import annotations

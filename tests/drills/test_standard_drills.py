@@ -18,8 +18,8 @@ from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome
-from support.drill_project import drill_project, run_drill
-from support.twins import assert_both_agree
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
 

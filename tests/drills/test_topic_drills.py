@@ -33,8 +33,8 @@ from streamwarden.sources.kafka import copy
 from streamwarden.sources.kafka.export import export_copied, export_topic, read_messages
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spec import StreamSpec
-from support.drill_project import drill_project, run_drill
-from support.kafka_broker import Broker, broker
+from support.servers.kafka_broker import Broker, broker
+from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
 
@@ -84,9 +84,9 @@ def drilled(kafka: Broker, root: Path, kind: str, options: str = OPTIONS) -> Dri
         drill_project(root, inputs=root, fault=kind, batches=8, min_records=5_000, source=source) as workspace,
     ):
         run = run_drill(workspace)
-        assert run.facts["heal"]["clean"], run.facts["heal"]
+        assert run.facts["healing"]["clean"], run.facts["healing"]
         copied = run.facts["fork"]["copied"]
-        assert f"the topic {copied['topic']}" in run.facts["heal"]["removed"]
+        assert f"the topic {copied['topic']}" in run.facts["healing"]["removed"]
         assert sum(each["records"] + each["held"] for each in copied["partitions"]) == RECORDS
         assert [each["start"] for each in copied["partitions"]] == [GONE] * 4
         return run
@@ -122,7 +122,7 @@ def test_a_running_driver_reads_the_partitions_that_its_topic_gets(kafka: Broker
 def test_a_loss_is_reported_to_the_record_and_nothing_else_is_lost(kafka: Broker, tmp_path: Path) -> None:
     run = drilled(kafka, tmp_path, "retention_passed")
     assert run.passed, run.reason
-    proof, refusal, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
+    proof, refusal, counts = (run.facts[name] for name in ("fault", "refusal", "reconciliation"))
     lost = {f"{each['topic']}-{each['partition']}": each["end"] - each["start"] for each in proof["lost"]}
     assert len(lost) == 4
     assert refusal["check"]["evidence"]["lost_by_partition"] == lost
@@ -136,13 +136,13 @@ def test_a_loss_is_reported_to_the_record_and_nothing_else_is_lost(kafka: Broker
 def test_a_recreated_topic_is_reported_and_read_under_a_new_checkpoint(kafka: Broker, tmp_path: Path) -> None:
     run = drilled(kafka, tmp_path, "topic_recreated")
     assert run.passed, run.reason
-    proof, refusal, counts = (run.facts[name] for name in ("fault", "told", "reconciliation"))
+    proof, refusal, counts = (run.facts[name] for name in ("fault", "refusal", "reconciliation"))
     assert refusal["next_step"].startswith("the topic was recreated")
     assert len(refusal["check"]["evidence"]["made_anew"]) == 4
     assert counts["records"] == proof["records"] < RECORDS
     assert counts["exactly_once"]
     assert run.facts["recovery"]["first_new_batch"] == 0
-    assert run.facts["way_out"]["fork"]["checkpoint"] != run.facts["fork"]["checkpoint"]
+    assert run.facts["remediation"]["fork"]["checkpoint"] != run.facts["fork"]["checkpoint"]
 
 
 @pytest.mark.full  # what the engine makes of it is in unit/drills

@@ -18,8 +18,8 @@ from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.waiting import wait_for
 from streamwarden.services.replay.replay import replay
-from support.drill_project import drill_project, run_drill
-from support.drivers import QUICK
+from support.spark.drill_project import drill_project, run_drill
+from support.spark.drivers import QUICK
 
 pytestmark = pytest.mark.spark
 

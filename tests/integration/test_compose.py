@@ -30,11 +30,11 @@ from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.workspace import Workspace
-from support.airflow_harness import COMPONENTS, REPOSITORY, Airflow, free_port, running, wait_for
-from support.deployment import Deployment
-from support.postgres_server import USER, PostgreSQL
-from support.postgres_server import running as postgresql
-from support.spark_cluster import Cluster, cluster
+from support.airflow.harness import COMPONENTS, REPOSITORY, Airflow, free_port, running, wait_for
+from support.servers.deployment import Deployment
+from support.servers.postgres_server import USER, PostgreSQL
+from support.servers.postgres_server import running as postgresql
+from support.servers.spark_cluster import Cluster, cluster
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -18,7 +18,7 @@ from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.reconciliation import Key, Reconciliation, Values
 from streamwarden.verification.tolerance import Tolerance
-from support.reconciling import reconcile
+from support.oracles.reconciling import reconcile
 
 COLUMNS = {"key_columns": ("window_start", "origin"), "value_columns": ("window_end", "flights", "delay_minutes")}
 
@@ -156,7 +156,7 @@ def test_duplicates_that_the_counters_miss_leave_no_verdict() -> None:
 
 
 def test_a_second_count_that_misses_a_deviation_leaves_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    blind = Recount(expected=len(RIGHT), actual=len(RIGHT))
+    blind = Recount(expected=len(RIGHT), actual=len(RIGHT), lost=0, duplicated=0, unexpected=0, wrong=0)
     monkeypatch.setattr(expectations, "recount", lambda *args, **options: blind)
     assert judge(reconciled(RIGHT)).success
     with pytest.raises(VerificationError, match="Great Expectations says"):

@@ -27,7 +27,7 @@ from streamwarden.services.notifying.notifiers import (
 )
 from streamwarden.services.notifying.sending import SendReport, send_due
 from support.children import Line, children
-from support.inbox import Inbox
+from support.servers.inbox import Inbox
 
 HOUR = 3600.0
 T0 = 1_800_000_000.0

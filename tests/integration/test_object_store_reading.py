@@ -20,8 +20,8 @@ from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StorageSpec, StreamSpec
-from support.checkpoints import Archives
-from support.object_store import BUCKET, ObjectStore, running
+from support.checkpoints.recorded import Archives
+from support.servers.object_store import BUCKET, ObjectStore, running
 
 NAME, FILES, LAST = "spark-4.3.0-changelog", 17, 13
 ROOT = f"s3a://{BUCKET}/{NAME}"

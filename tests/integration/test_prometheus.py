@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from streamwarden.services.exporting.openmetrics import Scrape, exposition
-from support.promtool import promtool
-from support.stream_rows import NOW, full_row, stream_row
+from support.servers.promtool import promtool
+from support.streams.stream_rows import NOW, full_row, stream_row
 
 PACKAGING = Path(__file__).parents[2] / "packaging" / "prometheus"
 STATE_SIZE = 'streamwarden_check_status{check="state_size", stream="flights"}'

@@ -23,8 +23,8 @@ from streamwarden.services.monitoring.reachability import Services, ask_broker, 
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spec import StreamSpec
-from support.kafka_broker import Broker, broker
-from support.postgres_server import PostgreSQL, running
+from support.servers.kafka_broker import Broker, broker
+from support.servers.postgres_server import PostgreSQL, running
 
 START = 1_795_000_000.0
 STEP = 75.0

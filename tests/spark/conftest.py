@@ -14,10 +14,10 @@ import pytest
 
 from streamwarden.adapters.jvm import maven
 from streamwarden.lifecycle.submission import spark_conf
-from support.catalogue import stream
-from support.drivers import quick
-from support.kafka_broker import Broker, broker
-from support.postgres_server import PostgreSQL, running
+from support.servers.kafka_broker import Broker, broker
+from support.servers.postgres_server import PostgreSQL, running
+from support.spark.drivers import quick
+from support.streams.catalogue import stream
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     conf = spark_conf(stream("event_dedup", scratch)) | {
         **quick(scratch),
         "spark.master": "local[2]",
-        "spark.jars": ",".join(map(str, maven.resolve(maven.KAFKA))),
+        "spark.jars": ",".join(map(str, maven.resolve(maven.POMS / "kafka.xml"))),
         "spark.sql.shuffle.partitions": "1",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

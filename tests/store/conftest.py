@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
-from support.stores import opener
+from support.streams.stores import opener
 
 
 @pytest.fixture

@@ -35,24 +35,15 @@ def test_a_new_store_is_readable_by_its_owner_alone(umask: int, tmp_path: Path) 
     assert mode(path.parent) == 0o777 & ~umask, "other data in this folder may be for other users"
 
 
-def test_a_world_readable_file_becomes_private_when_it_is_migrated(
-    tmp_path: Path, open_store: Callable[..., Store]
-) -> None:
-    path = tmp_path / "old.db"
-    path.touch(0o644)
-    path.chmod(0o644)
-    with Store(f"sqlite:///{path}") as store:
-        store.migrate()
-    assert mode(path) == 0o600
-
-
-def test_a_store_that_was_given_to_a_group_stays_the_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [0o644, 0o660], ids=oct)
+def test_a_file_that_exists_keeps_its_mode(tmp_path: Path, given: int) -> None:
+    """It was given to a group or to others by somebody."""
     path = tmp_path / "old.db"
     path.touch()
-    path.chmod(0o660)
+    path.chmod(given)
     with Store(f"sqlite:///{path}") as store:
         store.migrate()
-    assert mode(path) == 0o660
+    assert mode(path) == given
 
 
 def test_no_file_of_the_store_holds_a_secret(open_store: Callable[..., Store], path: Path) -> None:

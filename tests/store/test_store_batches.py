@@ -10,8 +10,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.merging import BatchRow, from_progress, merge, to_batch
 from streamwarden.health.window import Batch, Measurement
 from streamwarden.progress import Progress, parse_progress
-from support.reports import QUERY, START, idle, operator, report
-from support.statements import Statements
+from support.streams.reports import QUERY, START, idle, operator, report
+from support.streams.statements import Statements
 
 STREAM = "flights"
 

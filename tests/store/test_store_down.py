@@ -17,7 +17,7 @@ import pytest
 from streamwarden.adapters.store import Store
 from streamwarden.errors import LeaseLost, StoreError
 from support.children import Line, children
-from support.reports import QUERY, report
+from support.streams.reports import QUERY, report
 
 BUSY = 0.3
 """Busy timeout of the stores in these tests, seconds."""

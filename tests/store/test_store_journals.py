@@ -12,7 +12,7 @@ from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.reporting.resilience import trials_of
 from streamwarden.errors import DrillError
-from support.stored_journals import stored
+from support.streams.stored_journals import stored
 
 
 class TestJournals:

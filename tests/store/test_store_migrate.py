@@ -17,8 +17,9 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.migrate import HEAD, MIGRATIONS
 from streamwarden.adapters.store.tables import metadata
 from streamwarden.errors import StoreError
-from support.reports import report
-from support.stores import migrate_at_once
+from support.first_store import make_first_store
+from support.streams.reports import report
+from support.streams.stores import migrate_at_once
 
 
 def tables(path: Path) -> set[str]:
@@ -93,8 +94,15 @@ def test_the_newest_revision_is_the_one_that_the_quick_check_knows() -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD
 
 
-def test_the_revisions_build_exactly_the_tables_of_the_code(path: Path) -> None:
-    engine = sa.create_engine(f"sqlite:///{path}")
+@pytest.mark.parametrize("first", [False, True], ids=["new", "0.1.0"])
+def test_a_store_has_exactly_the_tables_of_the_code(first: bool, tmp_path: Path) -> None:
+    """One that was made now, and one of version 0.1.0 after its migration."""
+    url = f"sqlite:///{tmp_path / 'streamwarden.db'}"
+    if first:
+        make_first_store(url)
+    with Store(url) as store:
+        store.migrate()
+    engine = sa.create_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": metadata})
         assert compare_metadata(context, metadata) == []

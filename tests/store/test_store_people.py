@@ -10,7 +10,7 @@ from streamwarden.health.incidents.incident_actions import ActionKind, IncidentA
 from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.redaction import REDACTED
-from support.statements import Statements
+from support.streams.statements import Statements
 
 INCIDENT = Incident(
     incident_id="incident-1",

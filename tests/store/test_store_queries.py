@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from streamwarden.adapters.store import Store
 from streamwarden.stream.spec import TriggerSpec
-from support.queries import query_record
-from support.reports import report
+from support.streams.queries import query_record
+from support.streams.reports import report
 
 FIRST = query_record("pair", "left", driver="pair-1", at=100.0)
 AGAIN = query_record("pair", "left", driver="pair-2", at=200.0, trigger=TriggerSpec(real_time=5.0))

@@ -9,7 +9,7 @@ from streamwarden.adapters.store.history.measurements import RolledUp
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from streamwarden.progress import Progress
-from support.reports import QUERY, START, operator, report
+from support.streams.reports import QUERY, START, operator, report
 
 HOUR = 3600.0
 DAY = 24 * HOUR

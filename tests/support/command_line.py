@@ -16,7 +16,7 @@ import pytest
 
 from streamwarden.adapters.store import Store
 from streamwarden.cli.app import run
-from support.projects import Project
+from support.streams.projects import Project
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from support.airflow_harness import REPOSITORY
+from support.airflow.harness import REPOSITORY
 
 _PROGRAMS = ("airflow ", "docker ", "streamwarden ")
 

@@ -4,23 +4,48 @@ import gc
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.checkpoints import Archives, Unpack
-from support.projects import Project
+from support.checkpoints.recorded import Archives, Unpack
+from support.one_dialect import compiled_once
+from support.streams.projects import Project
 
 
 @pytest.fixture(scope="session", autouse=True)
 def little_garbage() -> Iterator[None]:
-    """The collector passes over the six thousand collected tests and over every imported module, and starts seldom: a
-    test leaves little garbage."""
+    """The collector starts seldom: a test leaves little garbage."""
     before = gc.get_threshold()
-    gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements_compiled_once() -> Iterator[None]:
+    with compiled_once():
+        yield
+
+
+@pytest.fixture(scope="session")
+def one_database() -> Iterator[None]:
+    """All comparisons in one DuckDB, each with tables of its own: to open a database takes twenty times as long as to
+    compare some rows. One thread, for so few rows more wait for one another."""
+    import duckdb
+
+    open_database, opened = duckdb.connect, []
+
+    def connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+        if not opened:
+            opened.append(open_database(config={**config, "threads": 1}))
+        return opened[0].cursor()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(duckdb, "connect", connect)
+        yield
+    for database in opened:
+        database.close()
 
 
 @pytest.fixture(scope="session")

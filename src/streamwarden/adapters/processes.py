@@ -3,6 +3,7 @@
 Standard library only: the supervisor process, which waits for weeks for each driver, imports this module.
 """
 
+import contextlib
 import os
 import platform
 import select
@@ -103,13 +104,10 @@ def signal_one(process: ProcessIdentity, signum: int) -> bool:
 def commands() -> dict[int, list[str]]:
     """The command line of every process of this host that this user may see, by pid."""
     lines = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                text = Path(entry.path, "cmdline").read_bytes()
-            except OSError:
-                continue
-            lines[int(entry.name)] = text.decode(errors="replace").rstrip("\0").split("\0")
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{pid}/cmdline").read_bytes()
+            lines[pid] = text.decode(errors="replace").rstrip("\0").split("\0")
     return lines
 
 
@@ -117,14 +115,11 @@ def with_variable(name: str, value: str) -> list[ProcessIdentity]:
     """Every living process of this user that was started with the environment variable `name` set to `value`."""
     entry = f"{name}={value}".encode()
     processes = []
-    for folder in os.scandir("/proc"):
-        if folder.name.isdigit():
-            try:
-                variables = Path(folder.path, "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            process = identity(int(folder.name)) if entry in variables else None
-            processes += [process] if process is not None else []
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if entry in variables and (process := identity(pid)) is not None:
+                processes.append(process)
     return processes
 
 
@@ -138,15 +133,18 @@ def resident_bytes(process: ProcessIdentity) -> int | None:
 def tree(root: int) -> list[int]:
     """`root` and the pids of all its descendants."""
     children: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            fields = _stat(int(entry.name))
-            if fields is not None:
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    for pid in _pids():
+        if (fields := _stat(pid)) is not None:
+            children.setdefault(int(fields[1]), []).append(pid)
     pids = [root]
     for pid in pids:
         pids.extend(children.get(pid, ()))
     return pids
+
+
+def _pids() -> list[int]:
+    """The pids of this host, as far as this process may see them."""
+    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
 
 
 def _resident(pid: int) -> int:

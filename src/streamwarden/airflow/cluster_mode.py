@@ -5,12 +5,11 @@ in place of submitting a second one. The lease stays the fence: a driver that fi
 across DAG runs, which share no task state, a living driver is found and followed by it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
@@ -21,10 +20,6 @@ from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.fleet.launching.launch import RUNNER
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 
 def prepare(operator: SparkSubmitOperator, order: Submission) -> None:

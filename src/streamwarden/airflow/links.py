@@ -1,16 +1,28 @@
 """Links from tasks in Airflow to the pages of the plugin."""
 
+import hashlib
+import re
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from streamwarden.airflow.drill_runs import drill_run_id
 from streamwarden.lifecycle.queries import SEPARATOR
 from streamwarden.stream.spec import NAME_PATTERN
 
 PAGES: Final = "/streamwarden"
 """Where the plugin's app is mounted."""
+
+
+def drill_run_id(drill: str, dag_run_id: str) -> str:
+    """The drill's run id for a DAG run: the same for each of its tasks and tries, and safe as a file name.
+
+    Airflow's run ids contain colons, plus signs, and anything that a user typed: the readable part is cut, and a digest
+    keeps it unique.
+    """
+    digits = re.sub(r"[^0-9]", "", dag_run_id)
+    stamp = f"{digits[:8]}T{digits[8:14]}" if len(digits) >= 14 else "manual"
+    return f"{drill}-{stamp}-{hashlib.sha256(dag_run_id.encode()).hexdigest()[:8]}"
 
 
 def base_path() -> str:

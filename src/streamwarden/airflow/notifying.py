@@ -86,7 +86,7 @@ class OutageNotifier(StreamwardenNotifier):
     """Opens an incident: a task that runs again and again has failed."""
 
     def prepare(self, space: Workspace, context: Any, now: float) -> Sequence[Notification]:
-        from streamwarden.services.incidents.single_verdicts import keep
+        from streamwarden.services.incidents.incident_keeper import keep
 
         keep(space.store, [_verdict(context, now, failed=True)], now)
         return ()
@@ -97,7 +97,7 @@ class RecoveryNotifier(StreamwardenNotifier):
 
     def notify(self, context: Any) -> None:
         from streamwarden.airflow.workspaces import workspace
-        from streamwarden.services.incidents.single_verdicts import keep
+        from streamwarden.services.incidents.incident_keeper import keep
 
         now = time.time()
         keep(workspace(self.project).store, [_verdict(context, now, failed=False)], now)

@@ -15,20 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Connection
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
+from airflow.sdk import BaseOperator, Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 
 from streamwarden.airflow import cluster_mode
 from streamwarden.airflow.links import StreamPageLink
-from streamwarden.airflow.notes import down, restarted, waiting, write_note
-from streamwarden.airflow.stopped import STOPPED
+from streamwarden.airflow.notes import down, restarted, stopped, waiting, write_note
 from streamwarden.airflow.submitting import Submission, deploy_mode, own_connection, submission
-from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger
+from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
@@ -36,6 +30,7 @@ from streamwarden.health.incidents.stream_incidents import close_incident, open_
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.lifecycle.supervision.supervisor import (
     Down,
     Finished,
@@ -60,6 +55,9 @@ CLAIM_UNDER_WAY: Final = 5.0
 
 LAST_WORDS: Final = 8 * 1024
 """Bytes of an ended driver's log that its task's log keeps."""
+
+STOPPED: Final = "stopped"
+"""Id of the task that waits while the stream is stopped on purpose."""
 
 REATTACH: Final = {"retries": 100_000, "retry_delay": timedelta(seconds=5)}
 """A retry never starts a second driver, it only finds the living one: retries are many and soon."""
@@ -327,6 +325,27 @@ class StreamOperator(SparkSubmitOperator):
             return space.stream(self.stream)
         except ConfigError as error:
             return error
+
+
+class StoppedOperator(BaseOperator):
+    """Defers while the stream is stopped on purpose. Its end ends the DAG run, and the next one launches a driver.
+
+    It follows the task that runs the stream, which is skipped when the stream is stopped.
+    """
+
+    def __init__(self, *, stream: str, project: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.project = project
+
+    def execute(self, context: Any, event: dict[str, Any] | None = None) -> None:
+        state = workspace(self.project).store.stops.desired(self.stream)
+        if state is None or state.desired is not Desired.STOPPED:
+            raise AirflowSkipException(f"{self.stream} should run: the next run of this DAG launches a driver")
+        note = stopped(self.stream, state)
+        self.log.info("%s", note)
+        write_note(self, context, note)
+        self.defer(trigger=StoppedTrigger(stream=self.stream, project=self.project), method_name="execute")
 
 
 @contextmanager

@@ -1,24 +1,29 @@
 """The project that the DAG files of an Airflow installation belong to."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
+
+from airflow.sdk import DAG
 
 from streamwarden.config.isolation import isolated
 from streamwarden.errors import ConfigError
 from streamwarden.services.workspace import PROJECT_VARIABLE, find_project
 
-if TYPE_CHECKING:
-    from airflow.sdk import DAG
-
 START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 """Start date of every DAG: in the past and fixed, as Airflow wants it; no DAG catches up."""
+
+ALWAYS_ON: Final[dict[str, Any]] = {
+    "start_date": START,
+    "catchup": False,
+    "is_paused_upon_creation": False,
+    "max_active_runs": 1,
+}
+"""Arguments of a DAG that works from the beginning, one run at a time."""
 
 TAG: Final = "streamwarden"
 

@@ -5,15 +5,14 @@ Settings go into the spec and from there into the driver's properties file, neve
 every user of the host could read them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
@@ -27,9 +26,6 @@ from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 _APPLICATION: Final = "the-runner"
 _PROPERTY: Final = re.compile(r"(?P<key>[^\s=:#!][^\s=:]*)\s*[=:\s]\s*(?P<value>.*)")

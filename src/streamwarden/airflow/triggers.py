@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Coroutine
+from inspect import signature
 from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
@@ -43,12 +44,18 @@ _asked: set[int] = set()
 
 
 class _StreamTrigger(BaseTrigger):
-    """Base of both triggers: the stream, its workspace, and the stop request of a person."""
+    """Base of the triggers: the stream, its workspace, and the stop request of a person. Arguments are attributes."""
 
     def __init__(self, *, stream: str, project: str) -> None:
         super().__init__()
         self.stream = stream
         self.project = project
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        return f"{kind.__module__}.{kind.__qualname__}", {
+            name: getattr(self, name) for name in signature(kind).parameters
+        }
 
     async def on_kill(self) -> None:
         """Turn a person's "mark failed" into a stop request; leave the driver alone in every other case.
@@ -132,17 +139,6 @@ class DriverTrigger(_StreamTrigger):
         self.driver_id = driver_id
         self.supervises = supervises
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "stream": self.stream,
-                "project": self.project,
-                "driver_id": self.driver_id,
-                "supervises": self.supervises,
-            },
-        )
-
     async def on_kill(self) -> None:
         if self.supervises:
             await super().on_kill()
@@ -213,12 +209,6 @@ class StandbyTrigger(_StreamTrigger):
         self.since = since
         self.until = until
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {"stream": self.stream, "project": self.project, "since": self.since, "until": self.until},
-        )
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
         space = await asyncio.to_thread(workspace, self.project)
         while True:
@@ -240,19 +230,11 @@ class StandbyTrigger(_StreamTrigger):
         return None
 
 
-class StoppedTrigger(BaseTrigger):
-    """Ends its task, without a worker, as soon as the stream should run. The driver needs no stop request: it ended."""
+class StoppedTrigger(_StreamTrigger):
+    """Ends its task, without a worker, as soon as the stream should run."""
 
-    def __init__(self, *, stream: str, project: str) -> None:
-        super().__init__()
-        self.stream = stream
-        self.project = project
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {"stream": self.stream, "project": self.project},
-        )
+    async def on_kill(self) -> None:
+        """The driver needs no stop request: it ended."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         space = await asyncio.to_thread(workspace, self.project)

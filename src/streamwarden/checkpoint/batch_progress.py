@@ -41,11 +41,8 @@ class BatchTraces:
 
 
 def read_traces(checkpoint: Location, output: Location | None, batch: int) -> BatchTraces:
-    """The traces of a batch. Exact on a local disk, which keeps the times of files, and while nothing writes.
-
-    Args:
-        output: the folder of a sink that has a manifest.
-    """
+    """The traces of a batch. Exact on a local disk, which keeps the times of files, and while nothing writes. `output`:
+    the folder of a sink that has a manifest."""
     planned_at = written_at(checkpoint, OFFSETS, batch)
     if planned_at is None:
         return BatchTraces(planned_at=None)

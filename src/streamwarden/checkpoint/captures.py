@@ -6,7 +6,6 @@ from typing import Final
 AGAIN: Final = "_again"
 """The folder of the attempts that a later execution of their batch replaced."""
 
-_BATCH: Final = re.compile(r"batch_id=(\d+)")
 _ATTEMPT: Final = re.compile(r"batch_id=(\d+)\.(\d+)")
 
 
@@ -18,12 +17,6 @@ def batch_name(batch: int) -> str:
 def attempt_name(batch: int, attempt: int) -> str:
     """Folder of an earlier execution of a re-run batch, under `AGAIN`."""
     return f"{batch_name(batch)}.{attempt}"
-
-
-def batch_of(name: str) -> int | None:
-    """The batch of a folder; None for any other name."""
-    match = _BATCH.fullmatch(name)
-    return int(match[1]) if match else None
 
 
 def attempt_of(name: str) -> int | None:

@@ -55,10 +55,7 @@ class FileSystem(Protocol):
 @dataclass(frozen=True, slots=True)
 class Location:
     """A file or folder, which need not exist. Its methods are those of the file system and raise what these raise.
-
-    Args:
-        verified: files of a log are compared with Hadoop's checksum files, as the inspector does.
-    """
+    `verified`: files of a log are compared with Hadoop's checksum files, as the inspector does."""
 
     fs: FileSystem
     path: str

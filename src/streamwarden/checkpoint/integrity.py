@@ -33,10 +33,7 @@ _CURRENT: Final = "CURRENT"
 
 def check_state_file(checkpoint: Location, store: StateStore, file: StateFile, codec: str) -> None:
     """Raises Damaged if Spark cannot have written the file, or one that it names, like this; FileNotFoundError.
-
-    Args:
-        codec: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are checked.
-    """
+    `codec`: `spark.sql.streaming.stateStore.compression.codec`; only `lz4` streams are checked."""
     folder = checkpoint / store.folder
     covered = _covered(folder / file.name, file.size)
     if file.kind is FileKind.ZIP:

@@ -18,17 +18,9 @@ from streamwarden.cli.commands.health import (
     notifying,
     watching,
 )
-from streamwarden.cli.commands.project import (
-    creating,
-    developing,
-    housekeeping,
-    local,
-    preparing,
-    replaying,
-    validating,
-)
+from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
-from streamwarden.cli.commands.streams import draining, history, status, streams
+from streamwarden.cli.commands.streams import history, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
@@ -88,7 +80,7 @@ for _each in (
     streams.stop,
     streams.restart,
     streams.logs,
-    draining.drain,
+    streams.drain,
     inspecting.inspect,
     checking.check,
     incidents.incidents,
@@ -110,7 +102,7 @@ app.add_typer(incidents.app, name="incident")
 app.add_typer(muting.app, name="maintenance")
 app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")
-app.add_typer(developing.app, name="dev")
+app.add_typer(preparing.app, name="dev")
 app.add_typer(housekeeping.app, name="store")
 
 

@@ -51,8 +51,10 @@ def age(at: float | None, now: float) -> str:
     return NONE if at is None else format_duration(max(0.0, now - at))
 
 
-def short(seconds: float) -> str:
+def short(seconds: float | None) -> str:
     """`34s`, `12m`, `3h`, `2d`: the largest unit alone, for a narrow column."""
+    if seconds is None:
+        return NONE
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length:.0f}{unit}"

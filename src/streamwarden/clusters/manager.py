@@ -58,10 +58,6 @@ class InCluster:
     image: bool = False
 
 
-def _instances(executors: ExecutorsSpec) -> dict[str, int | None]:
-    return {"spark.executor.instances": executors.instances}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterManager:
     """One kind of cluster.
@@ -89,7 +85,9 @@ class ClusterManager:
     conf: Mapping[str, str] = field(default_factory=dict)
     has_executors: bool = True
     executor_options: tuple[str, ...] = ()
-    count: Callable[[ExecutorsSpec], Mapping[str, int | None]] = _instances
+    count: Callable[[ExecutorsSpec], Mapping[str, int | None]] = lambda executors: {
+        "spark.executor.instances": executors.instances
+    }
     in_cluster: InCluster | None = None
     client_only: str = ""
     server: Server | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.clusters import MANAGERS, UNKNOWN, ClusterManager, manager_of
-from streamwarden.config.paths import is_file, resolve
+from streamwarden.config.places import is_file, resolve
 from streamwarden.lifecycle.location import URL
 from streamwarden.problems import Problem, show
 from streamwarden.stream.spark import DeployMode, SparkSpec

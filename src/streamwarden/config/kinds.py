@@ -1,14 +1,15 @@
 """The kinds of source and of sink as the schema library sees them: a union for each, told apart by `kind`."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import Field, field, fields, is_dataclass, make_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import Discriminator, Tag
 
 from streamwarden import sinks, sources
-from streamwarden.config.paths import resolve
+from streamwarden.config.places import resolve
 from streamwarden.drills.records.codec import ByKind
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.job_files import has_build
@@ -22,8 +23,12 @@ SIDES: Final[Mapping[str, Mapping[str, type[Any]]]] = {"source": sources.KINDS, 
 
 def kinds_of(spec: type[Any]) -> Mapping[str, Mapping[str, type[Any]]]:
     """The fields of a file's dataclass whose keys depend on their `kind`, and the dataclass of each kind."""
-    if spec is StreamSpec:
-        return SIDES
+    return SIDES if spec is StreamSpec else _kinds_of(cast("Hashable", spec))
+
+
+@cache
+def _kinds_of(spec: Any) -> Mapping[str, Mapping[str, type[Any]]]:
+    """Found once for each dataclass: each problem of a file asks for them."""
     hints = get_type_hints(spec, include_extras=True) if is_dataclass(spec) else {}
     return {name: by_kind.kinds for name, hint in hints.items() if (by_kind := _by_kind(hint)) is not None}
 
@@ -77,8 +82,14 @@ def kind_of(kinds: Mapping[str, type[Any]], value: object) -> str:
 def keys_of_others(kinds: Mapping[str, type[Any]], value: object) -> frozenset[str]:
     """Keys that other kinds have and the kind of `value` has not."""
     own = kinds.get(kind_of(kinds, value))
-    names = {item.name for kind in kinds.values() for item in fields(kind)}
-    return frozenset(names - {item.name for item in fields(own)}) if own is not None else frozenset()
+    if own is None:
+        return frozenset()
+    return frozenset().union(*(_keys(cast("Hashable", kind)) for kind in kinds.values())) - _keys(cast("Hashable", own))
+
+
+@cache
+def _keys(kind: Any) -> frozenset[str]:
+    return frozenset(item.name for item in fields(kind))
 
 
 def leave_to_script(value: dict[str, Any], project: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,11 +18,10 @@ from streamwarden.config.kinds import leave_to_script, without_keys_of_others
 from streamwarden.config.ownership import TenureOf, without_history
 from streamwarden.config.rules import name_problems, resolved, rules_of_one
 from streamwarden.config.schema import load, parse, refusal
-from streamwarden.config.thresholds import overrides
 from streamwarden.config.yaml_document import read_document
 from streamwarden.errors import ConfigError
-from streamwarden.health.thresholds import DEFAULTS, Thresholds
-from streamwarden.problems import ConfigFileError, Problem
+from streamwarden.health.thresholds import DEFAULTS, Thresholds, validate_overrides
+from streamwarden.problems import ConfigFileError, KeyPath, Problem, show
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -116,17 +116,11 @@ def load_catalog(project: Path, data: Path, tenure_of: TenureOf = without_histor
     Args:
         tenure_of: says which of two streams that name one place keeps it.
     """
-    streams: dict[str, StreamSpec] = {}
-    broken: dict[str, ConfigError] = {}
     try:
         thresholds = load_thresholds(project)
     except ConfigError:  # the health checks and `validate` report it; the streams are still usable
         thresholds = DEFAULTS
-    for path in _files(project, STREAMS, broken):
-        try:
-            streams[path.stem] = load_stream(path, project=project, data=data, thresholds=thresholds)
-        except ConfigError as error:
-            broken[printable(path.stem)] = error
+    streams, broken = _loaded(project, STREAMS, partial(load_stream, project=project, data=data, thresholds=thresholds))
     for name, problems in rules_across(streams.values(), tenure_of).items():
         broken[name] = ConfigFileError(_shown(Path(streams[name].file), project), problems)
     return Catalog({name: spec for name, spec in streams.items() if name not in broken}, broken)
@@ -146,17 +140,48 @@ def load_thresholds(project: Path) -> Thresholds:
         return DEFAULTS.with_overrides(checked)
 
 
+def overrides(
+    raw: object, at: KeyPath, problems: list[Problem], *, base: Thresholds = DEFAULTS
+) -> dict[str, dict[str, float]]:
+    """The overrides in `raw`, in the units of the thresholds. An unusable one is left out and added to `problems`.
+
+    Args:
+        at: key path of `raw` in its file.
+        base: the thresholds that are overridden.
+    """
+    if raw is None:
+        return {}
+    if not isinstance(raw, Mapping):
+        problems.append(Problem(key=at, observed=show(raw), allowed="a mapping: check -> threshold -> value"))
+        return {}
+    checked = (_of_one(check, values, at, problems, base) for check, values in raw.items())
+    return {check: limits for of_one in checked for check, limits in of_one.items()}
+
+
+def _of_one(
+    check: str, values: Any, at: KeyPath, problems: list[Problem], base: Thresholds
+) -> dict[str, dict[str, float]]:
+    """One check's overrides. The validation stops at the first mistake, so that key is removed and the rest retried."""
+    rest = dict(values) if isinstance(values, Mapping) else values
+    while True:
+        try:
+            return validate_overrides({check: rest}, where="", base=base)
+        except ConfigError as error:
+            wrong = error.where.removeprefix(check).removeprefix(".")
+            key = (*at, check, wrong) if wrong else (*at, check)
+            problems.append(
+                Problem(key=key, observed=error.observed, allowed=error.expected, next_step=error.next_step)
+            )
+            if not isinstance(rest, dict) or wrong not in rest:
+                return {}
+            del rest[wrong]
+
+
 def load_drills(project: Path) -> tuple[dict[str, DrillSpec], dict[str, ConfigError]]:
     """The drills of `project` and, by file stem, the files that cannot be used."""
-    drills: dict[str, DrillSpec] = {}
-    broken: dict[str, ConfigError] = {}
-    if (project / DRILLS).is_dir():
-        for path in _files(project, DRILLS, broken):
-            try:
-                drills[path.stem] = load_drill(path, project=project)
-            except ConfigError as error:
-                broken[printable(path.stem)] = error
-    return drills, broken
+    if not (project / DRILLS).is_dir():
+        return {}, {}
+    return _loaded(project, DRILLS, partial(load_drill, project=project))
 
 
 def load_drill(path: Path, *, project: Path) -> DrillSpec:
@@ -211,7 +236,8 @@ def spec_from_dict(value: Mapping[str, Any]) -> StreamSpec:
         ) from error
 
 
-def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[Path]:
+def _loaded(project: Path, folder: Path, load: Callable[[Path], T]) -> tuple[dict[str, T], dict[str, ConfigError]]:
+    """The files of `folder` that can be used and the errors of the others, by stem."""
     home = project / folder
     if not home.is_dir():
         raise ConfigError(
@@ -220,18 +246,22 @@ def _files(project: Path, folder: Path, broken: dict[str, ConfigError]) -> list[
             where=str(home),
             next_step="run from a project's folder or set STREAMWARDEN_PROJECT",
         )
-    paths = []
+    usable: dict[str, T] = {}
+    broken: dict[str, ConfigError] = {}
     for path in sorted(home.iterdir()):
         if path.name.startswith(".") or path.suffix not in {".yaml", *_OTHER_EXTENSIONS}:
             continue
-        if path.suffix == ".yaml":
-            paths.append(path)
-        else:  # to leave a stream out silently would be worse than an error
+        if path.suffix != ".yaml":  # to leave a stream out silently would be worse than an error
             problem = Problem(
                 observed=f"the extension {path.suffix}", allowed=".yaml", next_step=f"rename it to {path.stem}.yaml"
             )
             broken[printable(path.name)] = ConfigFileError(_shown(path, project), [problem])
-    return paths
+            continue
+        try:
+            usable[path.stem] = load(path)
+        except ConfigError as error:
+            broken[printable(path.stem)] = error
+    return usable, broken
 
 
 def _shown(path: Path, project: Path) -> str:

@@ -37,7 +37,6 @@ class AirflowChannel:
 
     @property
     def shown(self) -> str:
-        """The name of the channel."""
         return self.name or self.notifier.rpartition(".")[2]
 
 
@@ -87,9 +86,7 @@ def load_notifications(project: Path, *, is_notifier: Callable[[str], bool] = im
     document = read_document(path, file=str(FILE))
     settings = parse(Notifications, document)
     problems = [
-        *_misnamed(settings),
-        *_unusable(settings, is_notifier),
-        *_ambiguous(settings),
+        *_of_channels(settings, is_notifier),
         *_too_often(settings),
         *_not_http(settings),
     ]
@@ -98,18 +95,13 @@ def load_notifications(project: Path, *, is_notifier: Callable[[str], bool] = im
     return settings
 
 
-def _misnamed(settings: Notifications) -> Iterator[Problem]:
+def _of_channels(settings: Notifications, is_notifier: Callable[[str], bool]) -> Iterator[Problem]:
+    """Channels are recorded by their names: two of one name would hide each other's messages."""
+    count = Counter(channel.shown for channel in settings.airflow)
     for position, channel in enumerate(settings.airflow):
+        name = ("airflow", position, "name")
         if channel.name and not NAME.fullmatch(channel.name):
-            yield Problem(
-                key=("airflow", position, "name"),
-                observed=show(channel.name),
-                allowed=f"a name that matches {NAME.pattern}",
-            )
-
-
-def _unusable(settings: Notifications, is_notifier: Callable[[str], bool]) -> Iterator[Problem]:
-    for position, channel in enumerate(settings.airflow):
+            yield Problem(key=name, observed=show(channel.name), allowed=f"a name that matches {NAME.pattern}")
         if not is_notifier(channel.notifier):
             yield Problem(
                 key=("airflow", position, "notifier"),
@@ -118,15 +110,9 @@ def _unusable(settings: Notifications, is_notifier: Callable[[str], bool]) -> It
                 "airflow.providers.slack.notifications.slack.SlackNotifier",
                 next_step="correct the path, or install its provider",
             )
-
-
-def _ambiguous(settings: Notifications) -> Iterator[Problem]:
-    """Channels are recorded by their names: two of one name would hide each other's messages."""
-    count = Counter(channel.shown for channel in settings.airflow)
-    for position, channel in enumerate(settings.airflow):
         if count[channel.shown] > 1:
             yield Problem(
-                key=("airflow", position, "name"),
+                key=name,
                 observed=f"{count[channel.shown]} channels have the name {channel.shown!r}",
                 allowed="a different name for each channel",
                 next_step="add `name: …` to each of them",

@@ -1,17 +1,41 @@
-"""The folders that a stream's file names, in a form in which two of them can be compared."""
+"""Locations as people write them: as absolute paths and URLs, and in a form in which two of them can be compared."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamwarden.lifecycle.location import canonical
+from streamwarden.lifecycle.location import URL, canonical
 from streamwarden.problems import KeyPath
 from streamwarden.stream.spec import StreamSpec
 
 GLOB: Final = re.compile(r"[*?\[\]{}]")
+
+
+def is_file(path: str) -> bool:
+    """Whether there is such a file that this process can see; False also for a path that no file can have."""
+    try:
+        return Path(path).is_file()
+    except OSError:  # a name that is too long, a folder that this user may not enter
+        return False
+
+
+def resolve(text: str, root: Path) -> str:
+    """`text` as an absolute, normalized path below `root`; URLs stay URLs, but `file:` URLs become paths.
+
+    Symbolic links stay as they are written: Spark records the paths that it was given. `lifecycle.location.canonical`
+    tells whether two of them are the same place.
+    """
+    if text.lower().startswith("file:/"):
+        text = "/" + text[len("file:") :].lstrip("/")
+    if URL.match(text):
+        scheme, _, rest = text.partition(":")
+        host = rest.startswith("//") and not rest.startswith("///")  # hdfs:///x, as hdfs:/x, names no host
+        return f"{scheme.lower()}:{'//' if host else '///'}{re.sub('/+', '/', rest.lstrip('/')).rstrip('/')}"
+    return os.path.normpath(root / text)
 
 
 def locations(spec: StreamSpec) -> dict[KeyPath, str]:

@@ -4,14 +4,20 @@ Source: Spark's guide of the mode and `RealTimeModeAllowlist`, its list of opera
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from streamwarden import sinks, sources
 from streamwarden.checkpoint.spark_version import REAL_TIME_REFUSES, SHORTEST_REAL_TIME_BATCH
 from streamwarden.clusters.local import threads
 from streamwarden.problems import KeyPath, Problem, show
-from streamwarden.stream.spec import Backend, OutputMode, StreamSpec
+from streamwarden.stream.spec import Backend, OutputMode, SinkSpec, SourceSpec, StreamSpec
 from streamwarden.units import format_duration
+
+
+def _able(kinds: Mapping[str, type[SourceSpec] | type[SinkSpec]]) -> str:
+    """The kinds that have the mode."""
+    return " or ".join(name for name, kind in kinds.items() if kind.REAL_TIME)
 
 
 def real_time_problems(spec: StreamSpec) -> list[Problem]:
@@ -30,7 +36,7 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
             ("source", "kind"),
             str(spec.source.kind),
             spec.source.REAL_TIME,
-            "kafka: Spark can read no other kind of source in real-time mode",
+            f"{_able(sources.KINDS)}: Spark can read no other kind of source in real-time mode",
         ),
         (
             ("source", "max_offsets_per_trigger"),
@@ -42,7 +48,7 @@ def real_time_problems(spec: StreamSpec) -> list[Problem]:
             ("sink", "kind"),
             str(spec.sink.kind),
             spec.sink.REAL_TIME,
-            "kafka: the other kinds of sink write a batch as a whole",
+            f"{_able(sinks.KINDS)}: the other kinds of sink write a batch as a whole",
         ),
         (
             ("sink", "mode"),

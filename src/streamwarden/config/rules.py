@@ -9,21 +9,14 @@ from typing import Final
 
 from streamwarden.config.airflow_limits import label_problems, schedule_problems
 from streamwarden.config.cluster import LEAST_MEMORY, cluster_problems, shipped
-from streamwarden.config.paths import is_file, resolve
-from streamwarden.config.places import GLOB, Place, locations
+from streamwarden.config.places import GLOB, Place, is_file, locations, resolve
 from streamwarden.config.real_time import real_time_problems
 from streamwarden.lifecycle.location import URL
 from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
-from streamwarden.stream.spec import (
-    CONNECTION_PATTERN,
-    NAME_PATTERN,
-    SinkSpec,
-    SourceSpec,
-    StreamSpec,
-)
+from streamwarden.stream.spec import CONNECTION_PATTERN, NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 

@@ -91,7 +91,6 @@ class _Words:
     reserved: Collection[str]
 
     def problem(self, detail: Mapping[str, Any]) -> Problem:
-        """One error of pydantic as a problem."""
         key, code = self._key(detail), str(detail["type"])
         if code in _WORDED:
             return _WORDED[code](self, key, detail)
@@ -229,10 +228,8 @@ def _inner(owner: Any, part: str | int) -> Any:
 
 def _placed(problem: Problem, document: Document) -> Problem:
     """The problem with the line of its key, or of the nearest mapping around it."""
-    if problem.line is not None:
-        return problem
-    key = problem.key
-    line = document.lines.get(key)
-    if line is None and len(key) > 1:
-        line = document.lines.get(key[:-1])
-    return replace(problem, line=line)
+    key, lines = problem.key, document.lines
+    around = lines.get(key[:-1]) if len(key) > 1 else None
+    return replace(
+        problem, line=next((line for line in (problem.line, lines.get(key), around) if line is not None), None)
+    )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import yaml
 
@@ -69,12 +69,10 @@ def read_document(path: Path, *, file: str) -> Document:
     _refuse_traps(text, file)
     node = _parsed(lambda: yaml.compose(text, Loader=_Loader), text, file)
     if node is None:
-        raise ConfigFileError(file, [Problem(observed="the file is empty", allowed="keys and values")])
+        raise _refusal(file, "the file is empty", "keys and values")
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
-        raise ConfigFileError(
-            file, [Problem(observed=f"the file holds {kind}", allowed="a mapping: `key: value` lines")]
-        )
+        raise _refusal(file, f"the file holds {kind}", "a mapping: `key: value` lines")
     problems: list[Problem] = []
     lines: dict[KeyPath, int] = {}
     value = _construct(node, (), lines, problems)
@@ -86,70 +84,58 @@ def read_document(path: Path, *, file: str) -> Document:
     return Document(file, value, lines)
 
 
+def _refusal(
+    file: str, observed: str, allowed: str, *, next_step: str = "", line: int | None = None
+) -> ConfigFileError:
+    """The error of a file that has one problem as a whole."""
+    return ConfigFileError(file, [Problem(observed=observed, allowed=allowed, next_step=next_step, line=line)])
+
+
 def _text(path: Path, file: str) -> str:
     if not path.resolve().is_relative_to(path.parent.resolve()):
-        problem = Problem(
-            observed=f"a symbolic link to a file outside the folder {path.parent.name}",
-            allowed="a file, or a link to a file in the same folder: a message may show what the file holds",
+        raise _refusal(
+            file,
+            f"a symbolic link to a file outside the folder {path.parent.name}",
+            "a file, or a link to a file in the same folder: a message may show what the file holds",
             next_step="copy the file into the folder",
         )
-        raise ConfigFileError(file, [problem])
     try:
         if not path.is_file():
             observed = "is not a regular file" if path.exists() or path.is_symlink() else "no such file"
-            raise ConfigFileError(file, [Problem(observed=observed, allowed="a readable YAML file")])
+            raise _refusal(file, observed, "a readable YAML file")
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        problem = Problem(observed=f"cannot be read: {error.strerror}", allowed="a readable YAML file")
-        raise ConfigFileError(file, [problem]) from error
+        raise _refusal(file, f"cannot be read: {error.strerror}", "a readable YAML file") from error
     if len(raw) > MAX_BYTES:
-        raise ConfigFileError(file, [Problem(observed=f"larger than {MAX_BYTES} bytes", allowed="a small file")])
+        raise _refusal(file, f"larger than {MAX_BYTES} bytes", "a small file")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problem = Problem(observed=f"byte {raw[error.start]:#04x} is not UTF-8", allowed="text in UTF-8", line=line)
-        raise ConfigFileError(file, [problem]) from error
+        raise _refusal(file, f"byte {raw[error.start]:#04x} is not UTF-8", "text in UTF-8", line=line) from error
 
 
 def _refuse_traps(text: str, file: str) -> None:
     """Check the flat events first, so that aliases (an anchor bomb) and deep nesting never become a tree."""
 
-    def scan() -> list[Problem]:
+    def scan() -> None:
         depth = documents = 0
         events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
         for event in events:
             line = event.start_mark.line + 1
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                what = "alias *" if isinstance(event, yaml.AliasEvent) else "anchor &"
-                return [
-                    Problem(
-                        observed=f"the {what}{event.anchor}",
-                        allowed="no anchors and aliases",
-                        next_step="write the value out",
-                        line=line,
-                    )
-                ]
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    observed, allowed = "a second document begins here", "one document in a file"
-                    return [
-                        Problem(observed=observed, allowed=allowed, next_step="move it to a separate file", line=line)
-                    ]
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_DEPTH:
-                    observed = f"nested more than {MAX_DEPTH} deep"
-                    return [Problem(observed=observed, allowed="at most that", line=line)]
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-        return []
+                what = f"the {'alias *' if isinstance(event, yaml.AliasEvent) else 'anchor &'}{event.anchor}"
+                raise _refusal(file, what, "no anchors and aliases", next_step="write the value out", line=line)
+            documents += isinstance(event, yaml.DocumentStartEvent)
+            if documents > 1:
+                observed, allowed = "a second document begins here", "one document in a file"
+                raise _refusal(file, observed, allowed, next_step="move it to a separate file", line=line)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise _refusal(file, f"nested more than {MAX_DEPTH} deep", "at most that", line=line)
 
-    problems = _parsed(scan, text, file)
-    if problems:
-        raise ConfigFileError(file, problems)
+    _parsed(scan, text, file)
 
 
 def _parsed(action: Any, text: str, file: str) -> Any:
@@ -160,19 +146,17 @@ def _parsed(action: Any, text: str, file: str) -> Any:
         line = mark.line + 1 if mark else None
         tab = next((n for n, row in enumerate(text.splitlines(), 1) if row.lstrip(" ").startswith("\t")), None)
         if tab is not None and (line is None or tab <= line):
-            problem = Problem(
-                observed="indented with a tab", allowed="spaces", next_step="replace tabs with spaces", line=tab
-            )
-        else:
-            reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-            context = getattr(error, "context", None)
-            problem = Problem(
-                observed=f"invalid YAML: {reason}{f' {context}' if context else ''}",
-                allowed="valid YAML",
-                next_step="check this line and the one above: indentation, colon, quotes",
-                line=line,
-            )
-        raise ConfigFileError(file, [problem]) from error
+            observed, step = "indented with a tab", "replace tabs with spaces"
+            raise _refusal(file, observed, "spaces", next_step=step, line=tab) from error
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        context = getattr(error, "context", None)
+        raise _refusal(
+            file,
+            f"invalid YAML: {reason}{f' {context}' if context else ''}",
+            "valid YAML",
+            next_step="check this line and the one above: indentation, colon, quotes",
+            line=line,
+        ) from error
 
 
 _SCALARS: Final = {f"tag:yaml.org,2002:{kind}": kind for kind in ("null", "bool", "int", "float", "str")}
@@ -253,7 +237,7 @@ def _mapping(node: yaml.MappingNode, at: KeyPath, lines: dict[KeyPath, int], pro
     return result
 
 
-def _scalar(kind: Literal["null", "bool", "int", "float", "str"] | str, text: str) -> Any:
+def _scalar(kind: str, text: str) -> Any:
     match kind:
         case "null":
             return None

@@ -56,6 +56,12 @@ class Operation:
         """The part of the stream's files: `offsets`, `state`, `data`, …"""
         return next((name for prefix, name in _PLACES if self.path.startswith(prefix)), "other")
 
+    @property
+    def commits(self) -> int | None:
+        """The batch that it commits."""
+        committed = _COMMIT.fullmatch(self.path)
+        return None if committed is None or self.change is Change.REMOVED else int(committed[1])
+
 
 class Origin(StrEnum):
     """The cause of a state: a kill of the driver, or only storage that breaks its promises."""
@@ -90,9 +96,8 @@ def windows(operations: Sequence[Operation]) -> dict[int, tuple[int, int]]:
     spans: dict[int, tuple[int, int]] = {}
     begin = 0
     for index, operation in enumerate(operations):
-        committed = _COMMIT.fullmatch(operation.path)
-        if committed is not None and operation.change is not Change.REMOVED:
-            spans[int(committed[1])] = begin, index + 1
+        if operation.commits is not None:
+            spans[operation.commits] = begin, index + 1
             begin = index + 1
     return spans
 
@@ -105,9 +110,8 @@ def with_ledger(operations: Sequence[Operation]) -> tuple[Operation, ...]:
     """
     record: list[Operation] = []
     for operation in operations:
-        committed = _COMMIT.fullmatch(operation.path)
-        if committed is not None and operation.change is not Change.REMOVED:
-            record.append(Operation(path=f"ledger/{committed[1]}", change=Change.RENAMED))
+        if operation.commits is not None:
+            record.append(Operation(path=f"ledger/{operation.commits}", change=Change.RENAMED))
         record.append(operation)
     return tuple(record)
 

@@ -10,24 +10,58 @@ repeated, also after the report, which is then written again.
 """
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from streamwarden.drills.fault_order import Plan, draw
+from streamwarden.drills.live import approval, preflight
+from streamwarden.drills.live import fault as live_fault
+from streamwarden.drills.live import heal as live_heal
+from streamwarden.drills.live import recovery as live_recovery
+from streamwarden.drills.live import steady_state as live_steady_state
+from streamwarden.drills.live import verification as live_verification
 from streamwarden.drills.live.approval import Answer, ask, record_answer
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.recorder import RunRecorder
 from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalRepository
+from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.reporting.outcome import decide
 from streamwarden.drills.reporting.report import build_report, document, markdown
 from streamwarden.drills.runs import check_run_id, new_run_id, new_seed
 from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.state import Halt, RunProgress, RunState, StepOutcome, StepRecord
+from streamwarden.drills.state import RunProgress, RunState, StepOutcome, StepRecord
 from streamwarden.drills.steps import StepContext, StepResult
-from streamwarden.drills.targets import TARGETS
+from streamwarden.drills.steps.fault import fault
+from streamwarden.drills.steps.heal import heal
+from streamwarden.drills.steps.recovery import recovery
+from streamwarden.drills.steps.steady_state import steady_state
+from streamwarden.drills.steps.verification import verification
 from streamwarden.errors import ConfigError, DrillAborted, DrillError, StoreError, StreamwardenError
+
+Work = Callable[[StepContext], StepResult]
+
+TARGETS: Final[Mapping[DrillTarget, Mapping[DrillStep, Work]]] = {
+    DrillTarget.FORK: {
+        DrillStep.STEADY_STATE: steady_state,
+        DrillStep.FAULT: fault,
+        DrillStep.RECOVERY: recovery,
+        DrillStep.VERIFICATION: verification,
+        DrillStep.HEAL: heal,
+    },
+    DrillTarget.PRODUCTION: {
+        DrillStep.PREFLIGHT: preflight.preflight,
+        DrillStep.APPROVAL: approval.approval,
+        DrillStep.STEADY_STATE: live_steady_state.steady_state,
+        DrillStep.FAULT: live_fault.fault,
+        DrillStep.RECOVERY: live_recovery.recovery,
+        DrillStep.VERIFICATION: live_verification.verification,
+        DrillStep.HEAL: live_heal.heal,
+    },
+}
+"""The report is the engine's own: it is the same for every target."""
 
 
 class Engine:
@@ -38,12 +72,7 @@ class Engine:
         journals: where runs and entries are kept: the only memory between steps.
     """
 
-    def __init__(
-        self,
-        drills: Mapping[str, DrillSpec],
-        journals: JournalRepository,
-        ports: Ports,
-    ) -> None:
+    def __init__(self, drills: Mapping[str, DrillSpec], journals: JournalRepository, ports: Ports) -> None:
         self._drills = drills
         self._journals = journals
         self._ports = ports
@@ -117,9 +146,7 @@ class Engine:
             step = DrillStep.APPROVAL
             if step not in recorder.spec.steps or _is_done(recorder.run, step):
                 return None
-            if (obstacle := _obstacle(recorder, step)) is not None:
-                recorder.note(step, "skipped", obstacle)
-                recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+            if _is_skipped(recorder, step):
                 return None
             ask(recorder, self._ports.clock.now())
             return recorder.state
@@ -192,10 +219,7 @@ class Engine:
         return healed
 
     def _do(self, recorder: RunRecorder, step: DrillStep, park: bool) -> None:
-        obstacle = _obstacle(recorder, step)
-        if obstacle is not None:
-            recorder.note(step, "skipped", obstacle)
-            recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+        if _is_skipped(recorder, step):
             return
         recorder.note(step, "began", f"step {step.value} began")
         result = self._work(recorder, step, park)
@@ -258,20 +282,27 @@ def _is_done(run: DrillRun, step: DrillStep) -> bool:
     return outcome is not None or (step is not DrillStep.REPORT and run.ended_at is not None)
 
 
+def _is_skipped(recorder: RunRecorder, step: DrillStep) -> bool:
+    """Skip the step if it must not run now."""
+    obstacle = _obstacle(recorder, step)
+    if obstacle is not None:
+        recorder.note(step, "skipped", obstacle)
+        recorder.finish_step(step, StepOutcome.SKIPPED, obstacle)
+    return obstacle is not None
+
+
 def _obstacle(recorder: RunRecorder, step: DrillStep) -> str | None:
     """Why this step must not run now; None if it may."""
     if step is DrillStep.HEAL:
         return None
-    halt: Halt | None = recorder.state.halt
+    halt = recorder.state.halt
     if halt is not None:
         return f"skipped: the drill was {halt.status.value} in the step {halt.step.value}"
     experiment = recorder.spec.experiment
     position = experiment.index(step)
-    before = experiment[position - 1] if position else None
-    if before is None:
+    if position == 0:
         return None
-    allowed = [StepOutcome.PASSED]
-    if step is DrillStep.VERIFICATION:
-        allowed.append(StepOutcome.FAILED)  # a late recovery is verified too
+    before = experiment[position - 1]
     outcome = recorder.state.outcome(before)
-    return None if outcome in allowed else f"skipped: the step {before.value} did not pass"
+    late = step is DrillStep.VERIFICATION and outcome is StepOutcome.FAILED  # a late recovery is verified too
+    return None if late or outcome is StepOutcome.PASSED else f"skipped: the step {before.value} did not pass"

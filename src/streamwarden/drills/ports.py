@@ -12,21 +12,9 @@ from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.records.sections import (
-    ForkSpec,
-    OracleKind,
-    VerificationSpec,
-)
+from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
-from streamwarden.drills.records.types import (
-    BatchFact,
-    Copies,
-    DriverView,
-    ForkView,
-    Judgement,
-    LiveStatus,
-    PlanTimes,
-)
+from streamwarden.drills.records.types import BatchFact, Copies, DriverView, ForkView, Judgement, LiveStatus, PlanTimes
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.forks.topic_copy import Feed

@@ -1,18 +1,12 @@
 """Records what one run does: the only way in which state passes from step to step, which may be separate processes."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from streamwarden.drills.ports import Clock, SpecCodec
-from streamwarden.drills.records.codec import decode, encode, key_of
-from streamwarden.drills.records.journal import (
-    DrillRun,
-    DrillStatus,
-    DrillStep,
-    JournalEntry,
-    JournalRepository,
-)
+from streamwarden.drills.records.codec import decode, encode
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import WRITERS, Halt, RunState, StepOutcome, StepRecord
@@ -71,7 +65,7 @@ class RunRecorder:
     @property
     def remediated_fork(self) -> ForkView | None:
         """The fork as the remediation lets it continue; None: no remediation was needed so far."""
-        return self._view((self.run.facts.get("way_out") or {}).get("fork"))
+        return self._view((self.run.facts.get("remediation") or {}).get("fork"))
 
     def require_fork(self) -> ForkView:
         fork = self.fork
@@ -81,9 +75,7 @@ class RunRecorder:
 
     def put(self, **changes: Any) -> None:
         """Set fields of the run's state and save the run."""
-        keys = {field.name: key_of(field) for field in fields(RunState)}
-        writers = {**WRITERS, StreamSpec: self._specs.write}
-        stored = {keys[name]: encode(value, writers) for name, value in changes.items()}
+        stored = encode(changes, {**WRITERS, StreamSpec: self._specs.write})
         self.save(replace(self.run, facts={**self.run.facts, **stored}))
 
     def next_fault(self) -> None:

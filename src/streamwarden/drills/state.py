@@ -1,8 +1,4 @@
-"""The state of a drill run, which passes from step to step through the journal store. `RunState` is its typed view.
-
-Steps may run as separate processes, and a run may have been begun by an earlier version: `stored_as` names the keys of
-the stored JSON that differ from the names of the fields.
-"""
+"""The state of a drill run, which passes from step to step through the journal store. `RunState` is its typed view."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -12,7 +8,7 @@ from typing import Any, Final, Self
 from streamwarden.drills.fault_order import Plan
 from streamwarden.drills.faults import AnyFault, Fault, Proof
 from streamwarden.drills.records.audited import AuditRecord
-from streamwarden.drills.records.codec import Writers, decode, stored_as
+from streamwarden.drills.records.codec import Writers, decode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import BatchFact, ForkRecord, Judgement
@@ -271,8 +267,8 @@ class RunState(RunProgress):
     undo_due: bool = False
     misses: tuple[str, ...] = ()
     fault: LandedFault | None = None
-    refusal: Refusal | None = field(default=None, metadata=stored_as("told"))
-    remediation: RemediationPlan | None = field(default=None, metadata=stored_as("way_out"))
+    refusal: Refusal | None = None
+    remediation: RemediationPlan | None = None
     predicted: tuple[RecoveryPrediction, ...] = ()
     recovery: Recovery | None = None
     batches: tuple[BatchFact, ...] = ()
@@ -280,8 +276,8 @@ class RunState(RunProgress):
     twin: TwinReport | None = None
     audit: AuditRecord | None = None
     judgement: Judgement | None = None
-    healing: Healing | None = field(default=None, metadata=stored_as("heal"))
-    halt: Halt | None = field(default=None, metadata=stored_as("halted"))
+    healing: Healing | None = None
+    halt: Halt | None = None
     journal: str | None = None
 
     @property

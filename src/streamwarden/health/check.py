@@ -61,7 +61,7 @@ class ValueUnit(StrEnum):
         return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Threshold:
     """A number that can be set in `config/thresholds.yaml` and in a stream's `health.thresholds`."""
 
@@ -110,11 +110,11 @@ class Check:
         unknown: when the verdict is UNKNOWN.
         advice: what an operator does about WARNING and CRITICAL.
         source: the origin of limits and formula.
-        consequence_of: the checks and other problems (`health.causes`) that may cause an alarm of this one.
+        consequence_of: the checks and other problems (`health.check_relations`) that may cause an alarm of this one.
         while_running: the value describes the batches of a running stream, so it raises no alarm while none runs.
-        essential: while it has no data, the health of the stream is UNKNOWN (see `health.overall`).
+        essential: while it has no data, the health of the stream is UNKNOWN (see `health.shown_verdicts.overall`).
         raise_after: for a value that is measured once by each evaluation, how many of the five newest must reach a
-            status that it is raised to (see `health.steady`); None: the value is a time that only grows, or the check
+            status that it is raised to (see `steady`); None: the value is a time that only grows, or the check
             settles the batches or samples that it judges.
     """
 
@@ -188,6 +188,6 @@ def _limits_text(unit: ValueUnit, more_is_worse: bool, warning: float, critical:
 def limits(warning: float, critical: float, unit: ValueUnit, what: str) -> tuple[Threshold, Threshold]:
     """The two limits that every check has."""
     return (
-        Threshold(name="warning", default=warning, unit=unit, meaning=f"WARNING from here on: {what}"),
-        Threshold(name="critical", default=critical, unit=unit, meaning=f"CRITICAL beyond: {what}"),
+        Threshold("warning", warning, unit, f"WARNING from here on: {what}"),
+        Threshold("critical", critical, unit, f"CRITICAL beyond: {what}"),
     )

@@ -1,6 +1,6 @@
 """The names by which checks declare what they may be a consequence of.
 
-The declared table is `health.consequences.CAUSES`. It has no cycle: a cause is never a consequence of what it causes.
+The table is `incidents.consequences.CAUSES`. It has no cycle: a cause is never a consequence of what it causes.
 """
 
 from typing import Final

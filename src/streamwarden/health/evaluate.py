@@ -22,12 +22,10 @@ def evaluate(window: Window, thresholds: Thresholds, checks: Sequence[Check] = C
     """
     in_force = thresholds.with_overrides(window.spec.health.thresholds)
     verdicts = [(check, _run(check, window, in_force)) for check in checks if window.part in check.judges]
-    stalled = window.driver_alive is not False and any(_is_stalled(verdict) for _, verdict in verdicts)
+    stalled = window.driver_alive is not False and any(
+        verdict.check == PROGRESS_STALLED and verdict.status in ALARMS for _, verdict in verdicts
+    )
     return tuple(_confirmed(check, verdict) if stalled else verdict for check, verdict in verdicts)
-
-
-def _is_stalled(verdict: Verdict) -> bool:
-    return verdict.check == PROGRESS_STALLED and verdict.status in ALARMS
 
 
 def _confirmed(check: Check, verdict: Verdict) -> Verdict:

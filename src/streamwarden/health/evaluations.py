@@ -1,9 +1,9 @@
 """When the streams were last judged, and by what. This answers who watches the health evaluation itself. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from streamwarden.health.check_relations import EVALUATION, EVERYWHERE
 from streamwarden.health.shown_verdicts import STALE_AFTER
@@ -47,13 +47,6 @@ class EvaluationRecord:
     seconds: float
     streams: int
     failures: int = 0
-
-
-class EvaluationRepository(Protocol):
-    """Keeps the newest evaluation of each kind of process and host."""
-
-    def record(self, evaluation: EvaluationRecord) -> None: ...
-    def all(self) -> Sequence[EvaluationRecord]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streamwarden.health.overall import overall
-from streamwarden.health.verdict import ALARMS, Status, Verdict
+from streamwarden.health.checks import CHECKS
+from streamwarden.health.verdict import ALARMS, Status, Verdict, worst_of
 
 INTERVAL: Final = 60.0
 """Seconds between two evaluations: of the health DAG always, of `streamwarden watch` by default."""
 STALE_AFTER: Final = 3 * INTERVAL
 """Seconds after which a verdict no longer describes its stream: two evaluations may be late."""
+
+ESSENTIAL: Final = frozenset(check.name for check in CHECKS if check.essential)
+"""Whether the stream lives, and whether its state and memory are seen."""
+
+
+def overall(verdicts: Iterable[Verdict]) -> Status:
+    """The worst alarm. Without one: UNKNOWN while an essential check or every check has no data, else OK.
+
+    The other checks need rows or history that a quiet or a young stream does not have. If their UNKNOWN counted, such
+    a stream would never be OK, and the person on call would learn to ignore UNKNOWN.
+    """
+    return worst_of(
+        verdict.status for verdict in verdicts if verdict.status is not Status.UNKNOWN or verdict.check in ESSENTIAL
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,6 @@ class Verdict:
     evidence: Mapping[str, object] = field(default_factory=dict)
 
 
-def worst(verdicts: Iterable[Verdict]) -> Status:
-    """The worst status among `verdicts`; UNKNOWN if there are none."""
-    return worst_of(verdict.status for verdict in verdicts)
-
-
 def worst_of(statuses: Iterable[Status]) -> Status:
     """The worst of `statuses`; UNKNOWN if there are none."""
     return max(statuses, key=lambda status: status.rank, default=Status.UNKNOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -86,6 +86,12 @@ class DriverRecord:
     run_id: str | None = None
     started_at: float | None = None
     exit: ExitRecord | None = None
+
+
+def startup_seconds(drivers: Iterable[DriverRecord]) -> list[float]:
+    """Seconds from launch to a running query, of the drivers whose query started."""
+    started = ((driver.launched_at, driver.started_at) for driver in drivers)
+    return [at - launched for launched, at in started if at is not None and at >= launched]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,34 +77,6 @@ class Liveness(Protocol):
     def __call__(self, process: ProcessIdentity) -> bool | None: ...
 
 
-class LeaseRepository(Protocol):
-    """Where leases are kept. Each call is one transaction."""
-
-    def acquire(self, *checkpoints: str, stream: str, holder: str, ttl: float, now: float) -> Lease:
-        """Claim the stream's name and all checkpoints, or none of them.
-
-        Raises LeaseHeld (with the holder and its place in the message) if one of them has a living holder.
-        """
-
-    def add(self, lease: Lease, *checkpoints: str, ttl: float, now: float) -> Lease:
-        """Claim more checkpoints for a driver that lives; renews the lease as well.
-
-        Raises LeaseHeld if another driver has one of them, LeaseLost if `lease` is no longer the current one.
-        """
-
-    def bind(self, lease: Lease, process: ProcessIdentity, *, ttl: float, now: float) -> Lease:
-        """Name the process that holds the lease. Raises LeaseLost if `lease` is no longer the current one."""
-
-    def renew(self, lease: Lease, *, ttl: float, now: float) -> Lease:
-        """Push the expiry to `now + ttl`. Raises LeaseLost if a claim was replaced, StoreError if the store is down."""
-
-    def release(self, lease: Lease, *, now: float) -> None:
-        """Give back every claim of the holder, those that were added later too; no effect on a claim that it lost."""
-
-    def current(self, resource: str) -> Lease | None:
-        """The newest lease on `resource`, live or not, with every claim that its holder has."""
-
-
 def stream_resource(stream: str) -> str:
     """The resource by which a stream has one driver, whatever its checkpoints are. Pure."""
     return f"{_STREAM}{stream}"

@@ -5,11 +5,11 @@ Airflow how that run ended: Airflow keeps an event in the transaction that ends 
 has published its events, and any other has published none. So no event is lost, and none is sent twice.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from streamwarden.stream.publish import PublishSpec
 
@@ -52,16 +52,6 @@ class NewBatches:
     batches: int
     rows: int
     unreported: int
-
-
-class PublicationRepository(Protocol):
-    """Keeps for each stream the last publication, and the one that is pending."""
-
-    def all(self) -> Sequence[Publication]: ...
-    def propose(self, publications: Collection[Publication]) -> None: ...
-    def settle(self, streams: Collection[str]) -> None: ...
-    def withdraw(self, streams: Collection[str]) -> None: ...
-    def new_batches(self, stream: str, last: Publication | None) -> NewBatches | None: ...
 
 
 class Ending(Enum):

@@ -8,10 +8,10 @@ its restarts) is kept under the stream's name.
 import hashlib
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from streamwarden.stream.spec import NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
@@ -68,16 +68,6 @@ class QueryRecord:
         return identity(self.stream, self.name)
 
 
-class QueryRepository(Protocol):
-    """Where queries are recorded. All writes are idempotent."""
-
-    def started(self, record: QueryRecord) -> None: ...
-    def ended(self, stream: str, name: str, run_id: str, at: float, error: str | None) -> None: ...
-    def forget(self, stream: str, name: str) -> None: ...
-    def of(self, stream: str) -> Sequence[QueryRecord]: ...
-    def of_many(self, streams: Collection[str]) -> Mapping[str, Sequence[QueryRecord]]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPart:
     """A unit that is judged and listed: a stream, or a query among several.
@@ -109,11 +99,8 @@ def is_name(text: str) -> bool:
 
 
 def name_of(given: str | None, checkpoint: str, taken: Mapping[str, str]) -> str:
-    """A query's name, from the name that the script gave it or the last folder of its checkpoint.
-
-    Args:
-        taken: name -> checkpoint of the queries that are known: a name is given to one checkpoint only.
-    """
+    """A query's name, from the name that the script gave it or the last folder of its checkpoint. `taken`: name ->
+    checkpoint of the queries that are known: a name is given to one checkpoint only."""
     name = _slug(given or "") or _slug(_telling_folder(checkpoint)) or "query"
     if taken.get(name, checkpoint) == checkpoint:
         return name
@@ -143,12 +130,13 @@ def stream_parts(spec: StreamSpec, records: Iterable[QueryRecord], now: float) -
     """
     by_name = {record.name: record for record in records}
     named = {name: record for name, record in by_name.items() if name}
+    driver = StreamPart(spec=spec, part=Part.DRIVER)
     if spec.queries:
-        return (_driver(spec), *(_declared(spec, name, named.get(name)) for name in spec.queries))
+        return (driver, *(_declared(spec, name, named.get(name)) for name in spec.queries))
     alone = by_name.get("")
     several = max((record.started_at for record in named.values()), default=0.0)
     if named and (alone is None or alone.started_at <= several):  # else the script starts one again, as it once did
-        return (_driver(spec), *(_query(spec, named[name]) for name in sorted(_current(named, now))))
+        return (driver, *(_query(spec, named[name]) for name in sorted(_current(named, now))))
     if alone is None:
         return (StreamPart(spec=spec),)
     return (StreamPart(spec=replace(spec, trigger=alone.trigger), query=alone),)
@@ -160,10 +148,6 @@ def _current(named: Mapping[str, QueryRecord], now: float) -> Iterable[str]:
     for name, record in named.items():
         if record.driver_id == newest or now - began < STARTS_WITHIN:
             yield name
-
-
-def _driver(spec: StreamSpec) -> StreamPart:
-    return StreamPart(spec=spec, part=Part.DRIVER)
 
 
 def _declared(spec: StreamSpec, name: str, record: QueryRecord | None) -> StreamPart:

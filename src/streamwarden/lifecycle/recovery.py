@@ -107,10 +107,7 @@ def predict_new_executor(
     *, snapshot: SnapshotFacts, rows_changed: Sequence[int | None], first_batch: float | None
 ) -> RecoveryPrediction:
     """Snapshot copy + rows changed since the last uploaded snapshot x cost per row + a batch on a new executor.
-
-    Args:
-        first_batch: seconds of the first batch of this life: planned by the driver, it waited for its executor.
-    """
+    `first_batch`: seconds of the first batch of this life: planned by the driver, it waited for its executor."""
     terms, missing = _state_load(snapshot, rows_changed)
     if first_batch is None:
         missing.append("batch on a new executor: this life committed no batch")

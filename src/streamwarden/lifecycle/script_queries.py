@@ -5,7 +5,7 @@ declared one: the lease, the checks and the verification go by the stream's file
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import eq
 from typing import Final
@@ -18,14 +18,14 @@ from streamwarden.units import format_duration
 _OWN_CODE: Final = frozenset({"foreachbatch", "foreach"})
 """Formats of a query whose rows a function of the script writes, into whatever format that function chooses."""
 
+_SET: Final = frozenset({"checkpoint", "trigger"})
+"""Keys whose declared value Streamwarden sets where the script names none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedQuery:
-    """Settings of a query in a script; None: not set, or not readable.
-
-    Args:
-        line: of the script's text; None if the query was seen at its start.
-    """
+    """Settings of a query in a script; None: not set, or not readable. `line`: of the script's text; None if the query
+    was seen at its start."""
 
     name: str | None = None
     checkpoint: str | None = None
@@ -97,7 +97,16 @@ def query_contradictions(
         return tuple(_declared_checkpoint(spec, query))
     if not single:
         return ()
-    return (*_checkpoint(spec, query), *_output(spec, query), *_trigger(spec, query, written=trigger_written))
+    sink: SinkSpec = spec.sink
+    trigger = shown(query.trigger) if query.trigger is not None and trigger_written else None
+    return _differing(
+        query.line,
+        ("checkpoint", "checkpoint", located(spec, query.checkpoint), spec.checkpoint, same_place),
+        ("output format", "sink.kind", _format(query), sink.spark_format, eq),
+        ("output folder", "sink.path", located(spec, query.path), sink.path, same_place),
+        ("topic", "sink.topic", query.topic, sink.topic, eq),
+        ("trigger", "trigger", trigger, shown(spec.trigger), eq),
+    )
 
 
 def input_contradictions(spec: StreamSpec, inputs: Sequence[NamedInput]) -> tuple[Contradiction, ...]:
@@ -106,12 +115,19 @@ def input_contradictions(spec: StreamSpec, inputs: Sequence[NamedInput]) -> tupl
     if len(inputs) != 1 or source.parts:
         return ()
     only = inputs[0]
-    pairs = (
+    return _differing(
+        only.line,
         ("input folder", "source.path", located(spec, only.path), source.path, same_place),
         ("topic", "source.topic", only.topic, source.topic, eq),
     )
+
+
+def _differing(
+    line: int | None, *pairs: tuple[str, str, str | None, str | None, Callable[[str, str], bool]]
+) -> tuple[Contradiction, ...]:
+    """The pairs (subject, key, value in the script, declared value, comparison) whose values are known and differ."""
     return tuple(
-        Contradiction(subject=subject, named=named, declared=declared, key=key, line=only.line)
+        Contradiction(subject=subject, named=named, declared=declared, key=key, line=line, optional=key in _SET)
         for subject, key, named, declared, same in pairs
         if named is not None and declared is not None and not same(named, declared)
     )
@@ -152,19 +168,6 @@ def taken_by(place: str, used: Iterable[str]) -> str | None:
     return next((checkpoint for checkpoint in used if overlap(place, checkpoint)), None)
 
 
-def _checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
-    place = located(spec, query.checkpoint)
-    if place is not None and not same_place(place, spec.checkpoint):
-        yield Contradiction(
-            subject="checkpoint",
-            named=place,
-            declared=spec.checkpoint,
-            key="checkpoint",
-            line=query.line,
-            optional=True,
-        )
-
-
 def _declared_checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
     """A query is one of `queries` by its checkpoint, else by its name or the last folder of its checkpoint."""
     place = located(spec, query.checkpoint)
@@ -184,32 +187,9 @@ def _declared_checkpoint(spec: StreamSpec, query: NamedQuery) -> Iterator[Contra
         )
 
 
-def _output(spec: StreamSpec, query: NamedQuery) -> Iterator[Contradiction]:
-    sink: SinkSpec = spec.sink
-    for subject, key, named, declared, same in (
-        ("output format", "sink.kind", _format(query), sink.spark_format, eq),
-        ("output folder", "sink.path", located(spec, query.path), sink.path, same_place),
-        ("topic", "sink.topic", query.topic, sink.topic, eq),
-    ):
-        if named is not None and declared is not None and not same(named, declared):
-            yield Contradiction(subject=subject, named=named, declared=declared, key=key, line=query.line)
-
-
 def _format(query: NamedQuery) -> str | None:
     name = None if query.format is None else query.format.lower()
     return None if name in _OWN_CODE else name
-
-
-def _trigger(spec: StreamSpec, query: NamedQuery, *, written: bool) -> Iterator[Contradiction]:
-    if query.trigger is not None and written and shown(query.trigger) != shown(spec.trigger):
-        yield Contradiction(
-            subject="trigger",
-            named=shown(query.trigger),
-            declared=shown(spec.trigger),
-            key="trigger",
-            line=query.line,
-            optional=True,
-        )
 
 
 def shown(trigger: TriggerSpec) -> str:

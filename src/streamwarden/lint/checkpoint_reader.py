@@ -8,8 +8,6 @@ from streamwarden.lint.facts import Bound, Operator, OperatorKind
 from streamwarden.lint.finding import FactOrigin
 
 _KINDS: Final[Mapping[str, OperatorKind]] = {
-    "stateStoreSave": OperatorKind.AGGREGATION,
-    "sessionWindowStateStoreSaveExec": OperatorKind.AGGREGATION,
     "dedupe": OperatorKind.DEDUPLICATION,
     "dedupeWithinWatermark": OperatorKind.DEDUPLICATION,
     "symmetricHashJoin": OperatorKind.JOIN,
@@ -19,6 +17,7 @@ _KINDS: Final[Mapping[str, OperatorKind]] = {
     "flatMapGroupsWithState": OperatorKind.GROUP_STATE,
     "applyInPandasWithState": OperatorKind.GROUP_STATE,
 }
+"""Kinds of operators by their names in a checkpoint; all others aggregate."""
 _BY_ITSELF: Final = frozenset({"dedupeWithinWatermark", "sessionWindowStateStoreSaveExec"})
 """Operators that Spark only runs with a watermark, or that close their rows by it."""
 

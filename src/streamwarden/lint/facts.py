@@ -179,12 +179,14 @@ class HistoryFacts:
 class Facts:
     """Args:
     conf: Spark's settings in force, as the runner submits them.
+    writers: Spark's name of a sink -> why it does not write a batch exactly once; None if it does.
     plan: None unless it was requested.
     drills: the drills declared for this stream; None if the drills' files were not read.
     """
 
     spec: StreamSpec
     conf: Mapping[str, str]
+    writers: Mapping[str, str | None]
     job: JobFacts
     plan: PlanFacts | None = None
     checkpoint: CheckpointSummary | None = None

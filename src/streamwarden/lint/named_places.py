@@ -7,14 +7,19 @@ else is unknown, and nothing is concluded from it.
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
 from streamwarden.errors import InvalidValue
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
-from streamwarden.lint.chains import READER, WRITER, chains
 from streamwarden.stream.spec import TriggerSpec
 from streamwarden.units import parse_duration
+
+WRITER: Final = "writeStream"
+READER: Final = "readStream"
+BY_FORMAT: Final = frozenset({"text", "json", "csv", "parquet", "orc", "xml"})
+"""Methods that read or write files of the format that they are named after."""
 
 _POSITIONS: Final[Mapping[str, Sequence[str]]] = {
     "start": ("path", "format"),
@@ -22,17 +27,38 @@ _POSITIONS: Final[Mapping[str, Sequence[str]]] = {
     "queryName": ("queryname",),
     "format": ("format",),
     "load": ("path", "format"),
-    **dict.fromkeys(("text", "json", "csv", "parquet", "orc", "xml"), ("path",)),
+    **dict.fromkeys(BY_FORMAT, ("path",)),
 }
 """Method -> the names of its first parameters, in lower case as all names of options here."""
 
-_BY_FORMAT: Final = frozenset({"text", "json", "csv", "parquet", "orc", "xml"})
-"""Methods that read files of the format that they are named after."""
-
-_LOADS: Final = _BY_FORMAT | {"load", "table"}
+_LOADS: Final = BY_FORMAT | {"load", "table"}
 """Methods that end a reader: the calls behind them are the frame's."""
 
 Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CallChain:
+    """The calls on one `writeStream` or `readStream`, in the order in which they run, each with its method."""
+
+    line: int
+    calls: Sequence[tuple[str, ast.Call]]
+
+
+def chains(tree: ast.Module, start: str) -> list[CallChain]:
+    """The chains that begin with the property `start`, in the order of their lines."""
+    chain_of: dict[ast.Attribute, CallChain] = {}
+    for node in ast.walk(tree):  # from the outside in, so a chain is first met with all its calls
+        calls: list[tuple[str, ast.Call]] = []
+        while isinstance(node, ast.Call | ast.Attribute):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                calls.insert(0, (node.func.attr, node))
+            elif isinstance(node, ast.Attribute) and node.attr in (WRITER, READER):
+                if node.attr == start:
+                    chain_of.setdefault(node, CallChain(node.lineno, calls))
+                calls = []  # what is further in is another chain
+            node = node.func if isinstance(node, ast.Call) else node.value
+    return sorted(chain_of.values(), key=lambda chain: chain.line)
 
 
 def named_queries(tree: ast.Module) -> Iterator[NamedQuery]:
@@ -59,7 +85,7 @@ def named_inputs(tree: ast.Module) -> Iterator[NamedInput]:
         end = next((at for at, (name, _) in enumerate(chain.calls, 1) if name in _LOADS), 0)
         options = _options(chain.calls[:end], texts)
         last = chain.calls[end - 1][0] if end else None
-        format = last if last in _BY_FORMAT else options.get("format")
+        format = last if last in BY_FORMAT else options.get("format")
         yield NamedInput(format=format, path=options.get("path"), topic=options.get("subscribe"), line=chain.line)
 
 

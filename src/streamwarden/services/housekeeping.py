@@ -3,18 +3,14 @@
 The journals of the drills stay in the store.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streamwarden.lifecycle.forks.places import SUFFIX
+from streamwarden.adapters.store import Store
+from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.services.auditing.work import remove_abandoned
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 KEEP: Final = 30 * 86400.0
 """Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""
@@ -40,7 +36,7 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
     forks = [
         folder
         for folder in _folders(data / "drivers")
-        if SUFFIX in folder.name and _drivers_are_over(store, folder, now - keep)
+        if is_fork(folder.name) and _drivers_are_over(store, folder, now - keep)
     ]
     for folder in (*drills, *forks):
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.config.paths import resolve
 from streamwarden.errors import ConfigError, StoreError
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, owner, stream_parts
 from streamwarden.redaction import redacted_text
 
 if TYPE_CHECKING:  # each of these takes seconds or hundreds of milliseconds to import: only its users import it
-    from types import TracebackType
-    from typing import Self
-
     from streamwarden.adapters.store import Store
     from streamwarden.config.loading import Catalog
     from streamwarden.config.ownership import Tenure
@@ -35,7 +32,7 @@ STORE_VARIABLE: Final = "STREAMWARDEN_STORE_URL"
 
 
 @dataclass(frozen=True)
-class Workspace:
+class Workspace(AbstractContextManager["Workspace"]):
     """The places of a project.
 
     Args:
@@ -73,12 +70,7 @@ class Workspace:
         url = redacted_text(self.store_url)
         return f"Workspace(project={str(self.project)!r}, data={str(self.data)!r}, store_url={url!r})"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def environment(self) -> dict[str, str]:
@@ -102,7 +94,7 @@ class Workspace:
         """The catalog, with the streams that run without a file. Raises StoreError."""
         from streamwarden.services.fleet.undeclared import with_undeclared
 
-        return with_undeclared(self.catalog(), self.store, self.fleet) if self._has_store() else self.catalog()
+        return with_undeclared(self.catalog(), self.store, self.fleet) if self.has_store() else self.catalog()
 
     def stream(self, name: str) -> StreamSpec:
         """One stream, to start it. Raises ConfigError if it is not there or its file is broken; for a stream that runs
@@ -117,7 +109,7 @@ class Workspace:
 
     def require_known(self, name: str) -> None:
         """Raises ConfigError for a name that neither a file nor a driver has, StoreError."""
-        if not self._has_store() or self.store.drivers.latest(name) is None:
+        if not self.has_store() or self.store.drivers.latest(name) is None:
             catalog = self.catalog()
             if name not in catalog.broken:
                 catalog.get(name)
@@ -133,7 +125,7 @@ class Workspace:
         spec = self._readable(owner(name))
         records: tuple[QueryRecord, ...] = ()
         try:
-            records = self.store.queries.of(spec.name) if self._has_store() else ()
+            records = self.store.queries.of(spec.name) if self.has_store() else ()
         except StoreError:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
@@ -153,9 +145,9 @@ class Workspace:
     def _tenure(self, stream: str) -> Tenure | None:
         from streamwarden.services.fleet.stream_history import tenure
 
-        return tenure(self.store, stream, time.time()) if self._has_store() else None
+        return tenure(self.store, stream, time.time()) if self.has_store() else None
 
-    def _has_store(self) -> bool:
+    def has_store(self) -> bool:
         """Whether the store exists yet: reading a checkpoint must not create one."""
         embedded = self.store_url.removeprefix("sqlite:///")
         return embedded == self.store_url or Path(embedded).exists()
@@ -237,10 +229,6 @@ class Workspace:
                 where=str(folder),
                 next_step=f"correct its permissions or set {DATA_VARIABLE}",
             ) from error
-
-    def locate(self, text: str) -> str:
-        """A path of the command line or a form: below the data folder unless absolute or a URL."""
-        return resolve(text, self.data)
 
     def close(self) -> None:
         """Let go of the store; harmless if it was never opened."""

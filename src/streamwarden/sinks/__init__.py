@@ -17,3 +17,6 @@ KINDS: Final[Mapping[str, type[SinkSpec]]] = {
     "script": SinkSpec,
 }
 """A stream whose file names no kind has the first."""
+
+WRITERS: Final[Mapping[str, str | None]] = {name: kind.REPEATS for kind in KINDS.values() for name in kind.FORMATS}
+"""Spark's name of a streaming sink of these kinds -> why it does not write a batch exactly once; None if it does."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from streamwarden.sinks.files.data import PARQUET, DataFormat
 from streamwarden.sinks.files.sink import FileSink
@@ -11,6 +12,8 @@ from streamwarden.sinks.files.sink import FileSink
 class ParquetSink(FileSink):
     """A folder of Parquet files, whose columns have types; exactly once for readers that honour its `_spark_metadata`
     manifest. `mode` is `append`."""
+
+    FORMATS: ClassVar[tuple[str, ...]] = ("parquet",)
 
     kind: str = "parquet"
 

@@ -10,7 +10,9 @@ A kind of source is a frozen dataclass whose fields are the keys of its YAML blo
    The abstract methods list the questions to answer: the class cannot be created while one is missing.
 2. Add one line to `sources.KINDS`. The schema of the YAML, the rules, forks, probes, verification and the catalogue of
    jobs derive from the class.
-3. If Spark needs a connector, name it (`CONNECTOR`); if a service of the network holds the input, name it (`SERVICE`).
+3. If Spark needs jars, name their pom in `adapters/jvm/jars/` (`CONNECTOR`); if a service of the network holds the
+   input, name it (`SERVICE`).
+4. If scripts read it and an audit can read it again, name it as Spark does (`FORMATS`), and say how.
 
 The command line and the DAG files import each kind, so a kind imports pyspark and client libraries in its methods only.
 A kind that needs more than one module is a package: the module that declares it imports the others in its methods.
@@ -24,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
@@ -36,7 +38,9 @@ from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.problems import Problem, show
+from streamwarden.sources.audited import AskedSource
 from streamwarden.stream.spec import SourceSpec, StreamSpec
+from streamwarden.verification.balance import Range
 from streamwarden.verification.oracles.oracle import RateFacts
 
 if TYPE_CHECKING:
@@ -129,6 +133,8 @@ class Source(SourceSpec, ABC):
     """A source whose declaration describes the input."""
 
     DECLARED: ClassVar[bool] = True
+    FORMATS: ClassVar[tuple[str, ...]] = ()
+    """Spark's names, in lower case, under which a job reads such a source by itself."""
 
     @abstractmethod
     def problems(self) -> Iterable[Problem]:
@@ -141,6 +147,26 @@ class Source(SourceSpec, ABC):
     @abstractmethod
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
         """The input of the run of `spec`. Raises VerificationError if that cannot be known or read any more."""
+
+    # Audited. A job may read sources that its stream does not declare, so that each kind is asked.
+
+    @classmethod
+    def audited(cls, spec: StreamSpec, checkpoint: Location, audited: Range) -> Any:
+        """What the audited batches read from sources of this kind, as JSON, for `read_audited`; None: not known.
+
+        Raises CheckpointError, OSError, Damaged.
+        """
+        return None
+
+    @classmethod
+    def read_audited(cls, asked: AskedSource, read: Any) -> DataFrame:
+        """The rows that the audited batches read from the source, with the column AUDIT. Raises CannotBalance."""
+        raise asked.unreadable()
+
+    @classmethod
+    def audited_batches(cls, read: Any) -> Iterable[tuple[str, int]]:
+        """(the column AUDIT, batch) of what the rows come from, where they are not tagged with the batch itself."""
+        return ()
 
     def located(self, locate: Callable[[str], str]) -> Source:
         """The source with its paths resolved by `locate`."""
@@ -198,6 +224,21 @@ class Source(SourceSpec, ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource(Source, ABC):
     """A source whose input stays where it is: it can be counted and read again."""
+
+    LIMIT: ClassVar[str]
+    """Spark's option for the most files or records that a batch reads."""
+
+    # Read by the fork of a script. Options have their names in lower case; a path is one of them.
+
+    @classmethod
+    def fork_options(cls, options: Mapping[str, str | None]) -> dict[str, str]:
+        """The options that a fork sets, so that it reads from the beginning and neither removes nor moves anything."""
+        return {}
+
+    @classmethod
+    def count(cls, spark: SparkSession, options: Mapping[str, str | None]) -> int | None:
+        """Files or records that are there now, to limit batches by; None: they are not to be limited, or not known."""
+        return None
 
     @abstractmethod
     def read(self, spark: SparkSession, spec: StreamSpec, request: RowRequest) -> Reading:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from streamwarden.checkpoint.formats.layout import Damaged
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.layout import Damaged, is_number
+from streamwarden.checkpoint.formats.logs import offsets
 from streamwarden.checkpoint.formats.sources import rate_began, rate_ends
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.problems import Problem
+from streamwarden.sources.audited import AskedSource, CannotBalance, batch_tag
 from streamwarden.sources.base import FinishedRun, GeneratedSource, RunInput
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.balance import Range
 from streamwarden.verification.oracles.oracle import RateFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_Seconds: TypeAlias = tuple[int, Sequence[tuple[int, int, int]]]
+"""When the source began (Unix ms), and (first second, the second behind the last one, batch)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSource(GeneratedSource):
     """Rows (`timestamp`, `value`); the option `rowsPerSecond` says how many."""
+
+    FORMATS: ClassVar[tuple[str, ...]] = ("rate",)
 
     kind: str = "rate"
 
@@ -54,6 +64,35 @@ class RateSource(GeneratedSource):
             rows_per_second=int(self._rows_per_second),
         )
         return RunInput(inputs=run.inputs or (), rate=facts, problems=tuple(_never_run(spec, run.committed)))
+
+    @classmethod
+    def audited(cls, spec: StreamSpec, checkpoint: Location, audited: Range) -> _Seconds | None:
+        """None unless the query has exactly one such source."""
+        sources = offsets(checkpoint, audited.upto).sources
+        places = [place for place, offset in enumerate(sources) if is_number(offset)]
+        if len(places) != 1:
+            return None
+        ends = rate_ends(checkpoint, places[0])
+        seconds = [(ends.get(batch - 1, 0), ends[batch], batch) for batch in audited.batches if batch in ends]
+        return rate_began(checkpoint, places[0]), seconds
+
+    @classmethod
+    def read_audited(cls, asked: AskedSource, read: _Seconds | None) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        asked.require_first()
+        if read is None or any(name.startswith("rampup") for name in asked.lowered):
+            raise CannotBalance("the job has several rate sources, or one that begins slowly (rampUpTime)")
+        began, ranges = read
+        rows_per_second = int(asked.lowered.get("rowspersecond", "1"))
+        seconds = [
+            (start * rows_per_second, end * rows_per_second - 1, batch) for start, end, batch in ranges if start < end
+        ]
+        values = asked.spark.createDataFrame(seconds, "__first BIGINT, __last BIGINT, __batch BIGINT").select(
+            f.explode(f.sequence("__first", "__last")).alias("value"), "__batch"
+        )
+        at = f.timestamp_millis(f.lit(began) + f.round(f.col("value") * 1000 / rows_per_second).cast("bigint"))
+        return values.select(at.alias("timestamp"), "value", batch_tag("__batch"))
 
     @property
     def _rows_per_second(self) -> str:

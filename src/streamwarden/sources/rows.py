@@ -1,20 +1,18 @@
 """Usable rows of an input, and the problems of the others: as columns of Spark, for any kind of source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import timedelta
 from functools import reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from streamwarden.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 CORRUPT: Final = "_corrupt_record"
 LONGEST: Final = 2**20
@@ -58,8 +56,6 @@ class Rules:
     @property
     def texts(self) -> list[str]:
         """The columns of type STRING."""
-        from pyspark.sql.types import StringType
-
         fields = self.schema.fields
         return [field.name for field in fields if field.name != CORRUPT and isinstance(field.dataType, StringType)]
 
@@ -68,8 +64,6 @@ def schema_of(
     schema: StructType | str, required: Sequence[str], not_after: Mapping[str, timedelta], job: str
 ) -> StructType:
     """`schema` as a StructType. Raises ConfigError for columns of the other two that it does not have."""
-    from pyspark.sql.types import StructType
-
     fields = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     for argument, named in (("required", required), ("not_after", not_after)):
         unknown = [column for column in named if column not in fields.names]
@@ -85,15 +79,11 @@ def schema_of(
 
 def with_corrupt(schema: StructType) -> StructType:
     """`schema` and the column for the text that cannot be parsed."""
-    from pyspark.sql.types import StringType, StructField, StructType
-
     return StructType([*schema.fields, StructField(CORRUPT, StringType())])
 
 
 def good(frame: DataFrame, rules: Rules, *, name: str, place: Sequence[Column]) -> DataFrame:
     """The good rows of a streaming frame, and `place`; all are counted in the observed metric `name`."""
-    from pyspark.sql import functions as f
-
     malformed = f.col(_MALFORMED)
     columns = [f.col(f"`{column}`") for column in rules.schema.names]
     empty = reduce(and_, [f.col(f"`{column}`").isNull() for column in rules.columns])
@@ -114,8 +104,6 @@ def failing(frame: DataFrame, rules: Rules, where: Column) -> DataFrame:
     Args:
         where: where a row is, in words.
     """
-    from pyspark.sql import functions as f
-
     if not rules.any:
         return frame
     wrong = f.concat_ws("; ", unusable(rules), *_unparsed(rules))
@@ -131,8 +119,6 @@ def failing(frame: DataFrame, rules: Rules, where: Column) -> DataFrame:
 
 
 def _unparsed(rules: Rules) -> list[Column]:
-    from pyspark.sql import functions as f
-
     if not rules.corruptible:
         return []
     return [f.when(f.col(CORRUPT).isNotNull(), f.lit("that does not fit the schema"))]
@@ -140,8 +126,6 @@ def _unparsed(rules: Rules) -> list[Column]:
 
 def malformed_column(rules: Rules) -> Column:
     """Whether a row is not good; never null."""
-    from pyspark.sql import functions as f
-
     lacking = [f.col(f"`{column}`").isNull() for column in rules.required]
     corrupt = [f.col(CORRUPT).isNotNull()] if rules.corruptible else []
     ahead = [f.coalesce(_ahead(rules, column), f.lit(False)) for column in rules.not_after]
@@ -150,30 +134,22 @@ def malformed_column(rules: Rules) -> Column:
 
 
 def _huge(column: str) -> Column:
-    from pyspark.sql import functions as f
-
     return f.octet_length(f"`{column}`") > LONGEST  # which Spark knows without counting
 
 
 def _ahead(rules: Rules, column: str) -> Column:
     """Whether `column` lies too far beyond the time at which the row was written; null if it is null."""
-    from pyspark.sql import functions as f
-
     return f.col(f"`{column}`") > f.col(rules.written) + f.lit(rules.not_after[column])
 
 
 def parsed(rules: Rules) -> Column:
     """The values that could be read from a row, as JSON."""
-    from pyspark.sql import functions as f
-
     fields = [f.col(f"`{name}`") for name in rules.columns]
     return f.to_json(f.struct(*fields))  # all columns, so that none is pruned and left unparsed
 
 
 def unusable(rules: Rules) -> Column:
     """`lacks origin, carrier; has event_time ahead of its file: …`: what is wrong with a row that fits the schema."""
-    from pyspark.sql import functions as f
-
     null = [f.when(f.col(f"`{column}`").isNull(), f.lit(column)) for column in rules.required]
     lacking = f.concat_ws(", ", *null)
     faults = [f.when(lacking != "", f.concat(f.lit("lacks "), lacking))]
@@ -193,9 +169,6 @@ def reason(rules: Rules, *, json: bool, unparsed: Column) -> Column:
     Args:
         unparsed: whether the row does not parse.
     """
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
-
     parses = f.when(~unparsed, f.col("unusable"))
     misfit = f.lit("does not fit the schema")
     if not json:

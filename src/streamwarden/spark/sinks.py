@@ -1,17 +1,16 @@
 """Starts the query that a job built, with the sink, checkpoint, trigger and name of the stream's file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamwarden import sinks
 from streamwarden.errors import JobError
 from streamwarden.sinks.base import BatchWriter, Sink
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["start_query"]
 
@@ -31,9 +30,6 @@ def start_query(
 ) -> StreamingQuery:
     """Start the query that `build` returned. Raises JobError if that is neither a streaming DataFrame nor a
     DataStreamWriter, and what the writer's `open` raises."""
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
     if isinstance(built, DataFrame):
         stream = attach_sink(built, spec, writer)
     elif isinstance(built, DataStreamWriter):

@@ -6,21 +6,20 @@ a time later than that of their writing) are counted inside the query (`observed
 under `input`); `quarantine` keeps them.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from streamwarden.errors import ConfigError
 from streamwarden.progress import INPUT_METRIC
+from streamwarden.sources import KINDS
 from streamwarden.sources.base import BatchInput, GeneratedSource, RowRequest, StoredSource
 from streamwarden.sources.rows import Rules, failing, good
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 __all__ = ["read_rate", "read_rows"]
 
@@ -78,7 +77,7 @@ def read_rows(
     if not isinstance(source, StoredSource):
         raise ConfigError(
             f"a source of kind {source.kind} has no rows of a schema",
-            expected="source: {kind: files, path: …}, or {kind: kafka, connection: …, topic: …}",
+            expected=f"source: {', or '.join(_shown())}",
             where=spec.file or spec.name,
             next_step="declare it in the stream's file",
         )
@@ -92,6 +91,14 @@ def read_rows(
         return frame.select(*_good_columns(rules), *columns)
     _registered.setdefault(spec.name, {})[reading.place] = known
     return good(frame, rules, name=metric(reading.place), place=columns)
+
+
+def _shown() -> Iterator[str]:
+    """The kinds of source with rows of a schema, each with its required keys."""
+    for name, kind in KINDS.items():
+        if issubclass(kind, StoredSource):
+            keys = (key.name for key in fields(kind) if key.default is MISSING and key.default_factory is MISSING)
+            yield f"{{kind: {name}, {', '.join(f'{key}: …' for key in keys)}}}"
 
 
 def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
@@ -110,6 +117,4 @@ def read_rate(spark: SparkSession, spec: StreamSpec) -> DataFrame:
 
 
 def _good_columns(rules: Rules) -> list[Column]:
-    from pyspark.sql import functions as f
-
     return [f.col(f"`{name}`") for name in rules.columns]

@@ -119,8 +119,10 @@ class SinkSpec:
     """Whether the declaration describes the query's output."""
     PLACE: ClassVar[str | None] = None
     """The key that names where the sink writes: `path`, `table` or `topic`."""
-    IDEMPOTENT: ClassVar[bool] = True
-    """Whether the sink skips a batch that it has when the batch runs again."""
+    FORMATS: ClassVar[tuple[str, ...]] = ()
+    """Spark's names of the streaming sinks that this kind writes with; none if Spark has no such sink."""
+    REPEATS: ClassVar[str | None] = None
+    """Why a batch that runs again is written twice; None: the sink skips a batch that it has."""
     MANIFEST: ClassVar[bool] = False
     """Whether the output is a folder of files that Spark's own manifest lists."""
     INHERITED: ClassVar[bool] = True
@@ -176,7 +178,7 @@ class SinkSpec:
     @property
     def spark_format(self) -> str | None:
         """Spark's name of the sink; None if Spark has no name for it, or nothing is declared."""
-        return None
+        return next(iter(self.FORMATS), None)
 
     @property
     def title(self) -> str:

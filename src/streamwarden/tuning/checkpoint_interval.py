@@ -18,9 +18,9 @@ from streamwarden.health.signals.series import checkpoint_seconds
 from streamwarden.lifecycle.recovery import COPY_RATE, ROW_COST
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, number, seconds
 from streamwarden.stream.spec import Backend
-from streamwarden.tuning.history import History, changed_rows
+from streamwarden.tuning.history import History
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
-from streamwarden.tuning.restarts import startup_seconds
+from streamwarden.tuning.restarts import measured_startup
 from streamwarden.units import format_duration
 
 TOPIC: Final = "checkpoint interval"
@@ -77,9 +77,9 @@ def _snapshots(history: History, says: str, numbers: list[Number], batch: float)
     if spec.state.backend is Backend.ROCKSDB and not spec.state.changelog:
         says += " Without changelogs each commit is a snapshot: a restart replays none."
         return Recommendation(topic=TOPIC, status=Decision.KEEP, says=says, numbers=tuple(numbers))
-    rows = statistics.fmean(changed_rows(report) for report in history.with_rows())
+    rows = statistics.fmean(report.rows_changed for report in history.with_rows())
     backend = spec.state.backend if isinstance(spec.state.backend, Backend) else Backend.ROCKSDB
-    startup, started = startup_seconds(history)
+    startup, started = measured_startup(history)
     copy = (history.files.bytes if history.files else 0) / COPY_RATE
     left = history.acceptable_recovery[0] - startup - copy - batch
     most = most_batches(rows, ROW_COST[backend], left)

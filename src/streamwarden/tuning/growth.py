@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.health.signals.forecast import seconds_until, theil_sen
+from streamwarden.health.signals.growth import since_resets
 from streamwarden.health.signals.series import state_bytes
 from streamwarden.progress import Progress
 from streamwarden.tuning.history import ENOUGH, History, state_rows
@@ -41,7 +42,8 @@ class Growth:
 def growth_of(history: History) -> Growth | None:
     """The growth of the state; None: it does not grow, it grows ever more slowly, or the history is too short."""
     reports_with_state = [report for report in history.reports() if report.operators]
-    points = _since_reset([(report.at, float(state_rows(report))) for report in reports_with_state])
+    stretches = since_resets([(report.at, float(state_rows(report))) for report in reports_with_state])
+    points = stretches[-1] if stretches else []
     reports = reports_with_state[len(reports_with_state) - len(points) :]
     trend = theil_sen(points)
     if trend is None or len(points) < ENOUGH or trend.low <= 0 or _slows_down(points):
@@ -61,15 +63,6 @@ def growth_of(history: History) -> Growth | None:
         endless=not removed and not _bounded_later(history, reports),
         critical_in=None if size is None else seconds_until(limit, size.level, size.slope),
     )
-
-
-def _since_reset(points: Sequence[tuple[float, float]], drop: float = 0.5) -> Sequence[tuple[float, float]]:
-    """The newest stretch without a reset: two values in a row below `drop` x the one before them are a new baseline."""
-    for index in range(len(points) - 2, 0, -1):
-        limit = drop * points[index - 1][1]
-        if points[index][1] < limit and points[index + 1][1] < limit:
-            return points[index:]
-    return points
 
 
 def _slows_down(points: Sequence[tuple[float, float]]) -> bool:

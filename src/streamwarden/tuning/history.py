@@ -107,11 +107,6 @@ class History:
         return f"too little history: {format_count(len(found), 'batch')} with rows reported, {ENOUGH} are needed"
 
 
-def changed_rows(report: Progress) -> int:
-    """State rows that a batch updated or removed, all operators together."""
-    return sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
-
-
 def state_rows(report: Progress) -> int:
     """Rows in the state after the batch, all operators together."""
     return sum(operator.rows_total for operator in report.operators)

@@ -3,7 +3,7 @@
 import statistics
 from typing import Final
 
-from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.driver import DriverRecord, startup_seconds
 from streamwarden.progress import Progress
 from streamwarden.tuning.history import History
 from streamwarden.units import format_count
@@ -15,13 +15,9 @@ IDLE: Final = 5.0
 """Seconds from a running query to its first batch, if input waits; longer, and the query waited for input."""
 
 
-def startup_seconds(history: History) -> tuple[float, str]:
+def measured_startup(history: History) -> tuple[float, str]:
     """(seconds from launch to a running query, where that is from)."""
-    taken = [
-        driver.started_at - driver.launched_at
-        for driver in history.drivers
-        if driver.started_at is not None and driver.started_at >= driver.launched_at
-    ]
+    taken = startup_seconds(history.drivers)
     if taken:
         return statistics.median(taken), f"median of {format_count(len(taken), 'driver')}, launch to query"
     return DEFAULT_STARTUP, "no driver has reported it: the default of the check replay_debt"

@@ -21,7 +21,7 @@ from streamwarden.lifecycle.settings import IN_MEMORY, number
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import Backend
 from streamwarden.tuning.growth import Growth, growth_of
-from streamwarden.tuning.history import History, StateFiles, changed_rows, state_rows
+from streamwarden.tuning.history import History, StateFiles, state_rows
 from streamwarden.tuning.layers import Change, Files, content, files_of_snapshots
 from streamwarden.tuning.recommendation import Decision, Number, Recommendation, unknown
 from streamwarden.units import format_count, format_duration, format_size
@@ -168,7 +168,7 @@ def _in_memory(history: History, reports: Sequence[Progress], rows: int, key: fl
     rows_per_map = rows / instances
     table = 2 ** max(4, math.ceil(math.log2(max(1.0, rows_per_map / LOAD_FACTOR)))) * REFERENCE * instances
     row = 2 * (UNSAFE_ROW + ARRAY) + key + value
-    changed = statistics.fmean(changed_rows(report) for report in reports[-STEADY:])
+    changed = statistics.fmean(report.rows_changed for report in reports[-STEADY:])
     old = (versions - 1) * min(changed, rows) * (UNSAFE_ROW + ARRAY + value)
     size = rows * row + versions * (rows * NODE + table) + old
     return size, (

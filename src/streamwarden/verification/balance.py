@@ -6,15 +6,13 @@ late if its window ended at or before the watermark of batch b - 1. The counts a
 were swapped, therefore each amount has to balance in each entry.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 BEFORE: Final = ("opening", "input")
 """State after M, and the input that was not late."""
@@ -48,7 +46,7 @@ class Range:
     def batches(self) -> range:
         return range(self.after + 1, self.upto + 1)
 
-    def __contains__(self, other: Range) -> bool:
+    def __contains__(self, other: "Range") -> bool:
         return self.after <= other.after and other.upto <= self.upto
 
     def __str__(self) -> str:
@@ -148,7 +146,7 @@ class Result:
         return json.dumps(asdict(self), default=str)  # a DECIMAL becomes text
 
     @classmethod
-    def of_json(cls, text: str) -> Result:
+    def of_json(cls, text: str) -> Self:
         raw = json.loads(text)
         books = raw.pop("books")
         worst = tuple(

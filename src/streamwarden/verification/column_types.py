@@ -8,7 +8,7 @@ type fits both.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -95,8 +95,15 @@ def parse_type(written: str) -> ColumnType:
     text = written.strip()
     lower = text.lower()
     if nested := _NESTED.fullmatch(text):
-        kind = nested[1].lower()
-        return ColumnType(lower, frozenset({kind}), tuple(_PARTS[kind](list(_split(nested[2], ",")))))
+        kind, inner = nested[1].lower(), list(_split(nested[2]))
+        if kind == "struct":
+            fields = (part.partition(":") for part in inner)
+            return ColumnType(
+                lower, frozenset({kind}), tuple((name.strip(), parse_type(its)) for name, _, its in fields)
+            )
+        if len(inner) != (1 if kind == "array" else 2):
+            raise ValueError(f"{written!r} is not a Spark type")
+        return ColumnType(lower, frozenset({kind}), ((EACH, parse_type(inner[-1])),))
     if decimal := _DECIMAL.fullmatch(lower):
         return scalar(lower, f"decimal({decimal[1]},{decimal[2] or 0})")
     name = "string" if _TEXT.fullmatch(lower) else _SYNONYMS.get(lower, lower)
@@ -107,35 +114,12 @@ def parse_type(written: str) -> ColumnType:
     return scalar(lower, name)
 
 
-def _element(parts: list[str]) -> Iterator[tuple[str, ColumnType]]:
-    (element,) = parts
-    yield EACH, parse_type(element)
-
-
-def _value(parts: list[str]) -> Iterator[tuple[str, ColumnType]]:
-    _, value = parts
-    yield EACH, parse_type(value)
-
-
-def _fields(parts: list[str]) -> Iterator[tuple[str, ColumnType]]:
-    for part in parts:
-        name, _, kind = part.partition(":")
-        yield name.strip(), parse_type(kind)
-
-
-_PARTS: Final[Mapping[str, Callable[[list[str]], Iterator[tuple[str, ColumnType]]]]] = {
-    "array": _element,
-    "map": _value,
-    "struct": _fields,
-}
-
-
-def _split(text: str, separator: str) -> Iterator[str]:
-    """The parts of `text` between separators that are outside brackets."""
+def _split(text: str) -> Iterator[str]:
+    """The parts of `text` between commas that are outside brackets."""
     depth = begin = 0
     for at, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
-        if letter == separator and depth == 0:
+        if letter == "," and depth == 0:
             yield text[begin:at]
             begin = at + 1
     yield text[begin:]
@@ -156,10 +140,7 @@ _KINDS: Final[Mapping[type, ColumnType]] = {
 
 def type_of_values(values: Iterable[object]) -> ColumnType | None:
     """The type of a column by its Python values, None being the null; None: they do not say."""
-    kinds: set[ColumnType] = set()
-    for value in values:
-        if value is not None:
-            kinds.add(_type_of_value(value))
+    kinds = {_type_of_value(value) for value in values if value is not None}
     return reduce(_either, sorted(kinds, key=lambda kind: kind.shown)) if kinds else None
 
 

@@ -66,13 +66,9 @@ def _judged(name: str, key: bool, expected: ColumnType | None, actual: Sequence[
         problem = f"the output has no column {name}, which the oracle names"
     elif expected is not None and not all(expected.agrees(kind) for kind in actual):
         problem = f"the column {name} is {' and '.join(shown)} in the output; the oracle expects {wanted}"
-    elif len(shown) > 1 and not _one_type(actual):
+    elif not all(one.agrees(other) for one in actual for other in actual):
         problem = f"the column {name} has several types in the output: {' and '.join(shown)}"
     return ColumnReport(name=name, role=Role.KEY if key else Role.VALUE, expected=wanted, actual=shown, problem=problem)
-
-
-def _one_type(kinds: Sequence[ColumnType]) -> bool:
-    return all(one.agrees(other) for one in kinds for other in kinds)
 
 
 def _other(name: str, actual: Sequence[ColumnType], complete: bool, expected: Collection[str]) -> ColumnReport:

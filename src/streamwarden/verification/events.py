@@ -21,12 +21,10 @@ A record with the key of an earlier one in the same batch but with another value
 another row when the batch ran again.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 EVENT_ID: Final = "streamwarden-event-id"
 BATCH: Final = "streamwarden-batch"
@@ -46,7 +44,7 @@ class Event:
     batch: int | None = None
 
     @classmethod
-    def of(cls, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> Event:
+    def of(cls, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> Self:
         """Build an event from a record's parts; headers that cannot be parsed count as missing."""
         query, _, batch = headers.get(BATCH, b"").decode(errors="replace").rpartition("/")
         has_batch = bool(query) and batch.isascii() and batch.isdigit()

@@ -21,17 +21,41 @@ CHANGED_BY_COPIES: Final = "rows_changed_by_copies"
 """The note that says how many rows of the expected output differ from those without the copies of input files."""
 
 
+KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciliation:
+class Deviations:
+    """Numbers of rows that are not as expected.
+
+    Args:
+        lost: expected keys that are missing.
+        duplicated: surplus rows of keys that are expected once.
+        unexpected: rows whose key is not expected at all.
+        wrong: rows whose key is right and whose values are not.
+    """
+
+    lost: int
+    duplicated: int
+    unexpected: int
+    wrong: int
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        return {kind: getattr(self, kind) for kind in KINDS}
+
+    @property
+    def rows_differ(self) -> bool:
+        return any(self.kinds.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation(Deviations):
     """The outcome, in rows. Exactly-once holds when lost, duplicated, unexpected and wrong are all 0, and there is no
     problem. Always: actual = expected - lost + duplicated + unexpected.
 
     Args:
         expected: rows that the oracle expects; actual: rows that a reader of the sink sees.
-        lost: expected keys that are missing.
-        duplicated: surplus rows of keys that are expected once.
-        unexpected: rows whose key is not expected at all.
-        wrong: rows whose key is right and whose values are not.
         records: input records that the expectation was computed from.
         repeated: rows that an at-least-once sink wrote again. A reader recognises them by their event ids, and no other
             number counts them. None: the sink never repeats rows.
@@ -46,10 +70,6 @@ class Reconciliation:
 
     expected: int
     actual: int
-    lost: int
-    duplicated: int
-    unexpected: int
-    wrong: int
     records: int = 0
     repeated: int | None = None
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -60,8 +80,7 @@ class Reconciliation:
 
     @property
     def exactly_once(self) -> bool:
-        broken = self.lost or self.duplicated or self.unexpected or self.wrong or self.problems
-        return self.expected > 0 and not broken
+        return self.expected > 0 and not (self.rows_differ or self.problems)
 
     @property
     def not_judged(self) -> tuple[str, ...]:
@@ -73,10 +92,7 @@ class Reconciliation:
         return {
             "expected": self.expected,
             "actual": self.actual,
-            "lost": self.lost,
-            "duplicated": self.duplicated,
-            "unexpected": self.unexpected,
-            "wrong": self.wrong,
+            **self.kinds,
             "records": self.records,
             "repeated": self.repeated,
             "exactly_once": self.exactly_once,

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from streamwarden.airflow.unpausing import CONNECTION
 from streamwarden.stream.spec import StopPolicy
-from support.deployment import Deployment, airflow_options
+from support.servers.deployment import Deployment, airflow_options
 
 SCHEMA = Draft202012Validator(get_builtin_schema("vendor.compose-spec"))
 COMPOSE, USERS = Deployment.read(), Deployment.read("docker-compose.users.yaml")

@@ -12,8 +12,8 @@ from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.lint.finding import Severity
 from streamwarden.services.analysis.linting import lint_declared
 from streamwarden.units import parse_size
-from support.catalogue import REPOSITORY, STREAMS, copy_project
-from support.deployment import Deployment
+from support.servers.deployment import Deployment
+from support.streams.catalogue import REPOSITORY, STREAMS, copy_project
 
 COMPOSE = Deployment.read()
 EXAMPLES = REPOSITORY / "packaging" / "compose"

@@ -10,11 +10,11 @@ import yaml
 
 from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.errors import StreamwardenError
-from support.catalogue import REPOSITORY, copy_project
 from support.command_lines import fault_of_line
-from support.deployment import Deployment
 from support.guides import PAGES, Page
-from support.spark_cluster import master_arguments, worker_arguments
+from support.servers.deployment import Deployment
+from support.servers.spark_cluster import master_arguments, worker_arguments
+from support.streams.catalogue import REPOSITORY, copy_project
 
 DEPLOY = REPOSITORY / "docs" / "deploy.md"
 COMPOSE = Deployment.read()

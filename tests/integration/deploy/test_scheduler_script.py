@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.airflow_harness import wait_for
+from support.airflow.harness import wait_for
 
 SCRIPT = Path(__file__).resolve().parents[3] / "packaging/compose/scheduler.sh"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streamwarden.adapters.store import Store
-from support.postgres_server import PostgreSQL, running
-from support.sink_tables import Base
-from support.stores import opener
+from support.oracles.sink_tables import Base
+from support.servers.postgres_server import PostgreSQL, running
+from support.streams.stores import opener
 
 pytest.register_assert_rewrite(
     "store.test_store_batches",

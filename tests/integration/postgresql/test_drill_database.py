@@ -15,7 +15,7 @@ from streamwarden.services.drilling.ports.sink import ForkSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.transaction import Batch
 from streamwarden.stream.spec import StreamSpec
-from support.sink_tables import QUERY, Base, batch
+from support.oracles.sink_tables import QUERY, Base, batch
 
 TABLE = PostgresqlSink(connection="warehouse", table="scratch.counts")
 

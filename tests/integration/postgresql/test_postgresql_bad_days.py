@@ -21,10 +21,11 @@ from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.lifecycle.lease import is_held
 from support.children import children
-from support.lease_race import CHECKPOINT, RACES, racer, run
-from support.postgres_server import USER, PostgreSQL
-from support.reports import QUERY, report
-from support.stores import migrate_at_once
+from support.first_store import make_first_store
+from support.servers.postgres_server import USER, PostgreSQL
+from support.streams.lease_race import CHECKPOINT, RACES, racer, run
+from support.streams.reports import QUERY, report
+from support.streams.stores import migrate_at_once
 
 RACERS = 50
 
@@ -69,9 +70,16 @@ def test_ten_processes_migrate_an_empty_database_at_once(server: PostgreSQL) -> 
     engine.dispose()
 
 
-def test_the_revisions_build_exactly_the_tables_of_the_code(store_url: str) -> None:
-    """With their types and comments, which SQLite does not have."""
-    engine = sa.create_engine(store_url)
+@pytest.mark.parametrize("first", [False, True], ids=["new", "0.1.0"])
+def test_a_store_has_exactly_the_tables_of_the_code(server: PostgreSQL, first: bool) -> None:
+    """With their types and comments, which SQLite does not have: one that was made now, and one of version 0.1.0 after
+    its migration."""
+    url = server.create(f"tables_{first}".lower())
+    if first:
+        make_first_store(url)
+    with Store(url) as store:
+        store.migrate()
+    engine = sa.create_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": metadata})
         assert compare_metadata(context, metadata) == []

@@ -24,8 +24,8 @@ from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.table import Column, Target
 from streamwarden.sinks.postgresql.transaction import Batch, TableSink
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from support.checkpoints import Archives, stream_of
-from support.sink_tables import Base
+from support.checkpoints.recorded import Archives, stream_of
+from support.oracles.sink_tables import Base
 
 NEWEST = 13
 

@@ -17,7 +17,7 @@ from streamwarden.sinks.postgresql.batch_table import CHANNEL, Note
 from streamwarden.sinks.postgresql.table import Column
 from streamwarden.sinks.postgresql.transaction import Batch
 from support.children import Line, children
-from support.sink_tables import COUNTS, QUERY, Base, batch
+from support.oracles.sink_tables import COUNTS, QUERY, Base, batch
 
 FIRST = [(1, 10), (2, 20)]
 SECOND = [(3, 30), (1, 11)]

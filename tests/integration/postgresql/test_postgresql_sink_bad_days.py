@@ -19,8 +19,8 @@ from streamwarden.adapters.connections import variable
 from streamwarden.adapters.postgresql.access import DatabaseAccess, access
 from streamwarden.errors import ConfigError, SinkError, StreamwardenError
 from streamwarden.lifecycle.failures.exits import failure
-from support.postgres_server import USER, PostgreSQL, running
-from support.sink_tables import COUNTS, Base, batch
+from support.oracles.sink_tables import COUNTS, Base, batch
+from support.servers.postgres_server import USER, PostgreSQL, running
 
 FIRST = [(1, 10), (2, 20)]
 KEY = variable("warehouse")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamwarden.errors import JobError
 from streamwarden.sinks.postgresql.table import Column, fits
-from support.sink_tables import Base, batch
+from support.oracles.sink_tables import Base, batch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=30)

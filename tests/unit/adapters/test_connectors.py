@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from streamwarden import sinks, sources
 from streamwarden.adapters.jvm import maven
-from streamwarden.adapters.jvm.connectors import with_connector
+from streamwarden.adapters.jvm.connectors import connectors, with_connector
 from streamwarden.errors import ProcessError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.spec import forked_spec
@@ -28,7 +29,7 @@ def stream(source: SourceSpec = TOPIC) -> StreamSpec:
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """As if `streamwarden prepare --kafka` had fetched two jars; their list as Spark takes it."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    folder = maven._folder(maven.KAFKA)
+    folder = maven._folder(maven.POMS / "kafka.xml")
     folder.mkdir(parents=True)
     jars = [folder / "a.jar", folder / "b.jar"]
     for jar in jars:
@@ -86,7 +87,7 @@ def test_missing_jars_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def both(fetched: str) -> tuple[str, str]:
     """As if both `prepare --kafka` and `prepare --s3` had been run."""
-    folder = maven._folder(maven.S3)
+    folder = maven._folder(maven.POMS / "s3.xml")
     folder.mkdir(parents=True)
     (folder / "hadoop-aws.jar").touch()
     return fetched, str(folder / "hadoop-aws.jar")
@@ -105,3 +106,9 @@ def test_a_stream_in_an_object_store_gets_its_own(both: tuple[str, str]) -> None
 def test_object_store_without_its_jars_is_reported(fetched: str) -> None:
     with pytest.raises(ProcessError, match="streamwarden prepare --s3"):
         with_connector(StreamSpec(name="a", job="/p/a.py", checkpoint="s3a://bucket/c"), {})
+
+
+def test_each_connector_that_a_kind_names_is_a_pom_and_each_pom_of_one_says_what_it_is_for() -> None:
+    kinds = (*sources.KINDS.values(), *sinks.KINDS.values())
+    assert {kind.CONNECTOR for kind in kinds if kind.CONNECTOR} | {"s3"} == set(connectors())
+    assert all(connector.what and connector.use and connector.artifact for connector in connectors().values())

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.adapters import processes
-from support.drivers import until
+from support.spark.drivers import until
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.checkpoint.formats.layout import LARGE, SMALL
 from streamwarden.errors import CheckpointError
-from support.checkpoints import Unpack, remove, rewrite
+from support.checkpoints.recorded import Unpack, remove, rewrite
 from support.generated_input import bounded
 
 CHANGELOG = "spark-4.3.0-changelog"

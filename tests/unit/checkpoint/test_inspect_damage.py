@@ -1,6 +1,6 @@
 """Each damage is a finding that names the file, what Spark will do and the next step; never an error of the inspector.
 
-That Spark really does so is shown by tests/spark/test_checkpoint_damage.py.
+That Spark really does so is shown by tests/spark/proofs/test_checkpoint_damage.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from support.checkpoints import NAMES, Unpack, remove, replace
+from support.checkpoints.recorded import NAMES, Unpack, remove, replace
 
 Breakage = Callable[[Path], None]
 CHANGELOG = "spark-4.3.0-changelog"

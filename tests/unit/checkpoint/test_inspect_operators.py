@@ -13,7 +13,7 @@ from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, read_checkpoint
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.schemas import state_fields
-from support.checkpoints import Unpack, replace, rewrite
+from support.checkpoints.recorded import Unpack, replace, rewrite
 
 JOIN_STORES = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 LEFT = ("id long", "key string", "at timestamp", "matched boolean")

@@ -13,7 +13,7 @@ import pytest
 from streamwarden.adapters.storage.files import FsspecFiles, open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError
-from support.checkpoints import NAMES, Unpack
+from support.checkpoints.recorded import NAMES, Unpack
 
 Inspect = Callable[[str], CheckpointReport]
 

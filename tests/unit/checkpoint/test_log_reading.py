@@ -23,7 +23,7 @@ from streamwarden.checkpoint.formats.logs import (
 )
 from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, source_entries
 from streamwarden.errors import CheckpointError
-from support.checkpoints import Unpack
+from support.checkpoints.recorded import Unpack
 
 
 def write_offsets(root: Path, batch: int, *ends: object, watermark: int = 0) -> None:

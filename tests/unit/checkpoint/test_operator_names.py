@@ -11,7 +11,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.operator_names import infer_name, single_partition
 from streamwarden.checkpoint.diagnosis.report import OperatorReport, read_checkpoint
 from streamwarden.checkpoint.formats.schemas import ColumnFamily, StateSchema
-from support.checkpoints import NAMES, Unpack, remove
+from support.checkpoints.recorded import NAMES, Unpack, remove
 
 CHAIN = ["globalLimit", "stateStoreSave", "symmetricHashJoin", "dedupe", "dedupeWithinWatermark"]
 """From the sink towards the sources, as Spark numbers them."""

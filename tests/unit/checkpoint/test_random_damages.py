@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.damage_judge import (
+from support.checkpoints.damage_judge import (
     RECORDED,
     Judgement,
     RandomDamage,

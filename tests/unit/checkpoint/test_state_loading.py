@@ -21,8 +21,8 @@ from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.lz4_stream import blocks
 from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.checkpoint.integrity import check_state_file
-from support.checkpoints import NAMES, Unpack, remove, replace, rewrite
-from support.large_states import put_rows
+from support.checkpoints.large_states import put_rows
+from support.checkpoints.recorded import NAMES, Unpack, remove, replace, rewrite
 
 FORMAT2 = "spark-4.3.0-format2"
 

@@ -14,8 +14,8 @@ from streamwarden.checkpoint.diagnosis.loading import UNREADABLE
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.sst import FOOTER, check_table
-from support.checkpoints import Unpack
-from support.large_states import VERSIONS, large_table, put_tables
+from support.checkpoints.large_states import VERSIONS, large_table, put_tables
+from support.checkpoints.recorded import Unpack
 
 NAMES = (
     "spark-3.5.6-rocksdb",

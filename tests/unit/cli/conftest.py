@@ -10,9 +10,9 @@ import pytest
 
 from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import ProcessIdentity
-from support import recorded_drivers
 from support.command_line import CommandLine
-from support.projects import Project
+from support.streams import recorded_drivers
+from support.streams.projects import Project
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.analysis import planning
 from streamwarden.stream.spec import StreamSpec
 from support.command_line import CommandLine
-from support.reports import START, operator, report
+from support.streams.reports import START, operator, report
 
 DRILL = "name: kill\nstream: {stream}\nfault: {{kind: kill_driver}}\n"
 GOOD = '''\
@@ -41,7 +41,7 @@ PLANS = {
 
 @pytest.fixture(autouse=True)
 def plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's answer for each job; that Spark gives it is the subject of tests/spark/test_lint_plan.py."""
+    """Spark's answer for each job; that Spark gives it is the subject of tests/spark/proofs/test_lint_plan.py."""
     built = planning.logical_plan
 
     def logical_plan(spec: StreamSpec) -> str:

@@ -10,7 +10,7 @@ from streamwarden.clusters import MANAGERS, UNKNOWN, ClusterManager, manager_of
 from streamwarden.clusters.local import threads
 from streamwarden.lifecycle.failures.causes import CAUSES
 from streamwarden.stream.spark import SparkSpec
-from support.spark_names import knows
+from support.spark.names import knows
 
 EVERY = pytest.mark.parametrize("manager", MANAGERS, ids=lambda manager: manager.title)
 

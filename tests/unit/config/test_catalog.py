@@ -6,7 +6,7 @@ import pytest
 
 from streamwarden.config.loading import load_catalog, load_drills
 from streamwarden.errors import ConfigError
-from support.projects import Project
+from support.streams.projects import Project
 
 
 def test_a_broken_file_breaks_its_own_stream_only(project: Project) -> None:

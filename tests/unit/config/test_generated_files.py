@@ -27,7 +27,7 @@ from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.stream.spec import StreamSpec
 from support.generated_input import bounded, generated_input
-from support.projects import Project
+from support.streams.projects import Project
 from support.yaml_documents import documents
 
 Spec = TypeVar("Spec")
@@ -80,7 +80,7 @@ DRILLS: list[dict[str, Any]] = [
         "fork": {"rewind": "all", "batches": 16, "at": None, "keep": False},
         "steady_state": {"min_batches": 2, "checks": ["state_size"], "within": "5m"},
         "recovery": {"target": "1m", "deadline": "8m"},
-        "verification": {"min_records": 12000, "oracle": "batch"},
+        "verification": {"min_records": 12000, "oracle": "job"},
         "schedule": "0 3 * * *",
         "tags": ["night"],
     },

@@ -8,8 +8,8 @@ import pytest
 
 from streamwarden.config.notifications import FILE, Notifications, load_notifications
 from streamwarden.errors import ConfigError
-from support.airflow_harness import REPOSITORY
-from support.projects import Project
+from support.airflow.harness import REPOSITORY
+from support.streams.projects import Project
 
 SMTP = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
 

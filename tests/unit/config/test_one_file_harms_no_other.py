@@ -9,7 +9,7 @@ from streamwarden.config import loading
 from streamwarden.config.isolation import UnforeseenError
 from streamwarden.config.loading import load_drills
 from streamwarden.errors import ConfigError
-from support.projects import Project
+from support.streams.projects import Project
 
 MANY = "9" * 309
 DRILL = "name: {name}\nstream: good\nfault: {{kind: kill_driver}}\n"

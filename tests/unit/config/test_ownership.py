@@ -11,7 +11,7 @@ from streamwarden.config.loading import Catalog, load_catalog
 from streamwarden.config.ownership import Claimant, Tenure, owner
 from streamwarden.errors import StoreError
 from streamwarden.stream.spec import StreamSpec
-from support.projects import Project
+from support.streams.projects import Project
 
 MORNING, NOON = 1_790_000_000.0, 1_790_010_000.0
 

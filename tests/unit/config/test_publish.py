@@ -8,7 +8,7 @@ import pytest
 
 from streamwarden.config.loading import load_catalog
 from streamwarden.stream.publish import PublishSpec
-from support.airflow_project import add_stream, make_project
+from support.airflow.project import add_stream, make_project
 
 
 @pytest.mark.parametrize(

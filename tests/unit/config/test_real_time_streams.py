@@ -3,7 +3,7 @@
 import pytest
 
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
-from support.projects import Project
+from support.streams.projects import Project
 
 STREAM = """
     name: live

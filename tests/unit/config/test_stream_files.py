@@ -10,7 +10,7 @@ from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.errors import ConfigError
 from streamwarden.problems import ConfigFileError
 from streamwarden.stream.spec import Backend, Budget, Encoding, OutputMode, StreamSpec
-from support.projects import Project
+from support.streams.projects import Project
 
 FULL = """
     name: everything

@@ -5,7 +5,7 @@ import pytest
 from streamwarden.config.loading import load_thresholds
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.problems import ConfigFileError
-from support.projects import Project
+from support.streams.projects import Project
 
 
 def test_without_a_file_the_documented_defaults_hold(project: Project) -> None:

@@ -122,7 +122,7 @@ def test_the_stretches_of_an_audit_alternate_and_say_for_how_long_the_reading_wa
     monkeypatch.setattr(audit, "STRETCH", 1.0)
     waiting = audit.Alternation(0.1, lambda: len(waiting.stretches) == 4)
     monkeypatch.setattr("streamwarden.services.fleet.launching.one_off_spark.pause", waiting.pause)
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
         with pytest.raises(audit.Over):
             waiting.wait(process, 0.1, 60.0)

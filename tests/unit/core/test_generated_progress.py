@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamwarden.errors import ProgressError
 from streamwarden.progress import Progress, parse_progress
 from support.generated_input import bounded, generated_input
-from support.reports import report
+from support.streams.reports import report
 
 SAMPLE = dict(report(3).raw)
 SCALARS = st.one_of(

@@ -13,7 +13,7 @@ from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
-from support.drill_live import HOURS, live_drill
+from support.simulated.drill_live import HOURS, live_drill
 
 BERLIN = AllowedHours(start="09:00", end="16:00", timezone="Europe/Berlin")
 

@@ -14,8 +14,8 @@ from streamwarden.drills.records.codec import decode, encode
 from streamwarden.drills.records.sections import ForkSpec, RecoverySpec, SteadyStateSpec, VerificationSpec
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
-from support.catalogue import drills
-from support.drill_specs import fault_of
+from support.simulated.drill_specs import fault_of
+from support.streams.catalogue import drills
 
 PROJECT = Path(__file__).parents[3]
 

@@ -16,9 +16,9 @@ from streamwarden.drills.state import RunState
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.supervision.restarter import Restarter
-from support.drill_live import RUN, approved, finished, live_drill, live_world
-from support.drill_specs import OUTAGE, drill
-from support.drill_world import World
+from support.simulated.drill_live import RUN, approved, finished, live_drill, live_world
+from support.simulated.drill_specs import OUTAGE, drill
+from support.simulated.drill_world import World
 
 CLOSED = AllowedHours(start="00:00", end="00:01", timezone="UTC")
 """The world begins at 13:46 UTC on a Monday."""

@@ -8,8 +8,7 @@ import pytest
 
 from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.faults.driver.kill_driver import KillMoment
-from streamwarden.drills.live.approval import Answer
-from streamwarden.drills.live.request import body, subject
+from streamwarden.drills.live.approval import Answer, body, subject
 from streamwarden.drills.production import AllowedHours, ProductionSpec, Weekday
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
 from streamwarden.drills.records.sections import RecoverySpec, VerificationSpec
@@ -19,10 +18,10 @@ from streamwarden.drills.state import RunState, StepOutcome
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.verification.balance import Audit, Entry
-from support.drill_live import HOURS, RUN, approved, finished, live_drill, live_world
-from support.drill_specs import fault_of
-from support.drill_world import World
-from support.simulated_streams import balanced
+from support.simulated.drill_live import HOURS, RUN, approved, finished, live_drill, live_world
+from support.simulated.drill_specs import fault_of
+from support.simulated.drill_world import World
+from support.simulated.streams import balanced
 
 LOST = Audit(
     stream="flights",
@@ -184,7 +183,7 @@ def test_nothing_of_the_live_stream_is_removed_whatever_happens() -> None:
         assert (world.cleared, world.forks_made) == (0, 0)
         assert world.drivers["d1"].exit is None or world.drivers["d1"].exit.kind is ExitKind.KILLED
         assert list(world.drivers.values())[-1].exit is None
-    from support.drill_specs import drill
+    from support.simulated.drill_specs import drill
 
     forked = World()
     assert forked.engine(drill()).run("kill_driver").passed
@@ -219,7 +218,7 @@ def test_approval_question_names_the_effect_and_the_deadline() -> None:
 
 
 def test_the_question_has_the_last_verdict_of_the_same_fault_on_a_fork() -> None:
-    from support.drill_specs import drill
+    from support.simulated.drill_specs import drill
 
     world = World(total_batches=40)
     engine = world.engine(drill())
@@ -320,7 +319,7 @@ def test_a_journal_without_the_approval_is_never_passed() -> None:
 
 def test_a_step_of_another_target_changes_nothing() -> None:
     """The file of a drill may have another target since its run began: the DAG then has other tasks."""
-    from support.drill_specs import drill
+    from support.simulated.drill_specs import drill
 
     world = World()
     engine = world.engine(drill())

@@ -24,8 +24,8 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.driver import ExitKind
-from support.drill_specs import drill, fault_of
-from support.drill_world import Killed, World
+from support.simulated.drill_specs import drill, fault_of
+from support.simulated.drill_world import Killed, World
 
 KILL, SINK, GONE = "kill_driver", "sink_failing", "input_gone"
 

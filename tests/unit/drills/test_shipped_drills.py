@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -13,8 +14,9 @@ from streamwarden.drills.faults import FAULTS, Fault
 from streamwarden.drills.faults.checkpoint_damage import RULES
 from streamwarden.drills.faults.driver.kill_driver import KillMoment
 from streamwarden.errors import DrillAborted
-from support.catalogue import drills, streams
-from support.drill_specs import fault_of
+from streamwarden.stream.spec import StreamSpec
+from support.simulated.drill_specs import fault_of
+from support.streams.catalogue import drills, streams
 
 WEEK_BEGINS = datetime(2026, 1, 4, 0, 30, tzinfo=UTC)
 HOUR = 3600.0
@@ -31,9 +33,14 @@ def experiments() -> Iterator[Fault]:
         yield fault_of("checkpoint_damage", target=target, damage=damage)
 
 
+@cache
+def _streams() -> list[StreamSpec]:
+    return list(streams().values())
+
+
 def can_hit(fault: Fault) -> bool:
     """Whether the fault can hit one of the catalogue's streams."""
-    for stream in streams().values():
+    for stream in _streams():
         try:
             fault.chosen.require(stream.name, stream)
         except DrillAborted:

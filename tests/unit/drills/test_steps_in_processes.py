@@ -8,8 +8,8 @@ from streamwarden.drills.faults import FAULTS, ExpectedEnd
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from support.drill_specs import drill
-from support.drill_world import Killed, World
+from support.simulated.drill_specs import drill
+from support.simulated.drill_world import Killed, World
 
 STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 """How the reason of a stop ends that is the strike itself, or its beginning."""
@@ -19,7 +19,7 @@ UNTOUCHED = ("service_outage", "sink_locked", "clock_step")
 """Faults that send the driver no signal."""
 
 STRUCK_ONCE = [kind for kind in FAULTS if FAULTS[kind].feed is Feed.ORIGIN and kind != "input_gone"]
-"""A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/test_input_gone.py."""
+"""A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/faults/test_input_gone.py."""
 
 
 def run_in_processes(world: World, kind: str, *, pause: float = 0.0, retry_after: float = 1.0) -> DrillRun:
@@ -120,7 +120,7 @@ def test_partitions_that_an_attempt_before_had_added_in_part_are_a_miss() -> Non
     world.kill("d2")
     world.input.sent = 0.5
     result = engine.step(run_id, DrillStep.FAULT)
-    assert "an earlier attempt had already added the partitions" in result.facts["halted"]["reason"]
+    assert "an earlier attempt had already added the partitions" in result.facts["halt"]["reason"]
 
 
 def test_restart_counts_from_the_first_request_of_any_process() -> None:
@@ -237,7 +237,7 @@ def test_a_healing_that_did_not_pass_is_done_again() -> None:
         engine.step(run_id, step)
     first = engine.step(run_id, DrillStep.HEAL)
     assert first.facts["steps"]["heal"]["outcome"] == "failed"
-    assert "the broker does not answer" in first.facts["heal"]["message"]
+    assert "the broker does not answer" in first.facts["healing"]["message"]
     engine.step(run_id, DrillStep.HEAL)
     result = engine.step(run_id, DrillStep.REPORT)
     assert world.cleared == 1
@@ -263,7 +263,7 @@ def test_a_run_that_was_reported_before_it_was_healed_is_healed_and_reported_aga
     assert world.cleared == 1
     assert healed.ended_at == reported.ended_at, "the drill was over then"
     assert "| healing | the driver d1 was ended; removed: fork/input" in world.archive.summaries[run_id]
-    assert world.archive.documents[run_id]["facts"]["heal"]["clean"]
+    assert world.archive.documents[run_id]["facts"]["healing"]["clean"]
     assert engine.step(run_id, DrillStep.REPORT) == engine.step(run_id, DrillStep.HEAL) == healed
 
 
@@ -299,7 +299,7 @@ def test_what_a_run_left_is_healed_by_the_next_run_of_its_drill() -> None:
     for of_the_first in (world.drivers, world.planned, world.committed):
         of_the_first.clear()
     assert engine.run("kill_driver").passed
-    assert world.journals.runs[left.run_id].facts["heal"]["clean"]
+    assert world.journals.runs[left.run_id].facts["healing"]["clean"]
     assert world.cleared == 2
 
 

@@ -16,7 +16,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.progress import Progress
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.spec import SourceSpec, TriggerSpec
-from support.health_windows import NOW, driver, ended, judge, log, report, spec, window
+from support.streams.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 OF_BATCHES = (

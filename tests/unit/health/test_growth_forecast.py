@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from streamwarden.health.signals.forecast import seconds_until, theil_sen, thin
 from streamwarden.health.signals.growth import ceiling_of, clear_growths, since_resets
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
-from support.health_windows import NOW, batch_of, judge, measured, report, window
+from support.streams.health_windows import NOW, batch_of, judge, measured, report, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 HOUR, DAY, GB = 3600.0, 86400.0, 10**9
@@ -230,7 +231,12 @@ def alarms(size: Size, hours: float, *, critical: float = 5 * GB) -> list[float]
 
 def noisy(size: Size, share: float, seed: int = 3) -> Size:
     """`size` with the noise that the time decides: the same batch has the same size in each evaluation."""
-    return lambda at: size(at) * (1 + share * (random.Random(f"{seed} {at}").random() - 0.5))
+    return lambda at: size(at) * (1 + share * (noise(seed, at) - 0.5))
+
+
+@cache
+def noise(seed: int, at: float) -> float:
+    return random.Random(f"{seed} {at}").random()
 
 
 def saw(low: float, high: float, period: float) -> Size:

@@ -14,11 +14,11 @@ from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state import state_size
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS
-from streamwarden.health.verdict import Status, Verdict, worst
+from streamwarden.health.verdict import Status, Verdict, worst_of
 from streamwarden.health.window import Batch, Window
 from streamwarden.progress import parse_progress
 from streamwarden.stream.spec import Backend, HealthSpec, StateSpec, TriggerSpec
-from support.health_windows import NOW, driver, judge, log, recorded, report, resident, spec, window
+from support.streams.health_windows import NOW, driver, judge, log, recorded, report, resident, spec, window
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
@@ -87,7 +87,7 @@ def test_a_stream_overrides_thresholds_for_itself_only() -> None:
 
 
 def test_the_worst_verdict_of_nothing_is_unknown() -> None:
-    assert worst([]) is Status.UNKNOWN
+    assert worst_of([]) is Status.UNKNOWN
 
 
 numbers = st.integers(min_value=0, max_value=10**13)

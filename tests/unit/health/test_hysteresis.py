@@ -12,7 +12,7 @@ from streamwarden.health.signals.hysteresis import MEMORY, RECENT, settle
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Window
-from support.health_windows import batch_of, judge, report, window
+from support.streams.health_windows import batch_of, judge, report, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 CHECK = checkpoint_duration.CHECK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.health.overall import ESSENTIAL, overall
+from streamwarden.health.shown_verdicts import ESSENTIAL, overall
 from streamwarden.health.verdict import Status, Verdict
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN

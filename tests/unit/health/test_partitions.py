@@ -7,7 +7,7 @@ import pytest
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST, spread
 from streamwarden.health.window import StateInstance
 from streamwarden.lifecycle.queries import Part
-from support.health_windows import NOW, window
+from support.streams.health_windows import NOW, window
 
 
 def stores(*sizes: int | None, operator: int = 0) -> tuple[StateInstance, ...]:

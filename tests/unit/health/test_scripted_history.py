@@ -23,7 +23,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, StateInstance, WaitingInput, Window
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import TriggerSpec
-from support.health_windows import batch_of, driver, log, report, spec
+from support.streams.health_windows import batch_of, driver, log, report, spec
 
 HOUR = 3600.0
 START = 1_700_000_000.0

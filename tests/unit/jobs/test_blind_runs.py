@@ -12,7 +12,7 @@ import pytest
 
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracles.oracle import Oracle, RateFacts, RunFacts
-from support.oracle_runs import REPOSITORY, iso, marks_of, ran
+from support.oracles.oracle_runs import REPOSITORY, iso, marks_of, ran
 
 MINUTE, HOUR = 60_000, 3_600_000
 DAY = 1_357_084_800_000  # 2013-01-02

@@ -7,7 +7,7 @@ import pytest
 
 from streamwarden.config.collisions import rules_across
 from streamwarden.services.verifying.verification import load_oracle
-from support.catalogue import REPOSITORY, jobs, streams
+from support.streams.catalogue import REPOSITORY, jobs, streams
 
 JOBS = jobs()
 

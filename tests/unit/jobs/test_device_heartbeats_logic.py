@@ -19,11 +19,13 @@ from streamwarden.stream.spec import StateSpec, StreamSpec
 from streamwarden.verification.oracles.batches import moment
 from streamwarden.verification.oracles.oracle import Expectation
 from streamwarden.verification.reconciliation import Reconciliation
-from support.oracle_runs import iso
-from support.processor_runs import START, Batch, Rows, Run, counters, drive, histories
-from support.processor_runs import expectation as expectation_of
-from support.processor_runs import judged as judged_by
-from support.ticking import JOBS, Ticking, job_module
+from support.oracles.oracle_runs import iso
+from support.oracles.processor_runs import START, Batch, Rows, Run, counters, drive, histories
+from support.oracles.processor_runs import expectation as expectation_of
+from support.oracles.processor_runs import judged as judged_by
+from support.oracles.ticking import JOBS, Ticking, job_module
+
+pytestmark = pytest.mark.usefixtures("one_database")
 
 JOB = job_module("device_heartbeats")
 ORACLE = load_oracle(JOBS / "device_heartbeats.py")

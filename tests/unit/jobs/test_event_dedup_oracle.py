@@ -3,7 +3,7 @@
 import json
 
 from streamwarden.verification.oracles.batches import moment
-from support.oracle_runs import WRITTEN, expectation, iso, marks_of
+from support.oracles.oracle_runs import WRITTEN, expectation, iso, marks_of
 
 MINUTE = 60_000
 DAY = 1_700_006_400_000

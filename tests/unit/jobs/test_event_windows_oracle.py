@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.verification.oracles.batches import moment
-from support.oracle_runs import WRITTEN, expectation, iso, marks_of
+from support.oracles.oracle_runs import WRITTEN, expectation, iso, marks_of
 
 MINUTE = 60_000
 DAY = 1_700_006_400_000  # midnight, and so the start of a window

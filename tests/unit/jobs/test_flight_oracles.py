@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamwarden.verification.oracles.batches import moment
-from support.oracle_runs import WRITTEN, expectation, iso, marks_of
+from support.oracles.oracle_runs import WRITTEN, expectation, iso, marks_of
 
 HOUR = 3_600_000
 DAY = 1_357_084_800_000  # 2013-01-02

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracles.batches import moment
 from streamwarden.verification.oracles.oracle import Expectation, RunFacts
-from support.oracle_runs import REPOSITORY, WRITTEN, iso, marks_of
+from support.oracles.oracle_runs import REPOSITORY, WRITTEN, iso, marks_of
 
 MINUTE, HOUR = 60_000, 3_600_000
 DAY = 1_357_084_800_000  # 2013-01-02

@@ -17,8 +17,10 @@ from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracles.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation
-from support.reconciling import reconcile
-from support.ticking import JOBS, Ticking, job_module
+from support.oracles.reconciling import reconcile
+from support.oracles.ticking import JOBS, Ticking, job_module
+
+pytestmark = pytest.mark.usefixtures("one_database")
 
 JOB = job_module("state_evolution")
 ORACLE = load_oracle(JOBS / "state_evolution.py")

@@ -10,11 +10,11 @@ from streamwarden.config.loading import load_stream
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.spec import forked_spec
-from support.catalogue import REPOSITORY
+from support.streams.catalogue import REPOSITORY
 
 STREAMS = (*REPOSITORY.glob("config/streams/*.yaml"), *REPOSITORY.glob("packaging/compose/streams/*.yaml"))
 PROOF = re.compile(r"assert_(?:the_twin_agrees|both_agree)\([^)]*of=\"(\w+)\"")
-"""A call of one of the two functions of support/twins.py, with the stream that it is for."""
+"""A call of one of the two functions of support/spark/twins.py, with the stream that it is for."""
 
 
 def can_be_forked(file: Path, data: Path) -> bool:
@@ -26,7 +26,7 @@ def can_be_forked(file: Path, data: Path) -> bool:
 
 
 def test_for_each_stream_the_twin_is_shown_to_agree(tmp_path: Path) -> None:
-    tests = (file for folder in ("spark", "drills") for file in (REPOSITORY / "tests" / folder).glob("test_*.py"))
+    tests = (file for folder in ("spark", "drills") for file in (REPOSITORY / "tests" / folder).rglob("test_*.py"))
     shown = {name for file in tests for name in PROOF.findall(file.read_text())}
     forked = {file.stem for file in STREAMS if can_be_forked(file, tmp_path)}
     assert forked == {file.stem for file in STREAMS}, "each of them can be drilled"

@@ -17,10 +17,12 @@ from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracles.batches import moment
 from streamwarden.verification.oracles.oracle import Expectation
 from streamwarden.verification.reconciliation import Reconciliation
-from support.processor_runs import START, Batch, Rows, Run, counters, drive, histories
-from support.processor_runs import expectation as expectation_of
-from support.processor_runs import judged as judged_by
-from support.ticking import JOBS, Ticking, job_module
+from support.oracles.processor_runs import START, Batch, Rows, Run, counters, drive, histories
+from support.oracles.processor_runs import expectation as expectation_of
+from support.oracles.processor_runs import judged as judged_by
+from support.oracles.ticking import JOBS, Ticking, job_module
+
+pytestmark = pytest.mark.usefixtures("one_database")
 
 JOB = job_module("user_action_counts")
 ORACLE = load_oracle(JOBS / "user_action_counts.py")

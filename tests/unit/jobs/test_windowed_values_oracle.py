@@ -13,8 +13,8 @@ from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.services.verifying.verification import load_oracle
 from streamwarden.verification.oracles.batches import moment
 from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
-from support.oracle_runs import REPOSITORY
-from support.ticking import job_module
+from support.oracles.oracle_runs import REPOSITORY
+from support.oracles.ticking import job_module
 
 BEGAN = 1_700_006_400_000  # midnight, and so the start of a window
 ARGS = ("window=4s", "slide=2s", "watermark=1s")

@@ -14,7 +14,7 @@ import pytest
 from streamwarden.lifecycle.submission import cluster_conf, driver_properties, spark_conf, submit_command
 from streamwarden.stream.spark import DeployMode, ExecutorsSpec, SparkSpec
 from streamwarden.stream.spec import Backend, StateSpec, StreamSpec
-from support.spark_names import knows, options, settings
+from support.spark.names import knows, options, settings
 
 EXECUTORS = ExecutorsSpec(instances=3, cores=2, memory=4 * 2**30, memory_overhead=512 * 2**20)
 KERBEROS = {"principal": "streams@EXAMPLE", "keytab": "/etc/streams.keytab"}

@@ -9,7 +9,7 @@ import pytest
 from streamwarden.lifecycle.queries import Part, identity, is_name, name_of, owner, stream_parts
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec, TriggerSpec
-from support.queries import query_record
+from support.streams.queries import query_record
 
 NOW = 1_800_000_000.0
 

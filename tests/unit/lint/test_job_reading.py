@@ -6,7 +6,7 @@ import pytest
 
 from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.job_reader import read_job
-from support.lint import built, job
+from support.streams.lint import built, job
 
 
 @pytest.mark.parametrize(

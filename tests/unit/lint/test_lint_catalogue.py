@@ -10,8 +10,8 @@ from streamwarden.lint.plan_reader import read_plan
 from streamwarden.lint.rules import RULES
 from streamwarden.services.analysis.linting import declared, lint_declared
 from streamwarden.stream.spec import StreamSpec
-from support.catalogue import REPOSITORY as ROOT
-from support.catalogue import drills, streams
+from support.streams.catalogue import REPOSITORY as ROOT
+from support.streams.catalogue import drills, streams
 
 STREAMS = streams()
 DRILLS = tuple(drills().values())

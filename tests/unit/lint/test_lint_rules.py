@@ -21,7 +21,7 @@ from streamwarden.stream.spec import (
     StreamSpec,
     TriggerSpec,
 )
-from support.lint import BOUNDED, built, facts, found, job, plan, spec
+from support.streams.lint import BOUNDED, built, facts, found, job, plan, spec
 
 STORE = "spark.sql.streaming.stateStore"
 DAY = 86400.0

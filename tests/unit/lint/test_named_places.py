@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
-from streamwarden.lint.contradictions import contradictions
 from streamwarden.lint.job_reader import read_job
+from streamwarden.lint.rules.contradiction import contradictions
 from streamwarden.stream.spec import TriggerSpec
-from support.lint import JOB, job, spec
+from support.streams.lint import JOB, job, spec
 
 WORDS = """
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ import pytest
 from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.plan_reader import identifying_columns, read_plan
 from streamwarden.stream.spec import OutputMode
-from support.lint import facts, job
+from support.streams.lint import facts, job
 
 SOURCE = "StreamingRelation FileSource[/in], [id#0, at#1], name=<Unassigned>"
 WATERMARK = "~EventTimeWatermark d291c03f-7712-475c-8481-d0e21673b1fb, at#1: timestamp, 6 hours"

@@ -8,7 +8,7 @@ import pytest
 from reference_pages.fields import keys
 from reference_pages.pages import PAGES, Page
 from streamwarden.adapters.store.tables import metadata
-from support.catalogue import STREAMS, copy_project
+from support.streams.catalogue import STREAMS, copy_project
 
 ROOT = Path(__file__).parents[3]
 

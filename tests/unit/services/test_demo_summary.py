@@ -17,7 +17,7 @@ from rich.text import Text
 from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.workspace import Workspace
-from support.stored_journals import stored
+from support.streams.stored_journals import stored
 
 DEMO = Path(__file__).parents[3] / "scripts" / "demo"
 URL = "http://127.0.0.1:8080"

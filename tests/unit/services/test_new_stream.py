@@ -18,8 +18,15 @@ from streamwarden.errors import ConfigError
 from streamwarden.lint.finding import Severity
 from streamwarden.services.analysis.linting import lint_declared
 from streamwarden.services.drilling.drillable import require_verdict
-from streamwarden.services.scaffolding.new_stream import JOB, SCRIPT, NewStream, Template, new_stream
-from streamwarden.services.scaffolding.samples import FILES, ORDERS_PER_FILE
+from streamwarden.services.scaffolding.new_stream import (
+    FILES,
+    JOB,
+    ORDERS_PER_FILE,
+    SCRIPT,
+    NewStream,
+    Template,
+    new_stream,
+)
 
 
 def made(root: Path, name: str = "orders", template: Template = JOB) -> NewStream:

@@ -9,7 +9,7 @@ import pytest
 from streamwarden.errors import ConfigError, StoreError
 from streamwarden.redaction import REDACTED
 from streamwarden.services.workspace import Workspace
-from support.projects import Project
+from support.streams.projects import Project
 
 
 def test_it_is_found_from_any_folder_inside_the_project(project: Project) -> None:

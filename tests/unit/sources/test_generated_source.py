@@ -24,7 +24,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.sources.rate import RateSource
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
-from support.drill_specs import fault_of
+from support.simulated.drill_specs import fault_of
 
 BEGAN = 1_700_000_000_000
 

@@ -27,7 +27,7 @@ SRC = Path(sources.__file__).parents[1]
 DECLARED = [kind for kind in sources.KINDS.values() if issubclass(kind, Source)]
 PLACES = Places.under("/fork")
 
-NOT_A_KIND = {"base", "rows"}
+NOT_A_KIND = {"audited", "base", "rows"}
 """Modules of `sources` that are shared by the kinds."""
 
 ALLOWED = {
@@ -125,7 +125,7 @@ def test_the_kinds_are_imported_without_spark_and_clients() -> None:
 
 def named_kinds(file: Path) -> Iterator[str]:
     """The modules of kinds that the file imports, at its top or in a function."""
-    for node in imports(file.read_text(encoding="utf-8")):
+    for node in imports(file.read_text(encoding="utf-8"), of="sources"):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module == "streamwarden.sources":

@@ -17,8 +17,8 @@ from streamwarden.sources.files.planned_input import missing_files, require_plan
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.spark.driver.failures import chain_of, describe
 from streamwarden.stream.spec import StreamSpec
-from support.checkpoints import Unpack, remove, stream_of
-from support.checkpoints import replace as replace_file
+from support.checkpoints.recorded import Unpack, remove, stream_of
+from support.checkpoints.recorded import replace as replace_file
 
 LAST = 12
 """The newest batch of the checkpoint that read a file."""

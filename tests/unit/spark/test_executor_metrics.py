@@ -49,6 +49,18 @@ def test_without_process_tree_metrics_the_jvms_own_count() -> None:
     assert (found.peak_bytes, found.resident) == (400, False)
 
 
+def test_a_child_between_clone_and_exec_is_no_second_jvm() -> None:
+    """Spark counts it as another process, with all the pages of the JVM, in a peak that it never takes back: of
+    1.438 GB that it reported of an executor, 634 MB never existed."""
+    peak = {
+        "ProcessTreeJVMRSSMemory": 804_000_000,
+        "ProcessTreePythonRSSMemory": 40_000_000,
+        "ProcessTreeOtherRSSMemory": 634_000_000,
+    }
+    (executor,) = parse_executors([{"id": "0", "isActive": True, "peakMemoryMetrics": peak}])
+    assert (executor.peak_bytes, executor.resident) == (844_000_000, True)
+
+
 def test_executor_without_reports_has_no_memory() -> None:
     told: list[dict[str, object]] = [{}, {"peakMemoryMetrics": {}}, {"peakMemoryMetrics": {"JVMHeapMemory": 0}}]
     for peak in told:

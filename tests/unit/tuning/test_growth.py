@@ -11,8 +11,8 @@ from streamwarden.stream.spec import StateSpec
 from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.growth import Growth, growth_of
 from streamwarden.tuning.recommendation import Decision
-from support.health_windows import NOW, iso, report, spec
-from support.tuning import files, history
+from support.streams.health_windows import NOW, iso, report, spec
+from support.streams.tuning import files, history
 
 
 def growing(

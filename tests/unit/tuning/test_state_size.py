@@ -6,8 +6,8 @@ from streamwarden.stream.spec import Backend, StateSpec
 from streamwarden.tuning.layers import Change, Content, content, files_of_snapshots
 from streamwarden.tuning.recommendation import Decision
 from streamwarden.tuning.state_size import SizeEstimate, advise, predict
-from support.health_windows import spec
-from support.tuning import batch, files, history
+from support.streams.health_windows import spec
+from support.streams.tuning import batch, files, history
 
 HDFS = spec(state=StateSpec(backend=Backend.HDFS))
 

@@ -14,8 +14,8 @@ from streamwarden.tuning.advisor import advise
 from streamwarden.tuning.history import History
 from streamwarden.tuning.rates import Cost
 from streamwarden.tuning.recommendation import Decision, Recommendation
-from support.health_windows import NOW, driver, measured, spec
-from support.tuning import batch, files, history
+from support.streams.health_windows import NOW, driver, measured, spec
+from support.streams.tuning import batch, files, history
 
 RUN = batch(0).run_id
 MIB = 2**20

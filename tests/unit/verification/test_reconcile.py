@@ -4,11 +4,14 @@ import json
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.verification.reconciliation import SAMPLES, Key, Reconciliation, Values
-from support.reconciling import reconcile
+from support.oracles.reconciling import reconcile
+
+pytestmark = pytest.mark.usefixtures("one_database")
 
 EXPECTED: dict[Key, Values] = {("EWR", hour): (hour * 10, 1) for hour in range(8)}
 RIGHT = list(EXPECTED.items())

@@ -7,7 +7,9 @@ import pytest
 
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.tolerance import Tolerance
-from support.reconciling import reconcile
+from support.oracles.reconciling import reconcile
+
+pytestmark = pytest.mark.usefixtures("one_database")
 
 TERMS = [0.1] * 10 + [1e16, 1.0, -1e16]
 IN_ORDER, IN_REVERSE = sum(TERMS[:10]), math.fsum(TERMS[:10])

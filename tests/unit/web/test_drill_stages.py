@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.airflow.web.pages.drill_run import course
 from streamwarden.drills.reporting.report import build_report
+from streamwarden.drills.reporting.stages import stages
 from streamwarden.drills.reporting.timeline import Moment, Phase
-from support.stored_journals import stored
+from support.streams.stored_journals import stored
 
 
 def test_the_stages_of_a_real_drill_are_in_order_with_their_times_and_phases() -> None:
-    stages = course(build_report(*stored("kill_driver")).timeline)
-    found = [(stage.moment.label, stage.phase, stage.lasted) for stage in stages]
-    assert [stage.moment.at for stage in stages] == sorted(stage.moment.at for stage in stages)
+    course = stages(build_report(*stored("kill_driver")).timeline)
+    found = [(stage.moment.label, stage.phase, stage.lasted) for stage in course]
+    assert [stage.moment.at for stage in course] == sorted(stage.moment.at for stage in course)
     assert [phase for _, phase, _ in found] == [
         *[Phase.UP] * 2,
         *[Phase.DOWN] * 3,
@@ -26,14 +26,14 @@ def test_the_stages_of_a_real_drill_are_in_order_with_their_times_and_phases() -
 
 
 def test_a_bar_is_as_long_as_its_stage_and_a_short_one_can_be_seen() -> None:
-    stages = course([Moment(at, "x", label="x") for at in (0.0, 50.0, 150.0, 150.0, 151.0)])
-    assert [stage.percent for stage in stages] == [50.0, 100.0, 1.0, 1.0, 1.0]
+    course = stages([Moment(at, "x", label="x") for at in (0.0, 50.0, 150.0, 150.0, 151.0)])
+    assert [stage.percent for stage in course] == [50.0, 100.0, 1.0, 1.0, 1.0]
 
 
 def test_moments_without_a_label_are_in_the_table_alone() -> None:
-    stages = course([Moment(1.0, "x", label="a"), Moment(2.0, "healed"), Moment(4.0, "x", label="b")])
-    assert [(stage.moment.label, stage.lasted) for stage in stages] == [("a", 3.0), ("b", None)]
+    course = stages([Moment(1.0, "x", label="a"), Moment(2.0, "healed"), Moment(4.0, "x", label="b")])
+    assert [(stage.moment.label, stage.lasted) for stage in course] == [("a", 3.0), ("b", None)]
 
 
 def test_less_than_two_moments_are_no_course() -> None:
-    assert course([Moment(1.0, "began", label="began"), Moment(2.0, "no label")]) == []
+    assert stages([Moment(1.0, "began", label="began"), Moment(2.0, "no label")]) == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -14,18 +15,34 @@ _PLACES: Final = (_JARS, "spark.jars.packages")
 
 
 @dataclass(frozen=True, slots=True)
-class _Connector:
-    """Jars of one pom. A stream whose `spark.conf` names an `artifact` of its own brings all of them itself."""
+class Connector:
+    """Jars of one pom. A stream whose `spark.conf` names an `artifact` of its own brings all of them itself.
 
-    what: str
+    The elements `name`, `description` and `artifact` of the pom give:
+
+    Args:
+        what: its name in a message; use: what needs it.
+    """
+
     pom: Path
+    what: str
+    use: str
     artifact: str
-    option: str
 
 
-_KAFKA: Final = _Connector("Spark's Kafka connector", maven.KAFKA, "spark-sql-kafka", "--kafka")
-_S3: Final = _Connector("Hadoop's S3A", maven.S3, "hadoop-aws", "--s3")
-_CONNECTORS: Final = {"kafka": _KAFKA, "s3": _S3}
+@cache
+def connectors() -> Mapping[str, Connector]:
+    """The connectors by the name of their pom, under which a kind of source or of sink asks for one."""
+    poms = {pom: pom.read_text(encoding="utf-8") for pom in sorted(maven.POMS.glob("*.xml"))}
+    return {
+        pom.stem: Connector(pom, *(_element(text, name) for name in ("name", "description", "artifact")))
+        for pom, text in poms.items()
+        if "<artifact>" in text  # another pom is of no connector
+    }
+
+
+def _element(pom: str, name: str) -> str:
+    return pom.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
 
 
 def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
@@ -34,17 +51,18 @@ def with_connector(spec: StreamSpec, conf: Mapping[str, str]) -> dict[str, str]:
     Raises ProcessError if the jars are not on this host.
     """
     named = [conf[_JARS]] if conf.get(_JARS) else []
-    for connector in (_CONNECTORS[name] for name in needed(spec)):
+    for name in needed(spec):
+        connector = connectors()[name]
         if any(connector.artifact in conf.get(place, "") for place in _PLACES):
             continue
         jars = maven.jars(connector.pom)
         if not jars:
             raise ProcessError(
                 f"the jars of {connector.what} are not on this host",
-                expected=f"those that `streamwarden prepare {connector.option}` fetches, or a {connector.artifact} in "
+                expected=f"those that `streamwarden prepare --{name}` fetches, or a {connector.artifact} in "
                 + " or ".join(_PLACES),
                 where=spec.file or spec.name,
-                next_step=f"run `streamwarden prepare {connector.option}`, or name them in the stream's spark.conf",
+                next_step=f"run `streamwarden prepare --{name}`, or name them in the stream's spark.conf",
             )
         named += map(str, jars)
     return {**conf, _JARS: ",".join(named)} if named else dict(conf)

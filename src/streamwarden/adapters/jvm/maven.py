@@ -10,14 +10,10 @@ from typing import Final
 
 from streamwarden.errors import ProcessError
 
-KAFKA: Final = Path(__file__).parent / "jars" / "kafka.xml"
-"""Dependencies of a driver that reads or writes Kafka."""
+POMS: Final = Path(__file__).parent / "jars"
 
-KAFKA_BROKER: Final = Path(__file__).parent / "jars" / "kafka-broker.xml"
+KAFKA_BROKER: Final = POMS / "kafka-broker.xml"
 """Kafka itself, for `dev kafka`."""
-
-S3: Final = Path(__file__).parent / "jars" / "s3.xml"
-"""Dependencies of a driver with `s3a://` paths."""
 
 RESOLVING_TIMEOUT: Final = 600.0
 """Seconds; a first time downloads Maven's own plugins too."""

@@ -4,7 +4,7 @@ SQLite (WAL) is the embedded default; the SQL is portable to PostgreSQL. The tru
 own logs and the truth about processes in their folders: a store that is down costs neither a batch nor a stream.
 
     store        Store, the only entry point
-    tables       the columns of each table; migrations/ creates them
+    tables       the columns of each table; migrations/ changes those of an older store
     text         how text enters a column: without secrets, and without what a database cannot keep
     database     connections and transactions; explain: errors as StoreError
     leases, drivers, queries, stops, batches, measurements, verdicts, incidents, journals: one repository each

@@ -2,15 +2,12 @@
 
 import sqlalchemy as sa
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.tables import airflow_servers
 
 
-class SqlAirflowServerRepository:
+class SqlAirflowServerRepository(Repository):
     """Each method is one transaction, and raises StoreError."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def seen(self, url: str, now: float) -> None:
         """Record that a task of the installation with this API server ran at `now` (Unix seconds)."""
@@ -29,6 +26,4 @@ class SqlAirflowServerRepository:
 
     def forget(self, url: str) -> None:
         """Record that this API server was ended on purpose, so that no command asks it."""
-        self._database.write(
-            lambda connection: connection.execute(airflow_servers.delete().where(airflow_servers.c.url == url))
-        )
+        self._execute(airflow_servers.delete().where(airflow_servers.c.url == url))

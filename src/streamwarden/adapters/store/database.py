@@ -4,13 +4,11 @@ Only the migration creates a SQLite file (`create`): a store that was deleted un
 new and empty store without any lease.
 """
 
-import contextlib
 import math
 import os
 import sqlite3
-import stat
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,7 +17,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, Row, make_url
 from sqlalchemy.exc import DisconnectionError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import Pool, QueuePool
 
@@ -32,8 +30,6 @@ T = TypeVar("T")
 
 _ATTEMPTS: Final = 5
 """A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
-
-_EARLIER_MODE: Final = 0o644
 
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
@@ -86,7 +82,8 @@ class Database:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _make_private(self.path)
+            # Private, as its log and its index then are. A file that exists keeps its mode: it is somebody's choice.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, disk.PRIVATE))
             connection = self._open_sqlite(self.path)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -164,16 +161,34 @@ class Database:
         return kind(observed, expected=explained.expected, where=f"store {self.where}", next_step=explained.next_step)
 
 
-def _make_private(path: Path) -> None:
-    """Create the file, for its owner alone: SQLite gives its log and its index the mode of the database. A file with
-    the mode that earlier versions gave it becomes private; any other mode is somebody's choice."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, disk.PRIVATE)
-    try:
-        if stat.S_IMODE(os.fstat(handle).st_mode) == _EARLIER_MODE:
-            with contextlib.suppress(PermissionError):  # the file of another user, who let this one write to it
-                os.fchmod(handle, disk.PRIVATE)
-    finally:
-        os.close(handle)
+class Repository:
+    """The base of a repository: runs single statements, each in one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def _rows(self, query: sa.Select[Any]) -> Sequence[Row[Any]]:
+        return self._database.read(lambda connection: connection.execute(query).all())
+
+    def _row(self, query: sa.Select[Any]) -> Row[Any] | None:
+        return self._database.read(lambda connection: connection.execute(query).one_or_none())
+
+    def _grouped(
+        self, query: sa.Select[Any], keys: Collection[str], read: Callable[[Row[Any]], T], *, by: str = "stream"
+    ) -> dict[str, tuple[T, ...]]:
+        """Key -> its rows as `read` makes them, in the order of the query, also of the keys that have none.
+
+        Args:
+            by: the column of the keys; rows of other keys are left out.
+        """
+        rows_of: dict[str, list[T]] = {key: [] for key in keys}
+        for row in self._rows(query):
+            if row._mapping[by] in rows_of:
+                rows_of[row._mapping[by]].append(read(row))
+        return {key: tuple(rows) for key, rows in rows_of.items()}
+
+    def _execute(self, statement: sa.Executable, rows: Sequence[dict[str, Any]] | None = None) -> None:
+        self._database.write(lambda connection: connection.execute(statement, rows))
 
 
 def insert(connection: Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from streamwarden.adapters.store.database import Database, StoreBusy
+from streamwarden.adapters.store.tables import metadata
 
 HEAD: Final = "v0001"
 """The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
@@ -74,4 +75,8 @@ def _upgrade(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    if revision(connection) is None:
+        metadata.create_all(connection, checkfirst=False)
+        command.stamp(config, "head")
+    else:
+        command.upgrade(config, "head")

@@ -1,6 +1,7 @@
 """Maps records to rows: fields to the columns of their names, and a process identity to three columns."""
 
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -13,15 +14,20 @@ T = TypeVar("T")
 
 def to_columns(table: sa.Table, record: Any, /, **others: Any) -> dict[str, Any]:
     """The fields of a dataclass for the columns of the same names, and `others`."""
-    names = [field.name for field in fields(record) if field.name in table.c and field.name not in others]
-    return {name: getattr(record, name) for name in names} | others
+    names = _names(type(record))  # type: ignore[arg-type]
+    return {name: getattr(record, name) for name in names if name in table.c} | others
 
 
 def to_record(kind: type[T], row: Row[Any], /, **others: Any) -> T:
     """A dataclass of the columns that have the names of its fields, and of `others`."""
     values = row._mapping
-    names = [field.name for field in fields(kind) if field.name in values]  # type: ignore[arg-type]
-    return kind(**{name: values[name] for name in names} | others)
+    names = _names(kind)  # type: ignore[arg-type]
+    return kind(**{name: values[name] for name in names if name in values} | others)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def process_columns(process: ProcessIdentity | None) -> dict[str, Any]:

@@ -6,20 +6,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.tables import batches, publications
 from streamwarden.lifecycle.publishing import NewBatches, Publication
 
 
-class SqlPublicationRepository:
-    """Implements `lifecycle.publishing.PublicationRepository`. Each method is one transaction and raises StoreError."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SqlPublicationRepository(Repository):
+    """Keeps for each stream the last publication, and the one that is pending. Each method raises StoreError."""
 
     def all(self) -> tuple[Publication, ...]:
         """The last publication of each stream, and the pending ones."""
-        rows = self._database.read(lambda connection: connection.execute(publications.select()).all())
+        rows = self._rows(publications.select())
         return tuple(Publication(**row._mapping) for row in rows)
 
     def propose(self, proposed: Collection[Publication]) -> None:
@@ -41,7 +38,7 @@ class SqlPublicationRepository:
     def withdraw(self, streams: Collection[str]) -> None:
         """The pending publications of these streams were never published: the ones before count again."""
         pending = publications.delete().where(publications.c.stream.in_(streams), publications.c.pending)
-        self._database.write(lambda connection: connection.execute(pending))
+        self._execute(pending)
 
     def new_batches(self, stream: str, last: Publication | None) -> NewBatches | None:
         """The batches that were committed since `last`, None if there are none.

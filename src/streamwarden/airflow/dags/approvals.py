@@ -9,12 +9,10 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.hitl import HITLUser
 
-from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.links import DrillReportLink
+from streamwarden.airflow.links import DrillReportLink, drill_run_id
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.drills.engine import Engine
-from streamwarden.drills.live.approval import Answer
-from streamwarden.drills.live.request import body, subject
+from streamwarden.drills.live.approval import Answer, body, subject
 from streamwarden.drills.spec import DrillSpec
 
 _AT_LEAST: Final = 1.0

@@ -92,7 +92,6 @@ class ControlOperator(BaseOperator):
             )
 
     def ended(self, context: Any, event: dict[str, Any]) -> None:
-        """The driver has ended: log how."""
         record = workspace(self.project).store.drivers.get(event["driver_id"])
         if record is not None and record.exit is not None:
             self.log.info("driver %s ended: %s", record.driver_id, describe(record.exit))

@@ -12,8 +12,7 @@ from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.approvals import DrillApprovalOperator
 from streamwarden.airflow.dags.docs import broken_doc, drill_doc
-from streamwarden.airflow.drill_runs import drill_run_id
-from streamwarden.airflow.links import DrillReportLink
+from streamwarden.airflow.links import DrillReportLink, drill_run_id
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
 from streamwarden.airflow.unpausing import is_paused

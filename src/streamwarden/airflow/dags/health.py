@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_outages, send_now
-from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.projects import ALWAYS_ON, TAG, project_of
 from streamwarden.airflow.unpausing import is_paused, own_url, remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.health.evaluations import Evaluator
@@ -60,10 +60,7 @@ def health_dag(project: Path) -> DAG:
         description="Checks every stream each minute",
         doc_md=_DOC,
         schedule="* * * * *",
-        start_date=START,
-        catchup=False,
-        is_paused_upon_creation=False,
-        max_active_runs=1,
+        **ALWAYS_ON,
         dagrun_timeout=timedelta(minutes=5),
         tags=[TAG, "health"],
         default_args={"owner": "streamwarden", **_PATIENCE},

@@ -1,14 +1,17 @@
 """The DAG that keeps store and disk small: it rolls up old rows, deletes expired rows, and removes old drills."""
 
+import shutil
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from airflow.sdk import DAG, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from streamwarden.adapters.airflow_server import AirflowServer
 from streamwarden.airflow.notifying import report_outages
-from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.projects import ALWAYS_ON, TAG, project_of
 from streamwarden.airflow.unpausing import own_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import AirflowError
@@ -24,6 +27,12 @@ drivers, and the links to checkpoints that killed audits left. It deletes the ru
 touches a stream's checkpoint or driver, and you may run it by hand at any time.
 """
 
+EACH_MINUTE: Final = ("health", "publish_progress")
+"""The DAGs that run each minute, which adds half a million rows a year. Not every installation has the second one."""
+
+KEEP: Final = 86400.0
+"""Seconds for which a run and its log are kept: the store has the history of verdicts, incidents and publications."""
+
 
 def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
     """`housekeeping`."""
@@ -33,10 +42,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         description="Rolls up and prunes the progress store, removes folders of old drills",
         doc_md=_DOC,
         schedule="17 * * * *",  # not at the full hour, when most other jobs start
-        start_date=START,
-        catchup=False,
-        is_paused_upon_creation=False,
-        max_active_runs=1,
+        **ALWAYS_ON,
         tags=[TAG, "maintenance"],
         default_args={
             "owner": "streamwarden",
@@ -64,8 +70,6 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         def remove_health_runs() -> None:
             from airflow.configuration import conf
 
-            from streamwarden.airflow.dags.health_runs import remove_old_runs
-
             try:
                 runs, logs = remove_old_runs(own_server(), Path(conf.get("logging", "base_log_folder")), time.time())
             except AirflowError as error:  # an installation with accounts and without the connection: see the docs
@@ -76,3 +80,24 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         sweep_drills()
         roll_up() >> prune()  # a row is dropped only after it was rolled up
     return {dag.dag_id: dag}
+
+
+def remove_old_runs(server: AirflowServer, logs: Path, now: float) -> tuple[int, int]:
+    """Delete the ended runs that are older than `KEEP`, and the folders of their logs; returns how many of each.
+
+    Args:
+        logs: Airflow's folder of logs on this host. Logs in a remote storage stay.
+
+    Raises AirflowError.
+    """
+    before = datetime.fromtimestamp(now - KEEP, UTC)
+    there = [dag_id for dag_id in EACH_MINUTE if server.has_dag(dag_id)]
+    deleted = sum(server.delete_runs(dag_id, before) for dag_id in there)
+    return deleted, sum(_remove_logs(logs / f"dag_id={dag_id}", now - KEEP) for dag_id in EACH_MINUTE)
+
+
+def _remove_logs(folder: Path, before: float) -> int:
+    old = [path for path in folder.glob("run_id=*") if path.is_dir() and path.stat().st_mtime < before]
+    for path in old:
+        shutil.rmtree(path, ignore_errors=True)
+    return sum(not path.exists() for path in old)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow.sdk import DAG, Asset, AssetAlias, get_current_context, get_parsing_context, task
 
 from streamwarden.airflow.notifying import report_outages
-from streamwarden.airflow.projects import START, TAG, project_of
+from streamwarden.airflow.projects import ALWAYS_ON, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.lifecycle.publishing import Ending
 
@@ -52,10 +52,7 @@ def publishing_dag(project: Path) -> DAG:
         description="Publishes the progress of streams as asset events",
         doc_md=_DOC,
         schedule="* * * * *",
-        start_date=START,
-        catchup=False,
-        is_paused_upon_creation=False,
-        max_active_runs=1,
+        **ALWAYS_ON,
         dagrun_timeout=timedelta(minutes=5),
         tags=[TAG, "assets"],
         default_args={"owner": "streamwarden", "execution_timeout": timedelta(seconds=55)},

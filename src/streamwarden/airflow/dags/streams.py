@@ -1,28 +1,23 @@
 """One DAG per stream, built from `config/streams/*.yaml`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow.sdk import DAG, TriggerRule, get_parsing_context
 
 from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.notifying import report_failures
-from streamwarden.airflow.operators import REATTACH, StreamOperator
+from streamwarden.airflow.operators import REATTACH, STOPPED, StoppedOperator, StreamOperator
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
-from streamwarden.airflow.stopped import STOPPED, StoppedOperator
 from streamwarden.airflow.workspaces import catalog_of, workspace
 from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
 from streamwarden.errors import ConfigError, StoreError
+from streamwarden.health.thresholds import Thresholds
+from streamwarden.lint.finding import Finding
 from streamwarden.redaction import redacted_text
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
-
-if TYPE_CHECKING:
-    from streamwarden.health.thresholds import Thresholds
-    from streamwarden.lint.finding import Finding
 
 TASK_ID: Final = "run"
 """The same in every stream's DAG, also in a broken one: a file that broke must not lose its running driver."""

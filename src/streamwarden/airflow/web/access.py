@@ -103,11 +103,6 @@ def require(dag_id: str, user: Any, method: Method) -> None:
 
 def readable_run(run_id: RunId, user: GetUserDep, space: SpaceDep) -> DrillRun:
     """The run, for a user who may read its drill's DAG; 404 in every other case, so that ids cannot be probed."""
-    return run_for(run_id, user, space)
-
-
-def run_for(run_id: str, user: Any, space: Workspace) -> DrillRun:
-    """The run, for a user who may read it. Raises HTTPException: see `readable_run`."""
     run = space.store.journals.get(run_id)
     if run is None or not allowed(f"drill_{run.drill}", user):
         raise HTTPException(404, "there is no such drill run, or you may not read it")

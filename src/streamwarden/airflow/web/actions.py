@@ -4,12 +4,14 @@ What people do with streams and drills are runs of DAGs: the pages and programs 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Self
+from urllib.parse import urlsplit
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import APIRouter, Depends, HTTPException, Path
+from airflow.configuration import conf
+from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 
@@ -21,18 +23,61 @@ from streamwarden.airflow.web.access import (
     dags_of,
     require,
 )
-from streamwarden.airflow.web.api import answer
-from streamwarden.airflow.web.origins import from_here
+from streamwarden.airflow.web.api import Muted, answer
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.errors import ConfigError
 from streamwarden.health.incidents.incident_actions import IncidentAction
-from streamwarden.health.incidents.mutes import Mute
 from streamwarden.lifecycle.queries import identity
 from streamwarden.services.incidents.handling import acknowledge, add_comment, withdraw
 from streamwarden.services.incidents.muting import current_mutes, mute, plan_maintenance, unmute
 from streamwarden.services.overview.models import Model, derived
 from streamwarden.services.workspace import Workspace
 from streamwarden.units import HOUR
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def from_here(request: Request) -> None:
+    """Raises HTTPException with 403 if another site makes this request in a browser; Airflow does not refuse it.
+
+    A browser says so in `Sec-Fetch-Site`, but only to HTTPS and to its own machine. It sends `Origin` with every
+    request that changes something, also over plain HTTP. A program sends neither and brings its own token.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        foreign = site not in ("same-origin", "none")
+    else:
+        origin = request.headers.get("origin")
+        foreign = origin is not None and not is_own(origin, own_hosts(request))
+    if foreign:
+        raise HTTPException(403, "this request comes from another site")
+
+
+def own_hosts(request: Request) -> Iterator[str]:
+    """The hosts, each with its port if it is not the default one, under which a browser may know this Airflow.
+
+    A proxy may send its own name in `Host` and that of the browser's request in `X-Forwarded-Host`, which uvicorn's
+    `--proxy-headers` does not read. Another site cannot forge either: a browser sends no header that a page made up to
+    another site, unless that site allowed it before.
+    """
+    yield request.headers.get("host", "")
+    yield from (host.strip() for host in request.headers.get("x-forwarded-host", "").split(","))
+    yield urlsplit(conf.get("api", "base_url", fallback="") or "").netloc
+
+
+def is_own(origin: str, hosts: Iterable[str]) -> bool:
+    """Whether `origin` (`https://ops.example:8443`) is one of `hosts`. `null`, the origin of a sandbox, is none.
+
+    The scheme is not compared: a proxy that ends TLS may not say which one the browser used.
+    """
+    default = _DEFAULT_PORTS.get(urlsplit(origin).scheme)
+    own = {_without(default, host) for host in hosts}
+    return default is not None and _without(default, urlsplit(origin).netloc) in own - {""}
+
+
+def _without(port: int | None, host: str) -> str:
+    return host.lower().removesuffix(f":{port}")
+
 
 router = APIRouter(prefix="/api/v1", dependencies=[Depends(from_here)])
 
@@ -100,17 +145,6 @@ class MaintenanceRequest(MaintenanceTime):
 @derived(IncidentAction)
 class Action(Model):
     """A person's action on an incident."""
-
-
-@derived(Mute, without={"ended_at"})
-class Muted(Model):
-    """A mute or a maintenance window."""
-
-    scope: str
-    until: float = Field(validation_alias="over_at")
-    ended_by: str
-    """who ended it before its time; empty if no person did"""
-    ended_reason: str
 
 
 def who(user: Any) -> str:

@@ -11,22 +11,25 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import AliasPath, BaseModel, Field
 
 from streamwarden.airflow.web import readable_drills, readable_fleet
-from streamwarden.airflow.web.access import DrillName, QueryName, RunDep, StreamDep, declared
+from streamwarden.airflow.web.access import DrillName, IncidentDep, QueryName, RunDep, StreamDep, declared
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.reporting.listing import DrillVerdict, RunFilter
 from streamwarden.drills.reporting.report import document, verdict_word
+from streamwarden.drills.reporting.resilience import ErrorOfFormula, Resilience
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_log import LogEntry
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import StreamEvent
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
-from streamwarden.services.incidents.handling import handling
-from streamwarden.services.overview.charts import ChartData, chart_data
+from streamwarden.services.incidents.handling import handling, log_of
+from streamwarden.services.incidents.muting import current_mutes
+from streamwarden.services.overview.charts import ChartData, chart_data, chart_for
 from streamwarden.services.overview.models import Model, Text, attributes, derived
-from streamwarden.services.overview.resilience import ResilienceRow
 from streamwarden.services.overview.rows import DrillResult, StreamRow
 from streamwarden.services.overview.selection import PAGE, Selection, Totals
 from streamwarden.units import DAY, HOUR
@@ -51,7 +54,8 @@ REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 """Error responses of every operation, for the OpenAPI document."""
 router = APIRouter(prefix="/api/v1")
 
-SHORT = Query(max_length=200)
+OneStream = Annotated[str, Query(max_length=200)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
 Since = Annotated[float | None, Query(ge=0, le=1e11, description="Unix seconds; the default is an hour ago")]
 DagRunId = Annotated[
     str | None, Query(max_length=250, description="id of a run of a drill's DAG in Airflow: only the drill that it is")
@@ -135,6 +139,65 @@ class IncidentModel(Model):
     """of the newest verdict that was not good: the numbers and where they came from"""
 
 
+@derived(Mute, without={"ended_at"})
+class Muted(Model):
+    """A mute or a maintenance window."""
+
+    scope: str
+    until: float = Field(validation_alias="over_at")
+    ended_by: str
+    """who ended it before its time; empty if no person did"""
+    ended_reason: str
+
+
+@derived(LogEntry)
+class LogLine(Model):
+    """A person's action on an incident, or a mute that concerns it."""
+
+
+class IncidentDetail(IncidentModel):
+    """One incident with what it caused and what people did."""
+
+    chart: str
+    """name of the stream's chart that shows the problem best"""
+    consequences: tuple[str, ...]
+    """ids of the incidents that it caused"""
+    log: tuple[LogLine, ...]
+
+
+class TrialRow(Model):
+    """One fault of one run of a drill."""
+
+    run_id: str
+    drill: str
+    at: float
+    """when the run began"""
+    verdict: str
+    """PASSED, DEVIATED, ABORTED or FAILED"""
+    recovery_seconds: float | None = Field(validation_alias="recovery")
+    """from the fault to the first new commit; None: it was not observed"""
+
+
+@derived(ErrorOfFormula)
+class FormulaError(Model):
+    """Error of a formula against the measured recoveries: 0.25 means that it predicted a quarter too much."""
+
+
+@derived(Resilience)
+class ResilienceRow(Model):
+    """Resilience of one stream to one variant of a fault."""
+
+    variant: str
+    """the options that make it another experiment, such as `moment: after_state`; empty if there are none"""
+    verdict: str
+    """of the newest run that ended; NEVER if there is none"""
+    survived_at: float | None
+    """when the newest run began that passed"""
+    errors: tuple[FormulaError, ...]
+    trials: tuple[TrialRow, ...] = Field(validation_alias="recent")
+    """the newest runs that ended, at most 50, newest first"""
+
+
 class ResilienceMatrix(Model):
     """Faults that each stream survived in its drills."""
 
@@ -184,7 +247,7 @@ def charts(
     begin = end - HOUR if since is None else since
     if begin >= end:
         raise HTTPException(422, f"the range is empty: it begins at {begin:.0f} and ends at {end:.0f}")
-    data = chart_data(space.store, spec, catalogs().thresholds(space), begin, end)
+    data = chart_data(space.store, spec, catalogs().newest(space).thresholds, begin, end)
     return clean(Charts(since=begin, until=end, charts=data))
 
 
@@ -203,7 +266,7 @@ def drills(
     drill: DrillName = None,
     verdict: DrillVerdict | None = None,
     offset: Annotated[int, Query(ge=0, le=10**6)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    limit: Limit = PAGE,
     dag_run: DagRunId = None,
 ) -> JSONResponse:
     """The runs of drills that the user may read, newest first."""
@@ -224,11 +287,7 @@ def journal(run: RunDep, space: SpaceDep) -> JSONResponse:
 
 @router.get("/incidents", response_model=list[IncidentModel])
 def incidents(
-    user: GetUserDep,
-    space: SpaceDep,
-    stream: Annotated[str, SHORT] = "",
-    past: bool = False,
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    user: GetUserDep, space: SpaceDep, stream: OneStream = "", past: bool = False, limit: Limit = PAGE
 ) -> JSONResponse:
     """The open incidents that the user may read; with `past` the newest, resolved ones too."""
     now = time.time()
@@ -245,6 +304,33 @@ def incident_model(incident: Incident, handled: Handling, now: float) -> Inciden
         acknowledged_by=acknowledgement.who if acknowledgement else None,
         muted_until=mute.over_at if mute else None,
     )
+
+
+@router.get("/incidents/{incident_id}", response_model=IncidentDetail)
+def incident(incident: IncidentDep, space: SpaceDep) -> JSONResponse:
+    """One incident, open or resolved."""
+    now = time.time()
+    shown = incident_model(incident, handling(space.store, now, since=0.0), now)
+    caused = space.store.incidents.consequences(incident.incident_id)
+    return answer(
+        IncidentDetail(
+            **shown.model_dump(),
+            chart=chart_for(incident.check),
+            consequences=tuple(consequence.incident_id for consequence in caused),
+            log=tuple(map(LogLine.model_validate, log_of(space.store, incident, now))),
+        )
+    )
+
+
+@router.get("/mutes", response_model=list[Muted])
+def mutes(
+    user: GetUserDep, space: SpaceDep, stream: OneStream = "", past: bool = False, limit: Limit = PAGE
+) -> JSONResponse:
+    """The mutes and maintenance windows that are in force or planned and that the user may read; with `past` those that
+    are over too. Those that begin last come first."""
+    store = space.store
+    readable = readable_fleet.mutes(user, store.mutes.since(0.0) if past else current_mutes(store, time.time()), stream)
+    return answers(map(Muted.model_validate, readable[::-1][:limit]))
 
 
 @router.get("/resilience", response_model=ResilienceMatrix)

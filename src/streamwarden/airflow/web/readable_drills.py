@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from streamwarden.airflow.drill_runs import drill_run_id
+from streamwarden.airflow.links import drill_run_id
 from streamwarden.airflow.web.access import allowed_of
 from streamwarden.airflow.web.row_cache import paused_dags
 from streamwarden.airflow.web.shared_workspace import catalogs, opened
@@ -92,7 +92,7 @@ def _running(run: DrillRun, now: float) -> RunningDrill:
 
 def configured(space: Workspace, user: Any, now: float) -> list[ConfiguredDrill]:
     """The drills of the project that `user` may read, by name. Raises StreamwardenError."""
-    specs = catalogs().drills(space)
+    specs = catalogs().newest(space).drills
     readable = readable_drills(set(specs), user)
     runnable = allowed_of({f"{DRILL}{name}" for name in readable}, user, "POST")
     paused = paused_dags(DRILL)
@@ -144,7 +144,7 @@ class Matrix:
 def matrix() -> Matrix:
     """The matrix of this process."""
     space = opened()
-    return Matrix(lambda now: resilience_of(space.store, catalogs().drills(space), None, now))
+    return Matrix(lambda now: resilience_of(space.store, catalogs().newest(space).drills, None, now))
 
 
 def resilience_for(user: Any, stream: str | None = None) -> tuple[float, list[Resilience]]:

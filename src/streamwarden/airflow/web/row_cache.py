@@ -10,8 +10,6 @@ answers have to come within 0.1 s. If the rows of a fleet rest for longer than t
 within that rest and two more requests.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import math
@@ -21,29 +19,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from streamwarden.adapters.airflow_server import PREFIX
+from streamwarden.adapters.store import Store
 from streamwarden.airflow.web.shared_workspace import catalogs, opened
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.signals.series import STATE_BYTES
+from streamwarden.health.verdict import Verdict
+from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.overview.facts import read_facts
 from streamwarden.services.overview.rows import MadeMetrics, StreamRow, Trend, stream_rows
 from streamwarden.services.overview.status import statuses
+from streamwarden.services.workspace import Workspace
 from streamwarden.units import DAY, HOUR
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.health.verdict import Verdict
-    from streamwarden.lifecycle.queries import QueryRecord
-    from streamwarden.services.workspace import Workspace
 
 FRESH: Final = 1.0
 """Seconds for which rows are shown without reading new ones."""
@@ -202,15 +198,15 @@ def state_trends(store: Store, names: Sequence[str], now: float) -> Mapping[str,
 def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) -> Snapshot:
     """The rows of every stream at `now`. Raises StreamwardenError."""
     began = time.thread_time()
-    catalog, last = files.of(space), last_round(space.store.evaluations.all(), now)
-    catalog = with_undeclared(catalog, space.store, space.fleet)
+    declared, last = files.newest(space), last_round(space.store.evaluations.all(), now)
+    catalog = with_undeclared(declared.catalog, space.store, space.fleet)
     names = catalog.names
     slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
-    facts = read_facts(space.store, catalog, names, now, slow.verdicts)
+    facts = read_facts(space.store, declared.catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
         facts,
-        thresholds=files.thresholds(space),
+        thresholds=declared.thresholds,
         drills=space.store.journals.newest(),
         paused=paused_dags(PREFIX),
         trends=slow.trends,

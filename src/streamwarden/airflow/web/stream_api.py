@@ -1,20 +1,25 @@
-"""`/api/v1` of one stream beyond its row: drivers, checkpoint, advice, declaration. Times are Unix seconds."""
+"""`/api/v1` of one stream beyond its row: drivers, checkpoint, advice, declaration. Times are Unix seconds,
+sizes bytes. `streamwarden inspect --json` says the same of a checkpoint."""
 
 import time
 from typing import Final
 
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse
+from pydantic import AliasPath, Field
 
 from streamwarden.airflow.web import stream_details
 from streamwarden.airflow.web.access import DriverId, LoggedStreamDep, QueryName, StreamDep
 from streamwarden.airflow.web.api import Since, answer, answers
 from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.checkpoint.diagnosis import damage
+from streamwarden.checkpoint.diagnosis.report import BatchReport, CheckpointReport, OperatorReport, StoreReport
+from streamwarden.checkpoint.formats import schemas
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.config.loading import STREAMS
 from streamwarden.lifecycle.driver import DriverRecord, ExitRecord
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lint.finding import Finding
-from streamwarden.services.overview.checkpoint import Checkpoint
 from streamwarden.services.overview.models import Model, Text, attributes, derived
 from streamwarden.tuning.recommendation import Number, Recommendation
 from streamwarden.units import DAY
@@ -50,6 +55,68 @@ class Driver(Model):
 @derived(stream_details.SeenLog)
 class DriverLog(Model):
     """The end of a driver's log, as it is now."""
+
+
+@derived(BatchReport)
+class CheckpointBatch(Model):
+    """One batch of the logs. `watermark_ms` is in Unix milliseconds."""
+
+
+class Replay(Model):
+    """The changelogs a restart replays."""
+
+    last_snapshot: int | None = Field(validation_alias="snapshot")
+    newest_version: int = Field(validation_alias="newest")
+    versions_since: int = Field(validation_alias="versions")
+    changelog_bytes_since: int = Field(validation_alias="changelog_bytes")
+
+
+@derived(StoreReport)
+class StorePartition(Model):
+    """One store of one partition."""
+
+    replay: Replay
+
+
+@derived(schemas.ColumnFamily)
+class ColumnFamily(Model):
+    """A store's contents."""
+
+
+@derived(schemas.StateSchema)
+class StateSchema(Model):
+    """The schema of one store."""
+
+    families: tuple[ColumnFamily, ...]
+
+
+@derived(OperatorReport)
+class CheckpointOperator(Model):
+    """One stateful operator."""
+
+    schemas: tuple[StateSchema, ...]
+
+
+@derived(damage.Damage)
+class Damage(Model):
+    """One file that is missing or damaged."""
+
+
+@derived(CheckpointReport, without={"position", "retained"})
+@derived(LogPosition, at="position")
+class Checkpoint(Model):
+    """The report on a checkpoint. Times are Unix seconds unless they end with `_ms`."""
+
+    gap: int = Field(validation_alias=AliasPath("position", "gap"))
+    """planned batches that are not committed"""
+    retained_batches: tuple[int, int] | None = Field(validation_alias="retained")
+    state_bytes: int
+    batches: tuple[CheckpointBatch, ...]
+    operators: tuple[CheckpointOperator, ...]
+    stores: tuple[StorePartition, ...]
+    worst: damage.Consequence | None
+    """of all findings; None: nothing is wrong"""
+    findings: tuple[Damage, ...]
 
 
 class CheckpointAnswer(Model):

@@ -1,19 +1,20 @@
 """Details of one stream that are read only on request: the pages and the API both ask here."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastapi import HTTPException
 
 from streamwarden.airflow.web.access import declared
 from streamwarden.airflow.web.shared_workspace import catalogs
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport
 from streamwarden.config.loading import STREAMS
 from streamwarden.errors import ProcessError, StreamwardenError
+from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.events import ui_address
+from streamwarden.lint.finding import Finding
 from streamwarden.lint.linter import lint
 from streamwarden.redaction import redacted_text
 from streamwarden.services.analysis.linting import gathered
@@ -22,13 +23,7 @@ from streamwarden.services.fleet.exits.log_tail import end_of_log
 from streamwarden.services.overview.anatomy import anatomy
 from streamwarden.services.workspace import Workspace
 from streamwarden.tuning.advisor import advise
-
-if TYPE_CHECKING:
-    from streamwarden.checkpoint.diagnosis.report import CheckpointReport
-    from streamwarden.lifecycle.driver import DriverRecord
-    from streamwarden.lint.finding import Finding
-    from streamwarden.tuning.recommendation import Recommendation
-
+from streamwarden.tuning.recommendation import Recommendation
 
 LINES: Final = 200
 LOG_BYTES: Final = 256 * 1024
@@ -63,7 +58,7 @@ def advice(space: Workspace, stream: str, query: str | None) -> SeenAdvice:
 
     Raises HTTPException with 404 if there is no such stream or query, StoreError.
     """
-    spec, drills, now = declared(space, stream, query), tuple(catalogs().drills(space).values()), time.time()
+    spec, drills, now = declared(space, stream, query), tuple(catalogs().newest(space).drills.values()), time.time()
     facts = gathered(declared(space, stream, None), drills, space.store, now)
     history = gather(spec, space.store, drills, now, space.thresholds())
     return SeenAdvice(lint(facts), advise(history), (*facts.problems, *history.problems))

@@ -1,7 +1,8 @@
 """A damage: something that is missing or wrong in a checkpoint, and what Spark will do about it.
 
-The statements about Spark were tested file by file with Spark 4.3.0; `tests/spark/test_checkpoint_damage.py` repeats
-these tests. Earlier versions cannot repair snapshots: they refuse to start where this package says that Spark recovers.
+The statements about Spark were tested file by file with Spark 4.3.0; `tests/spark/proofs/test_checkpoint_damage.py`
+repeats these tests. Earlier versions cannot repair snapshots: they refuse to start where this package says that Spark
+recovers.
 """
 
 from collections.abc import Iterator

@@ -48,11 +48,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Both logs: batch -> its record, or a text that says why the record cannot be read.
-
-    Args:
-        written: newest batch in the manifest of the file sink; None if there is no such sink, or it is unknown.
-    """
+    """Both logs: batch -> its record, or a text that says why the record cannot be read. `written`: newest batch in the
+    manifest of the file sink; None if there is no such sink, or it is unknown."""
 
     offsets: Mapping[int, OffsetRecord | str] = field(default_factory=dict)
     commits: Mapping[int, CommitRecord | str] = field(default_factory=dict)
@@ -87,8 +84,7 @@ class Logs:
         """The state version that Spark loads next: P if batch P has to run (again), else P+1 (committed or skipped)."""
         if self.planned is None:
             return 0
-        done = self.skipped or (self.committed is not None and self.committed >= self.planned)
-        return self.planned + 1 if done else self.planned
+        return self.planned if self.runs_again else self.planned + 1
 
     def _good(self, batch: int) -> OffsetRecord | None:
         record = self.offsets[batch]
@@ -130,11 +126,8 @@ def diagnose_folders(checkpoint: Location) -> Iterator[Damage]:
 
 
 def diagnose_logs(logs: Logs, executed: int | None = None) -> Iterator[Damage]:
-    """Gaps and damage in `offsets/` and `commits/`.
-
-    Args:
-        executed: newest batch that left something in the state or in the sink's manifest; None if there is neither.
-    """
+    """Gaps and damage in `offsets/` and `commits/`. `executed`: newest batch that left something in the state or in the
+    sink's manifest; None if there is neither."""
     planned, committed = logs.planned, logs.committed
     if planned is None:
         if committed is not None:

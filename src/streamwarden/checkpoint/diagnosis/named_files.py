@@ -10,11 +10,8 @@ _NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, 
 
 
 def lost_files(fs: FileSystem, named: Mapping[str, int | None]) -> dict[str, str]:
-    """Path -> what is wrong, for each named file that is missing or has another size. Lists each folder once.
-
-    Args:
-        named: path -> bytes, None if the log does not say.
-    """
+    """Path -> what is wrong, for each named file that is missing or has another size. Lists each folder once. `named`:
+    path -> bytes, None if the log does not say."""
     folders: dict[str, set[str]] = {}
     for path in named:
         folder, _, name = path.rpartition("/")

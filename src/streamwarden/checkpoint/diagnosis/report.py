@@ -35,7 +35,7 @@ from streamwarden.checkpoint.formats.operators import OperatorMetadata
 from streamwarden.checkpoint.formats.schemas import StateSchema
 from streamwarden.checkpoint.formats.sink import SinkManifest, last_settled, newest_entry, read_sink_manifest
 from streamwarden.checkpoint.formats.sources import describe_offset, file_source_log, log_offset
-from streamwarden.checkpoint.formats.state import ReplayDebt, StateStore, replay_debts, state_stores
+from streamwarden.checkpoint.formats.state import ReplayDebt, StateStore, state_stores
 from streamwarden.errors import CheckpointError
 
 LAST_BATCHES: Final = 5
@@ -197,6 +197,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
     latest = logs.latest_offsets()
     operators, findings = operators_of(checkpoint, stores, logs)
     schemas, wrong = diagnose_schemas(checkpoint, stores, operators)
+    no_state = missing_class(latest) if latest is not None and stores else None
     findings += [
         *(wrong if logs.state_version else ()),
         *diagnose_folders(checkpoint),
@@ -205,7 +206,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         *diagnose_orphans(checkpoint, logs),
         *diagnose_sources(checkpoint, logs),
         *diagnose_state(checkpoint, stores, operators, schemas, logs),
-        *(diagnose_sink(output, manifest, logs, _no_state(latest, stores)) if output is not None else ()),
+        *(diagnose_sink(output, manifest, logs, no_state) if output is not None else ()),
     ]
     order = list(Consequence)
     planned_at, committed_at = _times(checkpoint, logs)
@@ -245,11 +246,6 @@ def _executed(logs: Logs, stores: Sequence[StateStore]) -> int | None:
     """The newest batch that left something in the state or in the manifest; None if there is neither."""
     batches = [store.newest - 1 for store in stores] + ([] if logs.written is None else [logs.written])
     return max(batches, default=None)
-
-
-def _no_state(latest: OffsetRecord | None, stores: Sequence[StateStore]) -> str | None:
-    """The error class with which a batch fails whose state was never written; None for a query without state."""
-    return missing_class(latest) if latest is not None and stores else None
 
 
 def _times(checkpoint: Location, logs: Logs) -> tuple[dict[int, float | None], dict[int, float | None]]:
@@ -356,9 +352,9 @@ def _stores(stores: Sequence[StateStore]) -> tuple[StoreReport, ...]:
             bytes=store.bytes,
             snapshots=store.snapshots,
             changelogs=store.changelogs,
-            replay=debt,
+            replay=store.replay,
         )
-        for store, debt in zip(stores, replay_debts(stores), strict=True)
+        for store in stores
     )
 
 

@@ -57,11 +57,8 @@ def diagnose_sink(
     output: Location, manifest: SinkManifest | None, logs: Logs, no_state: str | None
 ) -> Iterator[Damage]:
     """The manifest: a whole entry for each batch up to `manifest.upto`, none beyond the planned one, and every file
-    that it names.
-
-    Args:
-        no_state: error class with which a batch fails if its state was never written; None: the query keeps no state.
-    """
+    that it names. `no_state`: error class with which a batch fails if its state was never written; None: the query
+    keeps no state."""
     if manifest is None:
         if logs.committed is not None:
             yield _no_manifest(logs.committed)

@@ -85,11 +85,7 @@ def _diagnose_offset(batch: int, source: int, start: Any, end: Any) -> Iterator[
 
 
 def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int, waiting: range) -> Iterator[Damage]:
-    """The files of one source's log.
-
-    Args:
-        waiting: offsets that the newest batch has yet to read.
-    """
+    """The files of one source's log. `waiting`: offsets that the newest batch has yet to read."""
     folder = join(SOURCES, str(source))
     names = list_or_empty(checkpoint / folder)
     ids = compactible_ids(names)

@@ -79,12 +79,9 @@ def read_lineage(file: Location) -> dict[int, str] | None:
 
 
 def ends(plain: Iterator[bytes]) -> bool:
-    """Whether the records of a whole file end as Spark ends them: with a length of -1, or with its mark.
-
-    Args:
-        plain: the file, decompressed, in blocks. It holds one of them at a time, so a file of any size can be read; of
-            a length that goes beyond a block it skips what follows.
-    """
+    """Whether the records of a whole file end as Spark ends them: with a length of -1, or with its mark. `plain`: the
+    file, decompressed, in blocks. It holds one of them at a time, so a file of any size can be read; of a length that
+    goes beyond a block it skips what follows."""
     content = _start(plain)
     position, typed = _records(content)
     is_key = True

@@ -18,11 +18,8 @@ class ChecksumMismatch(Exception):  # becomes a `Damaged` wherever it is caught
 
 
 def verify(stream: BinaryIO, sums: bytes) -> int | None:
-    """Number of bytes of the file that Hadoop reads; None: all of them, unchecked. Raises ChecksumMismatch.
-
-    Args:
-        sums: content of the checksum file.
-    """
+    """Number of bytes of the file that Hadoop reads; None: all of them, unchecked. Raises ChecksumMismatch. `sums`:
+    content of the checksum file."""
     if len(sums) < _HEAD or sums[: len(_MAGIC)] != _MAGIC:
         return None
     chunk = struct.unpack(">i", sums[len(_MAGIC) : _HEAD])[0]

@@ -19,11 +19,7 @@ _END: Final = 8
 
 
 def damaged_files(fs: FileSystem, named: dict[str, int | None]) -> Iterator[tuple[str, str]]:
-    """(path, what was observed) of the files that cannot be read.
-
-    Args:
-        named: path -> bytes; the newest last.
-    """
+    """(path, what was observed) of the files that cannot be read. `named`: path -> bytes; the newest last."""
     left = _MOST_BYTES
     for path in list(reversed(named))[: _MOST_FILES if fs.checksums else _MOST_REMOTE]:
         file, left = Location(fs, path, verified=True), left - (named[path] or 0)

@@ -1,9 +1,9 @@
 """The offset log and the commit log of a checkpoint: the truth about which batches were planned and committed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import (
@@ -27,6 +27,7 @@ from streamwarden.errors import CheckpointError, InputGone
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,9}")
+_T = TypeVar("_T")
 _UUID_LENGTH: Final = 36
 _UUID_PART: Final = re.compile(r"\+?[0-9a-fA-F]{1,16}")
 
@@ -127,20 +128,25 @@ def committed_times(checkpoint: Location) -> dict[int, float | None]:
 
 def offsets(checkpoint: Location, batch: int) -> OffsetRecord:
     """`offsets/N`. Raises CheckpointError if it is missing or damaged."""
-    where = checkpoint / OFFSETS / str(batch)
-    try:
-        return parse_offsets(batch, read_log_file(where))
-    except (OSError, Damaged) as error:
-        raise _unusable(where, error) from error
+    return _record(checkpoint / OFFSETS, batch, parse_offsets)
 
 
 def commit(checkpoint: Location, batch: int) -> CommitRecord:
     """`commits/N`. Raises CheckpointError if it is missing or damaged."""
-    where = checkpoint / COMMITS / str(batch)
+    return _record(checkpoint / COMMITS, batch, parse_commit)
+
+
+def _record(log: Location, batch: int, parse: Callable[[int, LogFile], _T]) -> _T:
+    where = log / str(batch)
     try:
-        return parse_commit(batch, read_log_file(where))
+        return parse(batch, read_log_file(where))
     except (OSError, Damaged) as error:
-        raise _unusable(where, error) from error
+        raise CheckpointError(
+            "the file is missing" if isinstance(error, FileNotFoundError) else str(error),
+            expected="a complete log file as Spark writes it",
+            where=where.path,
+            next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
+        ) from error
 
 
 def all_offsets(checkpoint: Location) -> dict[int, OffsetRecord]:
@@ -326,13 +332,3 @@ def _count(body: Mapping[str, Any], key: str) -> int:
     if not is_number(value) or not -(2**63) <= value < 2**63:
         raise Damaged(f"{key} is {str(value)[:40]!r}, not a number")
     return value
-
-
-def _unusable(where: Location, error: Exception) -> CheckpointError:
-    observed = "the file is missing" if isinstance(error, FileNotFoundError) else str(error)
-    return CheckpointError(
-        observed,
-        expected="a complete log file as Spark writes it",
-        where=where.path,
-        next_step="run `streamwarden inspect` on the checkpoint: it says what Spark will do about it",
-    )

@@ -5,10 +5,10 @@ starts, except one: an entry that is lost while its commit is kept. Then the row
 next compacts the manifest and fails, because compaction needs every entry since the last compact file.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.compaction import next_compaction, orphan_checksums
@@ -183,7 +183,7 @@ def read_entry(folder: Location, batch: int, compact: bool, *, strict: bool = Fa
 def _sink_file(line: str, *, strict: bool) -> SinkFile:
     """Raises Damaged."""
     body = parse_object(line)
-    wrong = next((key for key, is_valid in _KEYS.items() if not is_valid(body.get(key))), None)
+    wrong = next((key for key, kind in _KEYS.items() if type(body.get(key)) is not kind), None)
     if wrong is not None and (strict or wrong == "path"):
         raise Damaged(f"a line without a valid {wrong}: {line[:60]!r}")
     size, modified = body.get("size"), body.get("modificationTime")
@@ -200,22 +200,14 @@ def _sink_file(line: str, *, strict: bool) -> SinkFile:
     )
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-_KEYS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "path": _is_text,
-    "size": is_number,
-    "isDir": _is_bool,
-    "modificationTime": is_number,
-    "blockReplication": is_number,
-    "blockSize": is_number,
-    "action": _is_text,
+_KEYS: Final[Mapping[str, type]] = {
+    "path": str,
+    "size": int,
+    "isDir": bool,
+    "modificationTime": int,
+    "blockReplication": int,
+    "blockSize": int,
+    "action": str,
 }
 """Required keys of each line of the manifest. Spark's reader refuses the folder for a line that lacks one."""
 

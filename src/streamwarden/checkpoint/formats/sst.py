@@ -48,11 +48,7 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table up to its footer.
-
-    Args:
-        mixed: with each checksum, 0: with none.
-    """
+    """A table up to its footer. `mixed`: with each checksum, 0: with none."""
 
     stream: BinaryIO
     end: int

@@ -5,7 +5,7 @@ below V and the changelogs (HDFS-backed: deltas) after it, one a version.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain as concatenate
@@ -71,6 +71,25 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayDebt:
+    """Changes that one store would replay if the query were restarted now.
+
+    Args:
+        snapshot: version of the newest uploaded snapshot; None if none was uploaded.
+        newest: newest version written; versions: how many are between the two, each a changelog to replay.
+        changelog_bytes: bytes of these changelogs.
+    """
+
+    snapshot: int | None
+    newest: int
+    changelog_bytes: int
+
+    @property
+    def versions(self) -> int:
+        return self.newest - (self.snapshot or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateStore:
     """One store of one partition of one operator: names and sizes, without opening a file.
 
@@ -103,6 +122,13 @@ class StateStore:
     def changelogs(self) -> tuple[int, ...]:
         return tuple(sorted({file.version for file in self.files if not file.kind.is_snapshot}))
 
+    @property
+    def replay(self) -> ReplayDebt:
+        """What a restart would replay. A store that writes a snapshot with every version has nothing to replay."""
+        snapshot = max(self.snapshots, default=None)
+        changes = (file for file in self.files if not file.kind.is_snapshot and file.version > (snapshot or 0))
+        return ReplayDebt(snapshot=snapshot, newest=self.newest, changelog_bytes=sum(file.size for file in changes))
+
     def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
         """The files that Spark reads to load `version`; `without` names files to ignore."""
         return self.loads(version, without=without)[0]
@@ -124,37 +150,6 @@ class StateStore:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayDebt:
-    """Changes that one store would replay if the query were restarted now.
-
-    Args:
-        snapshot: version of the newest uploaded snapshot; None if none was uploaded.
-        newest: newest version written; versions: how many are between the two, each a changelog to replay.
-        changelog_bytes: bytes of these changelogs. Rows changed come from the progress of the batches
-            `first_batch`..`last_batch` (version N+1 is the state after batch N).
-    """
-
-    operator: int
-    partition: int
-    store: str
-    snapshot: int | None
-    newest: int
-    changelog_bytes: int
-
-    @property
-    def versions(self) -> int:
-        return self.newest - (self.snapshot or 0)
-
-    @property
-    def first_batch(self) -> int:
-        return self.snapshot or 0
-
-    @property
-    def last_batch(self) -> int:
-        return self.newest - 1
-
-
 def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
     """Every store under `state/`, by operator, partition and name. Lists folders, opens nothing; safe while it runs.
 
@@ -168,25 +163,6 @@ def state_stores(checkpoint: Location) -> tuple[StateStore, ...]:
         return tuple(stores)
     except OSError as error:
         raise unreadable(checkpoint, error) from error
-
-
-def replay_debts(stores: Iterable[StateStore]) -> tuple[ReplayDebt, ...]:
-    """One debt for each store. A store that writes a snapshot with every version has no changelogs to replay."""
-    debts = []
-    for store in stores:
-        snapshot = max(store.snapshots, default=None)
-        changes = [file for file in store.files if not file.kind.is_snapshot and file.version > (snapshot or 0)]
-        debts.append(
-            ReplayDebt(
-                operator=store.operator,
-                partition=store.partition,
-                store=store.name,
-                snapshot=snapshot,
-                newest=store.newest,
-                changelog_bytes=sum(file.size for file in changes),
-            )
-        )
-    return tuple(debts)
 
 
 def _stores(checkpoint: Location, operator: int, partition: int) -> list[StateStore]:

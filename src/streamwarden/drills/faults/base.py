@@ -1,13 +1,12 @@
 """A fault: what a drill does to a driver, and how it proves afterwards that the fault landed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
+from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import Ports
 from streamwarden.drills.records.sections import require
@@ -23,6 +22,7 @@ MOST_ATTEMPTS: Final = 100
 """Attempts of a fault; the deadlines of a step grow with them."""
 
 F = TypeVar("F", bound="Fault")
+T = TypeVar("T")
 
 
 class ExpectedEnd(StrEnum):
@@ -64,35 +64,6 @@ class LiveUse:
 
     allowed: bool
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultContext:
-    """One driver of one fork, or of a live stream, about to be struck.
-
-    Args:
-        seed: what a fault draws from that chooses something at random.
-        marked_at: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
-        record_mark: writes that moment to the journal.
-    """
-
-    run_id: str
-    fork: ForkView
-    driver_id: str
-    ports: Ports
-    seed: int
-    marked_at: float | None
-    record_mark: Callable[[float], None]
-
-    def observe(self) -> DriverView:
-        return self.ports.drivers.observe(self.driver_id)
-
-    def mark(self) -> float:
-        """The moment of the strike: now, in Unix seconds. It is written to the journal before anything is done, for the
-        process that continues the strike if this one is killed. That costs a write to the store. Raises StoreError."""
-        moment = self.ports.clock.now()
-        self.record_mark(moment)
-        return moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +113,80 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultContext:
+    """One driver of one fork, or of a live stream, about to be struck.
+
+    Args:
+        seed: what a fault draws from that chooses something at random.
+        marked_at: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
+        record_mark: writes that moment to the journal.
+    """
+
+    run_id: str
+    fork: ForkView
+    driver_id: str
+    ports: Ports
+    seed: int
+    marked_at: float | None
+    record_mark: Callable[[float], None]
+
+    def observe(self) -> DriverView:
+        return self.ports.drivers.observe(self.driver_id)
+
+    def mark(self) -> float:
+        """The moment of the strike: now, in Unix seconds. It is written to the journal before anything is done, for the
+        process that continues the strike if this one is killed. That costs a write to the store. Raises StoreError."""
+        moment = self.ports.clock.now()
+        self.record_mark(moment)
+        return moment
+
+    def wait_for(self, probe: Callable[[], T | None], *, deadline: float, every: Seconds) -> T | None:
+        """`waiting.wait_for` on the drill's clock."""
+        return wait_for(probe, clock=self.ports.clock, deadline=deadline, every=every)
+
+    def wait_until(self, condition: Callable[[], bool], *, deadline: float, every: Seconds) -> bool:
+        """Wait until the condition holds; False: it does not at `deadline` (Unix seconds)."""
+        return self.wait_for(lambda: condition() or None, deadline=deadline, every=every) is True
+
+    def await_exit(self, *, deadline: float) -> DriverView:
+        """The driver as last observed: with its recorded exit, or without one if the deadline passed first."""
+        self.wait_until(lambda: self.observe().exit is not None, deadline=deadline, every=0.1)
+        return self.observe()
+
+    def proof(
+        self,
+        strike: Strike | None,
+        view: DriverView,
+        position: LogPosition,
+        *,
+        landed: bool,
+        message: str,
+        evidence: Mapping[str, Any],
+        **facts: Any,
+    ) -> Proof:
+        """The proof by the driver and the logs as they are now. `facts`: other fields of the proof."""
+        return Proof(
+            landed=landed,
+            driver_id=self.driver_id,
+            moment=self._moment(strike, view),
+            planned=position.planned,
+            committed=position.committed,
+            message=message,
+            evidence={**describe_exit(view), **evidence},
+            **facts,
+        )
+
+    def _moment(self, strike: Strike | None, view: DriverView) -> float:
+        """When the fault struck, in Unix seconds. For a strike whose process was killed: as it was marked, or else when
+        the driver ended, or now if it runs."""
+        if strike is not None and strike.moment is not None:
+            return strike.moment
+        if self.marked_at is not None:
+            return self.marked_at
+        return self.ports.clock.now() if view.exit is None else view.exit.ended_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault(ABC):
     """One kind of fault, with the options that a drill's file chose: the fields are the keys of its section, and the
     text below each one is its documentation. Everything else that other modules need to know about the kind is declared
@@ -188,7 +233,7 @@ class Fault(ABC):
         return any(option.default is MISSING for option in cls.options())
 
     @property
-    def chosen(self) -> Fault:
+    def chosen(self) -> "Fault":
         """The fault as its options choose it: by default this one."""
         return self
 
@@ -221,6 +266,11 @@ class Fault(ABC):
             where=f"the drill of {stream}",
             next_step=next_step,
         )
+
+    def wrong_sink(self, stream: str, declared: StreamSpec, lacks: str, *, expected: str, instead: str) -> DrillAborted:
+        """The refusal of a stream whose sink lacks something. `instead`: the fault to drill it with."""
+        what = f"the sink of {stream} is of the kind {declared.sink.kind}, which has no {lacks}"
+        return self.not_applicable(stream, what, expected=expected, next_step=f"drill this stream with `{instead}`")
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Raise DrillAborted, before anything is started, if this fault cannot hit such a stream. By default it can hit
@@ -258,6 +308,34 @@ class Fault(ABC):
         return None
 
 
+class ObservedFault(Fault):
+    """A fault whose evidence only the strike itself could see; it has `planned` and `committed`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        """Whether a strike that did something landed, and the sentence that says so."""
+
+    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
+        if strike is not None and strike.moment is not None:
+            landed, message = self.judge(context, strike)
+            moment, planned, committed = strike.moment, strike.evidence["planned"], strike.evidence["committed"]
+        else:
+            position, moment = context.ports.checkpoint.position(context.fork), context.ports.clock.now()
+            planned, committed, landed = position.planned, position.committed, False
+            message = strike.message if strike else "the process that struck died before it recorded what it had done"
+        return Proof(
+            landed=landed,
+            driver_id=context.driver_id,
+            moment=moment,
+            planned=planned,
+            committed=committed,
+            message=message,
+            evidence=dict(strike.evidence) if strike else {},
+        )
+
+
 def by_kind(*faults: type[Fault]) -> dict[str, type[Fault]]:
     """The faults by the kinds that they declare."""
     return {str(fields(fault)[0].default): fault for fault in faults}
@@ -291,38 +369,6 @@ def _spelled(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def prove_as_observed(
-    context: FaultContext, strike: Strike | None, judge: Callable[[Strike], tuple[bool, str]]
-) -> Proof:
-    """The proof of a fault whose evidence only the strike itself could see.
-
-    Args:
-        judge: for a strike that did something, whether it landed, and the sentence that says so; its evidence has
-            `planned` and `committed`.
-    """
-    if strike is not None and strike.moment is not None:
-        landed, message = judge(strike)
-        return Proof(
-            landed=landed,
-            driver_id=context.driver_id,
-            moment=strike.moment,
-            planned=strike.evidence["planned"],
-            committed=strike.evidence["committed"],
-            message=message,
-            evidence=dict(strike.evidence),
-        )
-    position = context.ports.checkpoint.position(context.fork)
-    return Proof(
-        landed=False,
-        driver_id=context.driver_id,
-        moment=context.ports.clock.now(),
-        planned=position.planned,
-        committed=position.committed,
-        message=strike.message if strike else "the process that struck died before it recorded what it had done",
-        evidence=dict(strike.evidence) if strike else {},
-    )
-
-
 def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
     """Raises DrillAborted for a fork in an object store.
 
@@ -339,41 +385,16 @@ def require_this_host(fault: Fault, context: FaultContext, what: str) -> None:
         )
 
 
-def moment_of(context: FaultContext, view: DriverView, strike: Strike | None) -> float:
-    """When the fault struck, in Unix seconds. For a strike whose process was killed: as it was marked, or else when the
-    driver ended, or now if it runs."""
-    if strike is not None and strike.moment is not None:
-        return strike.moment
-    if context.marked_at is not None:
-        return context.marked_at
-    return context.ports.clock.now() if view.exit is None else view.exit.ended_at
-
-
-def await_exit(context: FaultContext, *, deadline: float) -> DriverView:
-    """The driver as last observed: with its recorded exit, or without one if the deadline passed first."""
-    wait_for(
-        lambda: True if context.observe().exit is not None else None,
-        clock=context.ports.clock,
-        deadline=deadline,
-        every=0.1,
-    )
-    return context.observe()
-
-
 def describe_exit(view: DriverView) -> dict[str, Any]:
     """The exit as evidence; all None while there is none."""
-    exit = view.exit
+    process = view.record.process
     return {
         "alive": view.alive,
-        "exit": exit.kind.value if exit else None,
-        "exit_code": exit.exit_code if exit else None,
-        "signal": exit.signal if exit else None,
-        "ended_at": exit.ended_at if exit else None,
-        "cut_batch": exit.cut_batch if exit else None,
-        "message": exit.message if exit else "",
-        "pid": view.record.process.pid if view.record.process else None,
-        "host": view.record.process.host if view.record.process else None,
-        "process_started_at_ticks": view.record.process.started_at if view.record.process else None,
+        "exit": view.exit.kind.value if view.exit else None,
+        **{name: getattr(view.exit, name, None) for name in ("exit_code", "signal", "ended_at", "cut_batch")},
+        "message": view.exit.message if view.exit else "",
+        **{name: getattr(process, name, None) for name in ("pid", "host")},
+        "process_started_at_ticks": process.started_at if process else None,
     }
 
 

@@ -8,8 +8,6 @@ Spark then does. If the inspector predicts something else, the checkpoint is not
 declared: the damage is undone and the attempt counts as a miss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -24,16 +22,15 @@ from streamwarden.drills.faults.base import (
     ExpectedEnd,
     Fault,
     FaultContext,
+    ObservedFault,
     Proof,
     Strike,
-    prove_as_observed,
     require_this_host,
 )
 from streamwarden.drills.faults.topic.own_topic import stop_between_batches
 from streamwarden.drills.ports import Port, Ports
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import ForkView
-from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.health.checks.driver.restart_loop import CHECK as RESTART_LOOP
 from streamwarden.lifecycle.failures.causes import CHECKPOINT_DAMAGED
@@ -196,7 +193,7 @@ def _variants() -> Iterator[tuple[str, tuple[ExpectedEnd, Description]]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointDamage(Fault):
+class CheckpointDamage(ObservedFault):
     """Proof: the driver stopped with every planned batch committed; compared with the copy, exactly the files of the
     target are damaged; and the inspector predicts what is declared."""
 
@@ -218,22 +215,20 @@ class CheckpointDamage(Fault):
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, damages one part of the fork's checkpoint, and starts the driver.",
         promise="It depends on the part and on the damage: Spark repairs it, or refuses to go on. It must not go on "
-        "with "
-        "an output that is wrong.",
+        "with an output that is wrong.",
         seen="Each damage had the declared outcome, which `streamwarden inspect` foretold. Of a lost state it says "
-        "that "
-        "only a query without state can continue.",
+        "that only a query without state can continue.",
         next_step="Before a start on a checkpoint that may be damaged: `streamwarden inspect NAME`.",
     )
     variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = dict(_variants())
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         fitting = [damage for target, damage in RULES if target is self.target]
         require(self.damage in fitting, "damage", self.damage.value, f"for {self.target}: {', '.join(fitting)}")
 
     @property
-    def chosen(self) -> CheckpointDamage:
+    def chosen(self) -> Fault:
         """The damage with its declared outcome."""
         refuses = RULES[self.target, self.damage].expected_end is ExpectedEnd.REFUSES
         return self.as_kind(RefusedDamage) if refuses else self
@@ -277,18 +272,15 @@ class CheckpointDamage(Fault):
             return Strike(moment=None, message=f"{strike.message}, but {other}: the checkpoint was restored")
         return strike
 
-    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        def judge(struck: Strike) -> tuple[bool, str]:
-            harmed = context.ports[FILES].damaged(context.fork)
-            if not harmed:
-                return False, f"{struck.message}, but every file of the checkpoint is as it was"
-            damage = "; ".join(_describe(file) for file in harmed)
-            other = self._otherwise(struck.evidence)
-            return other is None, f"between two batches the checkpoint was damaged: {damage}" + (
-                "" if other is None else f", but {other}"
-            )
-
-        return prove_as_observed(context, strike, judge)
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        harmed = context.ports[FILES].damaged(context.fork)
+        if not harmed:
+            return False, f"{strike.message}, but every file of the checkpoint is as it was"
+        damage = "; ".join(_describe(file) for file in harmed)
+        other = self._otherwise(strike.evidence)
+        return other is None, f"between two batches the checkpoint was damaged: {damage}" + (
+            "" if other is None else f", but {other}"
+        )
 
     def _await_target(self, context: FaultContext, *, deadline: float) -> str | None:
         """Wait until there is a file to damage: the first snapshot is uploaded some batches after the start. Returns
@@ -299,7 +291,7 @@ class CheckpointDamage(Fault):
                 return True
             return None if context.observe().alive else f"the driver ended before there was {_WHAT[self.target]}"
 
-        result = wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL_EVERY)
+        result = context.wait_for(probe, deadline=deadline, every=POLL_EVERY)
         return f"there was no {_WHAT[self.target]}" if result is None else result if isinstance(result, str) else None
 
     def _paths(self, context: FaultContext) -> tuple[str, ...]:

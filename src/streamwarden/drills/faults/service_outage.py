@@ -7,29 +7,28 @@ The two commands of the drill's file do that: a drill stops no server by itself.
 and once more when the drill is healed if the process that ran `down` was killed before it ran `up`.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
 
+from streamwarden.clusters import manager_of
+from streamwarden.clusters.standalone import STANDALONE
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
     Fault,
     FaultContext,
     LiveUse,
+    ObservedFault,
     Proof,
     Strike,
-    prove_as_observed,
     require_this_host,
 )
 from streamwarden.drills.ports import Port
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import ForkView
-from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillError
 from streamwarden.redaction import redacted
 from streamwarden.stream.spec import StreamSpec
@@ -115,70 +114,52 @@ STALLS = 2.0
 """No batch may have been committed for this many times the median duration of a batch: less could be one long batch."""
 
 
-_VARIANTS: Final[Mapping[str, tuple[ExpectedEnd, Description]]] = {
-    "outage.service: source": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the broker of the stream's topic.",
-            promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
-            seen="The batch that hung was committed when the broker was back, by the same driver or by the next.",
-            next_step="Bring the broker back. The stream continues where it was.",
-        ),
+_SERVICES: Final[Mapping[OutageService, Description]] = {
+    OutageService.SOURCE: Description(
+        does="Stops the broker of the stream's topic.",
+        promise="The driver waits about a minute for it. Then it fails, and a restart cures it.",
+        seen="The batch that hung was committed when the broker was back, by the same driver or by the next.",
+        next_step="Bring the broker back. The stream continues where it was.",
     ),
-    "outage.service: sink": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the database of the stream's table, or the broker of the topic that it writes.",
-            promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
-            seen="The batch that hung was committed when the service was back, by the same driver or by the next.",
-            next_step="Bring the service back. The stream continues where it was.",
-        ),
+    OutageService.SINK: Description(
+        does="Stops the database of the stream's table, or the broker of the topic that it writes.",
+        promise="The driver waits for a database for `sink.retry_for`. Then it fails, and a restart cures it.",
+        seen="The batch that hung was committed when the service was back, by the same driver or by the next.",
+        next_step="Bring the service back. The stream continues where it was.",
     ),
-    "outage.service: store": (
-        ExpectedEnd.LIVES,
-        Description(
-            does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
-            promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
-            seen="Batches were committed during the outage, by the same driver, and the output was right.",
-            next_step="Bring the store back. Until then no stream can be started. No drill of it is shipped: the store "
-            "serves every stream of the project, and an outage would hit those that are not drilled.",
-        ),
+    OutageService.STORE: Description(
+        does="Makes Streamwarden's own store unavailable. The drill's journal is in it: it is written afterwards.",
+        promise="A running stream needs no store: it keeps its progress in a file until the store is back.",
+        seen="Batches were committed during the outage, by the same driver, and the output was right.",
+        next_step="Bring the store back. Until then no stream can be started. No drill of it is shipped: the store "
+        "serves every stream of the project, and an outage would hit those that are not drilled.",
     ),
-    "outage.service: master": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the master of the stream's standalone cluster.",
-            promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
-            "driver ends, and the next one registers with the new master.",
-            seen="Batches were committed without the master. It came back without recovery, and some seconds later the "
-            "driver ended. The next one read the rest, and the output was right.",
-            next_step="Bring the master back, or give it recovery (`spark.deploy.recoveryMode`).",
-        ),
+    OutageService.MASTER: Description(
+        does="Stops the master of the stream's standalone cluster.",
+        promise="A running driver keeps its executors. A master that comes back without recovery ends them: the "
+        "driver ends, and the next one registers with the new master.",
+        seen="Batches were committed without the master. It came back without recovery, and some seconds later the "
+        "driver ended. The next one read the rest, and the output was right.",
+        next_step="Bring the master back, or give it recovery (`spark.deploy.recoveryMode`).",
     ),
-    "outage.service: worker": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
-            promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
-            seen="The same driver committed the batch on a new executor, and the output was right.",
-            next_step="Bring the workers back. The batch then runs on them.",
-        ),
+    OutageService.WORKER: Description(
+        does="Stops the workers of the stream's standalone cluster on this host. Their executors end with them.",
+        promise="Spark waits for other executors. The state is loaded from the checkpoint again.",
+        seen="The same driver committed the batch on a new executor, and the output was right.",
+        next_step="Bring the workers back. The batch then runs on them.",
     ),
-    "outage.service: disk": (
-        ExpectedEnd.MAY_END,
-        Description(
-            does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
-            promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
-            seen="The driver failed with that error. With space again, the next driver continued, and the output was "
-            "right.",
-            next_step="Free space under the checkpoint and the output (`df -h`). The stream then continues.",
-        ),
+    OutageService.DISK: Description(
+        does="Fills the file system of the fork's checkpoint, with the commands of the drill's file.",
+        promise="The driver fails with `No space left on device`. When there is space, a restart cures it.",
+        seen="The driver failed with that error. With space again, the next driver continued, and the output was "
+        "right.",
+        next_step="Free space under the checkpoint and the output (`df -h`). The stream then continues.",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceOutage(Fault):
+class ServiceOutage(ObservedFault):
     """Proof: the service answered before `down` and not after it, nor at the end of the outage; then a batch hung
     between its plan and its commit, and no commit had come for longer than batches take. Of a service without which a
     stream continues: it did not answer, and there was input to read meanwhile.
@@ -207,16 +188,19 @@ class ServiceOutage(Fault):
         seen="The output was right.",
         next_step="Bring the service back. The stream continues where it was.",
     )
-    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = _VARIANTS
+    variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {
+        f"outage.service: {name}": (ExpectedEnd.LIVES if name == "store" else ExpectedEnd.MAY_END, described)
+        for name, described in _SERVICES.items()
+    }
     goes_on: ClassVar[bool] = False
     """Whether the stream has to commit batches during the outage."""
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         require(self.within > self.outage.lasts, "within", self.within, "more than the outage lasts")
 
     @property
-    def chosen(self) -> ServiceOutage:
+    def chosen(self) -> Fault:
         """The outage of the service that the drill's file names."""
         return self.as_kind(_KINDS.get(self.outage.service, ServiceOutage))
 
@@ -319,10 +303,8 @@ class ServiceOutage(Fault):
         }
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        if not self.goes_on:
-            return prove_as_observed(context, strike, self.judge)
-        proof = prove_as_observed(context, strike, _judge_going_on)
-        if not proof.landed:
+        proof = ObservedFault.prove(self, context, strike)
+        if not (self.goes_on and proof.landed):
             return proof
         evidence = proof.evidence
         if not evidence["went_on"]:
@@ -335,9 +317,8 @@ class ServiceOutage(Fault):
         """Input that no batch has planned at the end of the outage; `unread`: what there was at its beginning."""
         return unread
 
-    def judge(self, strike: Strike) -> tuple[bool, str]:
-        """Whether a service that the stream waits for was missed."""
-        return _judge(strike)
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        return _judge_going_on(strike) if self.goes_on else _judge(strike)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +337,7 @@ class ClusterOutage(ServiceOutage):
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         master = declared.spark.master
-        if not master.startswith("spark://"):
+        if manager_of(master) is not STANDALONE:
             raise self.not_applicable(
                 stream,
                 f"{stream} runs on the master {master}, not on a standalone cluster",
@@ -402,7 +383,7 @@ class DiskOutage(ServiceOutage):
         """The source does not need the disk."""
         return context.ports.checkpoint.unplanned(context.fork)
 
-    def judge(self, strike: Strike) -> tuple[bool, str]:
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
         left = strike.evidence["left"] > 0
         return _judge(replace(strike, evidence={**strike.evidence, "hung": strike.evidence["hung"] or left}))
 
@@ -441,11 +422,8 @@ def _judge(strike: Strike) -> tuple[bool, str]:
 def _usual(context: FaultContext) -> float | None:
     """Median seconds from a batch's plan to its commit. The first batch, of a cold driver, counts only if there is no
     other."""
-    durations = [
-        batch.committed_at - batch.planned_at
-        for batch in context.ports.checkpoint.batches(context.fork)
-        if batch.planned_at is not None and batch.committed_at is not None
-    ]
+    batches = context.ports.checkpoint.batches(context.fork)
+    durations = [batch.seconds for batch in batches if batch.seconds is not None]
     return statistics.median(durations[1:] or durations) if durations else None
 
 
@@ -457,7 +435,7 @@ def _await_status(context: FaultContext, outage: OutageSpec, *, answers: bool, w
         last[:] = [context.ports[SERVICES].probe(context.fork, outage.service)]
         return last[0] if last[0].answers is answers else None
 
-    wait_for(probe, clock=context.ports.clock, deadline=context.ports.clock.now() + within, every=POLL)
+    context.wait_for(probe, deadline=context.ports.clock.now() + within, every=POLL)
     return last[0]
 
 

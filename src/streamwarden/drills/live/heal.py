@@ -1,12 +1,10 @@
 """Undo the fault, and see that the live stream runs or is about to. Nothing of a live stream is removed, ever."""
 
 from streamwarden.drills.live.supervision import left_down
-from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import ForkView
-from streamwarden.drills.state import Healing
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import OBSERVE_EVERY
-from streamwarden.drills.steps.heal import unclean, undo_strike
+from streamwarden.drills.steps.heal import healed, unclean, undo_strike
 from streamwarden.drills.waiting import wait_for
 
 BACK_WITHIN = 60.0
@@ -17,13 +15,13 @@ def heal(context: StepContext) -> StepResult:
     """The result names what could not be done; healing again tries it again. Raises StoreError."""
     recorder, live = context.recorder, context.recorder.live
     if live is None or recorder.state.strike is None:
-        return _clean(context, "the live stream was not touched")
+        return healed(context, "the live stream was not touched")
     left = undo_strike(context, live)
     down = _await_driver(context, live)
     if left is not None or down is not None:
         start = f"; start it with `streamwarden start {live.stream}`" if down is not None else ""
         return unclean(context, "; ".join(filter(None, (left, down))) + start)
-    return _clean(context, f"{_status(context, live)}; nothing was removed")
+    return healed(context, f"{_status(context, live)}; nothing was removed")
 
 
 def _await_driver(context: StepContext, live: ForkView) -> str | None:
@@ -44,9 +42,3 @@ def _status(context: StepContext, live: ForkView) -> str:
     if context.ports.live.status(live.stream).alive:
         return f"{live.stream} runs"
     return f"{live.stream} does not run yet, and its supervision starts it"
-
-
-def _clean(context: StepContext, message: str) -> StepResult:
-    context.recorder.put(healing=Healing(clean=True, message=message))
-    context.recorder.note(DrillStep.HEAL, "healed", message)
-    return StepResult(ok=True, message=message)

@@ -2,11 +2,11 @@
 
 from streamwarden.drills.live.preflight import require_admission
 from streamwarden.drills.records.audited import AuditRecord
-from streamwarden.drills.records.journal import DrillStatus, DrillStep
+from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.steps import StepContext, StepResult
-from streamwarden.drills.steps.fork_driver import await_commit, describe, require_latest
-from streamwarden.drills.steps.steady_state import as_observed, observe_health
+from streamwarden.drills.steps.fork_driver import await_commit, require_latest
+from streamwarden.drills.steps.steady_state import abort, never_reached, observe_before
 from streamwarden.verification.balance import Outcome
 
 
@@ -25,14 +25,10 @@ def steady_state(context: StepContext) -> StepResult:
     deadline = ports.clock.now() + spec.steady_state.within
     late = await_commit(context, live, require_latest(context, live).driver_id, wanted, deadline=deadline)
     if late is not None:
-        reason = f"the steady state was never reached: batch {wanted} was not committed within its time"
-        return _abort(context, f"{reason}; {describe(late)}")
-    held = observe_health(context, live, spec)
-    before = as_observed(held, ports.checkpoint.position(live).committed, ports.clock.now())
-    recorder.put(steady_before=before)
-    recorder.note(DrillStep.STEADY_STATE, "steady_state", before.message, holds=before.holds)
+        return never_reached(context, wanted, late)
+    before = observe_before(context, live)
     if not before.holds:
-        return _abort(context, f"the steady state does not hold before the fault: {before.message}")
+        return abort(context, f"the steady state does not hold before the fault: {before.message}")
     return _audit(context, live, first, f"batch {wanted} committed; {before.message}")
 
 
@@ -50,10 +46,5 @@ def _audit(context: StepContext, live: ForkView, first: int, reached: str) -> St
     context.recorder.put(audit_before=audit)
     context.recorder.note(DrillStep.STEADY_STATE, "audited", audit.sentence, **audit.document)
     if audit.outcome is not Outcome.BALANCED:
-        return _abort(context, f"before the fault, {audit.sentence}")
+        return abort(context, f"before the fault, {audit.sentence}")
     return StepResult(ok=True, message=f"{reached}; {audit.sentence}")
-
-
-def _abort(context: StepContext, reason: str) -> StepResult:
-    context.recorder.halt(DrillStep.STEADY_STATE, DrillStatus.ABORTED, reason)
-    return StepResult(ok=False, message=reason)

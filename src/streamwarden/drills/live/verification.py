@@ -21,8 +21,7 @@ def verification(context: StepContext) -> StepResult:
     if audit.outcome is not Outcome.UNDECIDED:
         judgement = ports.judge.judge_audit(audited, spec.verification.min_records)
         recorder.put(judgement=judgement)
-        judged = f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the books"
-        recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
+        recorder.note(DrillStep.VERIFICATION, "judged", judgement.on("books"), success=judgement.success)
     gap = gap_of(audit, fault.committed, recovery.first_new_batch, spec.verification.min_records)
     message = audit.sentence if gap is None else gap
     return StepResult(ok=gap is None and audit.outcome is Outcome.BALANCED, message=message)

@@ -5,16 +5,15 @@ Unknown keys are ignored and missing ones take the field's default, so that anot
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, EnumType
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 Readers = Mapping[type, Callable[[Any], Any]]
 Writers = Mapping[type, Callable[[Any], Any]]
-
-_STORED_AS: Final = "stored_as"
+Decoder = Callable[[Any, Readers | None], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,16 +21,6 @@ class ByKind:
     """Annotates a type that stands for several: which one a value has, the `kind` in its data says."""
 
     kinds: Mapping[str, type[Any]]
-
-
-def stored_as(key: str) -> Mapping[str, str]:
-    """The metadata of a field whose JSON has another key."""
-    return {_STORED_AS: key}
-
-
-def key_of(each: Field[Any]) -> str:
-    """The key under which a field is stored."""
-    return str(each.metadata.get(_STORED_AS, each.name))
 
 
 def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
@@ -42,8 +31,6 @@ def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
 
     Raises ValueError, TypeError or KeyError if it does not fit.
     """
-    if readers and kind in readers:
-        return readers[kind](raw)
     return _decoder(kind)(raw, readers)
 
 
@@ -53,52 +40,64 @@ def encode(value: Any, writers: Writers | None = None) -> Any:
 
 
 @cache
-def _decoder(kind: Any) -> Callable[[Any, Readers | None], Any]:
+def _decoder(kind: Any) -> Decoder:
     """Reads a value of the type. It is looked up once for each type: that takes longer than to read a value."""
-    if is_dataclass(kind):
-        return partial(_decode_fields, kind)
-    if isinstance(kind, EnumType):
-        return lambda raw, readers: kind(raw)
+    if isinstance(kind, type):
+        return partial(_decode_plain, kind, _decoder_of_plain(kind))
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         by_kind = next((extra for extra in parts if isinstance(extra, ByKind)), None)
         if by_kind is None:
-            return lambda raw, readers: decode(parts[0], raw, readers)
+            return _decoder(parts[0])
         return lambda raw, readers: decode(by_kind.kinds[raw["kind"]], raw, readers)
     wanted = [part for part in parts if part is not NoneType]
     if origin in (Union, UnionType) and len(wanted) == 1:
-        return lambda raw, readers: None if raw is None else decode(wanted[0], raw, readers)
+        inner = _decoder(wanted[0])
+        return lambda raw, readers: None if raw is None else inner(raw, readers)
     if origin in (tuple, Sequence):
-        return lambda raw, readers: None if raw is None else tuple(decode(parts[0], item, readers) for item in raw)
+        inner = _decoder(parts[0])
+        return lambda raw, readers: None if raw is None else tuple(inner(item, readers) for item in raw)
     if origin is Mapping and parts == (str, Any):
         return lambda raw, readers: None if raw is None else {**raw}
     if origin is Mapping:
-        return partial(_decode_mapping, *parts)
+        return partial(_decode_mapping, _decoder(parts[0]), _decoder(parts[1]))
     return lambda raw, readers: raw
 
 
-def _decode_mapping(key_kind: Any, value_kind: Any, raw: Any, readers: Readers | None) -> Any:
+def _decoder_of_plain(kind: type) -> Decoder:
+    if is_dataclass(kind):
+        return partial(_decode_fields, kind)
+    if isinstance(kind, EnumType):
+        return lambda raw, readers: kind(raw)
+    return lambda raw, readers: raw
+
+
+def _decode_plain(kind: type, decoder: Decoder, raw: Any, readers: Readers | None) -> Any:
+    return readers[kind](raw) if readers and kind in readers else decoder(raw, readers)
+
+
+def _decode_mapping(key: Decoder, value: Decoder, raw: Any, readers: Readers | None) -> Any:
     if raw is None:
         return None
-    return {decode(key_kind, key): decode(value_kind, value, readers) for key, value in raw.items()}
+    return {key(name, None): value(item, readers) for name, item in raw.items()}
 
 
 def _decode_fields(kind: Any, raw: Any, readers: Readers | None) -> Any:
     values = {}
-    for name, key, hint, is_required in _stored_fields(kind):
-        if key in raw:
-            values[name] = decode(hint, raw[key], readers)
+    for name, decoder, is_required in _stored_fields(kind):
+        if name in raw:
+            values[name] = decoder(raw[name], readers)
         elif is_required:
-            raise KeyError(f"{kind.__name__} without {key}")
+            raise KeyError(f"{kind.__name__} without {name}")
     return kind(**values)
 
 
 @cache
-def _stored_fields(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
-    """Name, key, type hint of each field, and whether it has no default."""
+def _stored_fields(kind: Any) -> tuple[tuple[str, Decoder, bool], ...]:
+    """Name and decoder of each field, and whether it has no default."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
-        (item.name, key_of(item), hints[item.name], item.default is MISSING and item.default_factory is MISSING)
+        (item.name, _decoder(hints[item.name]), item.default is MISSING and item.default_factory is MISSING)
         for item in fields(kind)
     )
 
@@ -108,7 +107,7 @@ def _plain(value: Any, writers: Writers) -> Any:
     if writer is not None:
         return _plain(writer(value), writers)
     if is_dataclass(value) and not isinstance(value, type):
-        return {key_of(field): _plain(getattr(value, field.name), writers) for field in fields(value)}
+        return {field.name: _plain(getattr(value, field.name), writers) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

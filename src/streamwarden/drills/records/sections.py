@@ -1,7 +1,5 @@
 """The sections of a drill's file, without those of the faults: each fault declares its own options."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -40,11 +38,6 @@ class OracleKind(StrEnum):
     AUTO = "auto"  # from both: the job's own oracle where there is one, and the twin where it is possible
     JOB = "job"  # from the job's own oracle, which computes it from the whole input
     TWIN = "twin"  # from a second fork that no fault hits, which executes the same batches
-
-    @classmethod
-    def _missing_(cls, value: object) -> OracleKind | None:
-        """Earlier versions wrote `batch` for the job's own oracle."""
-        return cls.JOB if value == "batch" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,5 @@
 """The inputs of the drill engine, as data. Times are Unix seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +76,15 @@ class ForkView(ForkRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriverView:
+    """A driver as observed now. `exit` is None until its supervisor process has recorded the driver's end."""
+
+    alive: bool
+    record: DriverRecord
+    exit: ExitRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveStatus:
     """How a live stream stands now, as far as it decides whether it may be hit.
 
@@ -120,6 +127,13 @@ class BatchFact:
     rows: int | None = None
     rows_changed: int | None = None
 
+    @property
+    def seconds(self) -> float | None:
+        """From plan to commit."""
+        if self.planned_at is None or self.committed_at is None:
+            return None
+        return max(self.committed_at - self.planned_at, 0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTimes:
@@ -140,15 +154,6 @@ class PlanTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriverView:
-    """A driver as observed now. `exit` is None until its supervisor process has recorded the driver's end."""
-
-    alive: bool
-    record: DriverRecord
-    exit: ExitRecord | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """The verdict of an independent judge (Great Expectations) on a reconciliation.
 
@@ -162,6 +167,10 @@ class Judgement:
     success: bool
     expectations: Sequence[Mapping[str, Any]] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
+
+    def on(self, judged: str) -> str:
+        """`great_expectations 1.0 accepts the output`."""
+        return f"{self.judge} {'accepts' if self.success else 'rejects'} the {judged}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

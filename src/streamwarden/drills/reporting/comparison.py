@@ -63,9 +63,7 @@ def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:
     for number, result in enumerate(state.results, start=1):
         of = "" if len(state.plan.order) == 1 else f" ({number}. {result.spec.kind})"
         yield from ((f"{name}{of}", value) for name, value in _of_fault(result))
-    spans = [
-        batch.committed_at - batch.planned_at for batch in state.batches if batch.committed_at and batch.planned_at
-    ]
+    spans = [batch.seconds for batch in state.batches if batch.seconds is not None]
     yield "batches", len(state.batches)
     yield "median seconds of a batch", round(median(spans), 3) if spans else None
     if state.audit is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamwarden.drills.records.types import Judgement
+from streamwarden.verification.reconciliation import KINDS
 
 SUM: Final = "expect_column_sum_to_be_between"
 NOT_IN: Final = "expect_column_values_to_not_be_in_set"
@@ -24,7 +25,6 @@ _ABOUT: Final = {
 }
 """Suite -> what it is about."""
 
-_DEVIATIONS: Final = ("lost", "duplicated", "unexpected", "wrong")
 _COUNTED: Final = {
     "rows": ("the output has {} row", "the output has {} rows"),
     "records": ("{} input record was read", "{} input records were read"),
@@ -32,16 +32,14 @@ _COUNTED: Final = {
     "groups": ("{} group was balanced", "{} groups were balanced"),
     "problems": ("{} problem was found", "{} problems were found"),
     "unbalanced": ("{} group does not balance", "{} groups do not balance"),
-    **{
-        kind: (f"{{}} row is {kind}", f"{{}} rows are {kind}") for kind in ("lost", "duplicated", "unexpected", "wrong")
-    },
+    **{kind: (f"{{}} row is {kind}", f"{{}} rows are {kind}") for kind in KINDS},
 }
 """Column of a suite -> what its sum counts, of one and of several."""
 
 _NONE: Final = {
     "problems": "no problem was found",
     "unbalanced": "every group balances",
-    **{kind: f"no row is {kind}" for kind in _DEVIATIONS},
+    **{kind: f"no row is {kind}" for kind in KINDS},
 }
 """The same for a sum that has to be 0."""
 

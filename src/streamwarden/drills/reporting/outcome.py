@@ -178,13 +178,7 @@ def _inexact(counts: Reconciliation | None) -> str | None:
     """In what the output is not exactly-once; None if it is, or was not verified."""
     if counts is None or counts.exactly_once:
         return None
-    kinds = {
-        "lost": counts.lost,
-        "duplicated": counts.duplicated,
-        "unexpected": counts.unexpected,
-        "wrong": counts.wrong,
-    }
-    wrong = [f"{count:,} {kind}" for kind, count in kinds.items() if count]
+    wrong = [f"{count:,} {kind}" for kind, count in counts.kinds.items() if count]
     if not wrong:
         problems = "; ".join(counts.problems) or "the oracle expects no row at all"
         return f"the output is not exactly-once: {problems}"

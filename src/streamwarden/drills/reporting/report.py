@@ -5,21 +5,17 @@ journal, which is JSON, is a file beside the report, and a link on the page.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry
 from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.drills.records.types import ForkRecord
 from streamwarden.drills.reporting.expectations import Expectation, expectations_of
-from streamwarden.drills.reporting.outcome import (
-    REMEDIATED,
-    describe_input,
-    describe_not_judged,
-    describe_repeats,
-)
+from streamwarden.drills.reporting.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.reporting.sentence import sentence
 from streamwarden.drills.reporting.timeline import Moment, timeline
 from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState, SteadyState
@@ -136,17 +132,9 @@ def document(run: DrillRun, entries: Sequence[JournalEntry]) -> dict[str, Any]:
     """The journal as JSON: the drill, the fork, the proof, the batches, the reconciliation, every entry."""
     return {
         "format": JOURNAL_FORMAT,
-        "run_id": run.run_id,
-        "drill": run.drill,
-        "stream": run.stream,
         "verdict": verdict_word(run),
-        "status": run.status.value,
-        "deviated": run.deviated,
-        "reason": run.reason,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "facts": dict(run.facts),
-        "entries": [{**asdict(entry), "step": entry.step.value} for entry in entries],
+        **encode(run),
+        "entries": encode(entries),
     }
 
 
@@ -159,7 +147,7 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
         verdict=verdict_word(run),
         sentence=sentence(run, state),
         timeline=timeline(run, state),
-        rows=(*_run(run), *_replay(state), *_experiment(state), *_output(state), *_end(state)),
+        rows=(*_run(run, state), *_experiment(state), *_output(state), *_end(state)),
         explanations=tuple(row for result in state.results for row in _explanations(result)),
         predictions=tuple(prediction for result in state.results for prediction in _predictions(result)),
         deviations=tuple(_deviations(state)),
@@ -201,7 +189,7 @@ def show_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _run(run: DrillRun) -> Iterator[ReportRow]:
+def _run(run: DrillRun, state: RunState) -> Iterator[ReportRow]:
     took = f", took {run.ended_at - run.started_at:.0f} s" if run.ended_at else ""
     unknown = "unknown: the drill says nothing about the stream"
     if run.reason:
@@ -210,9 +198,6 @@ def _run(run: DrillRun) -> Iterator[ReportRow]:
     yield ReportRow("started", show_time(run.started_at) + took)
     yield ReportRow("completed", run.status.value)
     yield ReportRow("deviated", {None: unknown, True: "yes", False: "no"}[run.deviated])
-
-
-def _replay(state: RunState) -> Iterator[ReportRow]:
     if state.replays is not None:
         yield ReportRow("replay of", state.replays, literal=True)
 
@@ -356,7 +341,7 @@ def _output(state: RunState) -> Iterator[ReportRow]:
         yield ReportRow("columns", not_judged)
     yield from (ReportRow("problem", problem) for problem in counts.problems[:_SHOWN])
     if judgement is not None:
-        yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the output")
+        yield ReportRow("judge", judgement.on("output"))
     yield from _samples(counts)
 
 
@@ -366,8 +351,8 @@ def _audit(state: RunState) -> Iterator[ReportRow]:
     yield ReportRow("audit after", "not audited" if state.audit is None else state.audit.sentence)
     if state.audit is not None:
         yield ReportRow("input records audited", f"{state.audit.records:,}")
-    if (judgement := state.judgement) is not None:
-        yield ReportRow("judge", f"{judgement.judge} {'accepts' if judgement.success else 'rejects'} the books")
+    if state.judgement is not None:
+        yield ReportRow("judge", state.judgement.on("books"))
 
 
 def _twin(twin: TwinReport) -> Iterator[ReportRow]:
@@ -384,13 +369,7 @@ def _twin(twin: TwinReport) -> Iterator[ReportRow]:
 
 
 def _found(counts: Reconciliation) -> str:
-    kinds = {
-        "lost": counts.lost,
-        "duplicated": counts.duplicated,
-        "unexpected": counts.unexpected,
-        "wrong": counts.wrong,
-    }
-    differences = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    differences = ", ".join(f"{count:,} {kind}" for kind, count in counts.kinds.items())
     return f"{differences}: {counts.actual:,} rows, {counts.expected:,} expected"
 
 

@@ -1,11 +1,9 @@
 """Summarise the drills: which faults each stream survived, when, and how long the recoveries took. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from streamwarden.drills.faults import Fault
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
@@ -123,7 +121,7 @@ class Resilience:
             for name, errors in by_formula.items()
         )
 
-    def of(self, drills: Collection[str]) -> Resilience | None:
+    def of(self, drills: Collection[str]) -> Self | None:
         """The resilience by these drills alone; None: no trial."""
         ours = replace(
             self,

@@ -66,8 +66,7 @@ def _harm(counts: Reconciliation | None) -> str:
     """`3 rows lost, 2 duplicated of 900`; empty if the rows are right or were not compared."""
     if counts is None:
         return ""
-    kinds = {"lost": counts.lost, "duplicated": counts.duplicated, "unexpected": counts.unexpected}
-    parts = [f"{count:,} {kind}" for kind, count in {**kinds, "wrong": counts.wrong}.items() if count]
+    parts = [f"{count:,} {kind}" for kind, count in counts.kinds.items() if count]
     return f"{', '.join(parts)} of {counts.expected:,} expected rows" if parts else ""
 
 

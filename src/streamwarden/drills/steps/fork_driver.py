@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.drills.faults.base import ExpectedEnd, FaultContext, await_exit, describe_exit
+from streamwarden.drills.faults.base import ExpectedEnd, FaultContext, describe_exit
 from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import DriverView, ForkView
@@ -57,7 +57,7 @@ def await_commit(
 
 def await_end(context: StepContext, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:
     """The driver with its exit, or as it runs at the deadline."""
-    return await_exit(fault_context(context, fork, driver_id), deadline=deadline)
+    return fault_context(context, fork, driver_id).await_exit(deadline=deadline)
 
 
 def await_input_end(context: StepContext, fork: ForkView, driver_id: str, *, deadline: float) -> DriverView:

@@ -1,5 +1,7 @@
 """Undo the fault, end the fork's driver and remove scratch. Always runs; may run again, until it passes."""
 
+from collections.abc import Sequence
+
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.state import Healing
@@ -32,9 +34,7 @@ def heal(context: StepContext) -> StepResult:
     message = f"{ending}; removed: {', '.join(removed) or 'nothing'}"
     if left is not None:
         return unclean(context, f"{left}; {message}")
-    recorder.put(healing=Healing(clean=True, message=message, kept=keep, removed=tuple(removed)))
-    recorder.note(DrillStep.HEAL, "healed", message)
-    return StepResult(ok=True, message=message)
+    return healed(context, message, kept=keep, removed=removed)
 
 
 def _end_driver(context: StepContext, fork: ForkView | None) -> str | None:
@@ -72,6 +72,13 @@ def undo_strike(context: StepContext, fork: ForkView | None) -> str | None:
     if undone is not None:
         context.recorder.note(DrillStep.HEAL, "undone", undone)
     return None
+
+
+def healed(context: StepContext, message: str, *, kept: bool = False, removed: Sequence[str] = ()) -> StepResult:
+    """Record that nothing is left to heal."""
+    context.recorder.note(DrillStep.HEAL, "healed", message)
+    context.recorder.put(healing=Healing(clean=True, message=message, kept=kept, removed=tuple(removed)))
+    return StepResult(ok=True, message=message)
 
 
 def unclean(context: StepContext, message: str) -> StepResult:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from streamwarden.drills.faults import ExpectedEnd, RefusalFault
 from streamwarden.drills.records.journal import DrillStep
-from streamwarden.drills.records.types import BatchFact, DriverView, ForkView
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.reporting.outcome import REMEDIATED
 from streamwarden.drills.state import LandedFault, Recovery, SteadyState
 from streamwarden.drills.steps import StepContext, StepResult
@@ -22,7 +22,7 @@ from streamwarden.drills.steps.fork_driver import (
     start_failed_again,
 )
 from streamwarden.drills.steps.refusal import observe_refusal, remediate
-from streamwarden.drills.steps.steady_state import as_observed, observe_health
+from streamwarden.drills.steps.steady_state import observe_health
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.recovery import (
     RecoveryPrediction,
@@ -110,7 +110,8 @@ def _await_return(
     record = require_latest(context, fork)
     struck = record.driver_id == fault.driver_id  # it was not started again, not even by a killed try of this step
     if struck:
-        over = context.fault.expected_end is ExpectedEnd.ENDS or _failed(context, record)
+        ends = context.fault.expected_end is ExpectedEnd.ENDS
+        over = ends or may_start_again(context, context.ports.drivers.observe(record.driver_id))
         predict_once(context, fork, record, over=over)
         if over:
             record = start_driver(context, fork, DrillStep.RECOVERY)
@@ -141,7 +142,7 @@ def predict(
     """
     checkpoint = context.ports.checkpoint
     batches = checkpoint.batches(fork)
-    durations = [duration for batch in batches if (duration := _duration(batch)) is not None]
+    durations = [batch.seconds for batch in batches if batch.seconds is not None]
     usual = statistics.median(durations) if durations else None
     if not over and context.fault.expected_end is ExpectedEnd.MAY_END:
         return (predict_batch(usual),)
@@ -153,23 +154,12 @@ def predict(
         for batch in batches
         if batch.committed_at is not None and (snapshot.version is None or batch.batch_id >= snapshot.version)
     ]
-    cold = _duration(first) if first else None
+    cold = first.seconds if first else None
     theorem = predict_theorem(checkpoint.position(fork).planned, snapshot, usual)
     if not over:
         return theorem, predict_new_executor(snapshot=snapshot, rows_changed=changed, first_batch=cold)
     startup = first.planned_at - struck.launched_at if first and first.planned_at is not None else None
     return theorem, predict_restart(startup=startup, snapshot=snapshot, rows_changed=changed, redone_batch=cold)
-
-
-def _failed(context: StepContext, record: DriverRecord) -> bool:
-    return may_start_again(context, context.ports.drivers.observe(record.driver_id))
-
-
-def _duration(batch: BatchFact) -> float | None:
-    """Seconds from plan to commit."""
-    if batch.planned_at is None or batch.committed_at is None:
-        return None
-    return max(batch.committed_at - batch.planned_at, 0.0)
 
 
 def measure(context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> Recovery:
@@ -202,15 +192,12 @@ def observe_steady(
     context: StepContext, fork: ForkView, driver_id: str, first_new: int, deadline: float
 ) -> SteadyState:
     """Observe the hypothesis again, as soon as enough new batches committed, while the driver still runs."""
-    ports, spec = context.ports, context.recorder.spec
-    wanted = first_new + spec.steady_state.min_batches - 1
+    wanted = first_new + context.recorder.spec.steady_state.min_batches - 1
     late = await_commit(context, fork, driver_id, wanted, deadline=deadline)
     again = start_failed_again(context, fork, late, DrillStep.RECOVERY) if late is not None else None
     if again is not None:
         late = await_commit(context, fork, again.driver_id, wanted, deadline=deadline)
-    committed = ports.checkpoint.position(fork).committed
-    held = observe_health(context, fork, spec)
-    steady = as_observed(held, committed, ports.clock.now())
+    steady = observe_health(context, fork)
     if late is not None:
         message = f"batch {wanted} was not committed after the fault: {describe(late)}"
         steady = replace(steady, holds=False, message=message)

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from streamwarden.drills.hypothesis import HypothesisResult, judge_health
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
-from streamwarden.drills.records.sections import OracleKind
-from streamwarden.drills.records.types import ForkView
+from streamwarden.drills.records.sections import OracleKind, SteadyStateSpec
+from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import SteadyState
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_commit, await_end, describe, note_exit, start_driver
 from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
-from streamwarden.health.verdict import Verdict
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.units import format_count
 
@@ -36,39 +35,58 @@ def steady_state(context: StepContext) -> StepResult:
     late = await_commit(context, fork, record.driver_id, wanted, deadline=deadline)
     if late is not None:
         note_exit(context, DrillStep.STEADY_STATE, late)
-        reason = f"the steady state was never reached: batch {wanted} was not committed within its time"
-        return _abort(context, f"{reason}; {describe(late)}")
-    before = recorder.state.steady_before
-    if before is None:
-        held = observe_health(context, fork, spec)
-        before = as_observed(held, ports.checkpoint.position(fork).committed, ports.clock.now())
-        recorder.put(steady_before=before)
-        recorder.note(DrillStep.STEADY_STATE, "steady_state", before.message, holds=before.holds)
+        return never_reached(context, wanted, late)
+    before = recorder.state.steady_before or observe_before(context, fork)
     if not before.holds:
-        return _abort(context, f"the steady state does not hold before the fault: {before.message}")
+        return abort(context, f"the steady state does not hold before the fault: {before.message}")
     if context.park:
         _park(context, fork, record)
     return StepResult(ok=True, message=f"batch {wanted} committed; {before.message}")
 
 
-def observe_health(context: StepContext, fork: ForkView, spec: DrillSpec) -> HypothesisResult:
+def observe_before(context: StepContext, fork: ForkView) -> SteadyState:
+    """Observe the hypothesis before the fault, and record it."""
+    before = observe_health(context, fork)
+    context.recorder.put(steady_before=before)
+    context.recorder.note(DrillStep.STEADY_STATE, "steady_state", before.message, holds=before.holds)
+    return before
+
+
+def observe_health(context: StepContext, fork: ForkView) -> SteadyState:
     """The hypothesis judged by health now; while health is blind, it is evaluated again for a short time."""
-    clock = context.ports.clock
-    held: list[HypothesisResult] = []
+    ports, spec, observed = context.ports, context.recorder.spec.steady_state, list[SteadyState]()
 
-    def probe() -> HypothesisResult | None:
-        verdicts: Sequence[Verdict] = context.ports.health.evaluate(fork)
-        held[:] = [judge_health(spec.steady_state, verdicts)]
-        return None if held[0].blind else held[0]
+    def probe() -> bool | None:
+        verdicts = [verdict for verdict in ports.health.evaluate(fork) if verdict.check in spec.checks]
+        holds, message = judge_health(spec, verdicts)
+        observed[:] = [
+            SteadyState(
+                holds=holds is True,
+                message=message,
+                committed=ports.checkpoint.position(fork).committed,
+                at=ports.clock.now(),
+                verdicts=tuple(map(asdict, verdicts)),
+            )
+        ]
+        return holds
 
-    wait_for(probe, clock=clock, deadline=clock.now() + HEALTH_GRACE, every=0.5)
-    return held[0]
+    wait_for(probe, clock=ports.clock, deadline=ports.clock.now() + HEALTH_GRACE, every=0.5)
+    return observed[0]
 
 
-def as_observed(judged: HypothesisResult, committed: int | None, at: float) -> SteadyState:
-    """The journal's form of an observation at `at`, in Unix seconds."""
-    verdicts = tuple(asdict(verdict) for verdict in judged.verdicts)
-    return SteadyState(holds=judged.holds, message=judged.message, committed=committed, at=at, verdicts=verdicts)
+def judge_health(spec: SteadyStateSpec, verdicts: Sequence[Verdict]) -> tuple[bool | None, str]:
+    """Whether each of the named checks ran, none is CRITICAL and at least one has data (UNKNOWN is never OK); and why.
+    None: they have too little data to confirm or to refute it."""
+    absent = sorted(set(spec.checks) - {verdict.check for verdict in verdicts})
+    critical = [verdict for verdict in verdicts if verdict.status is Status.CRITICAL]
+    unknown = [verdict.check for verdict in verdicts if verdict.status is Status.UNKNOWN]
+    if critical:
+        return False, "; ".join(f"{verdict.check} is CRITICAL: {verdict.reason}" for verdict in critical)
+    if absent:
+        return None, f"checks without a verdict: {', '.join(absent)}"
+    if spec.checks and len(unknown) == len(verdicts):
+        return None, "health is blind: every check is UNKNOWN"
+    return True, f"{len(verdicts)} checks, none CRITICAL" + (f"; UNKNOWN: {', '.join(unknown)}" if unknown else "")
 
 
 def _make_fork(context: StepContext, spec: DrillSpec) -> ForkView:
@@ -134,6 +152,13 @@ def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:
         )
 
 
-def _abort(context: StepContext, reason: str) -> StepResult:
+def never_reached(context: StepContext, batch: int, driver: DriverView) -> StepResult:
+    """Abort because the batch was not committed."""
+    reason = f"the steady state was never reached: batch {batch} was not committed within its time"
+    return abort(context, f"{reason}; {describe(driver)}")
+
+
+def abort(context: StepContext, reason: str) -> StepResult:
+    """Halt the drill before anything is broken."""
     context.recorder.halt(DrillStep.STEADY_STATE, DrillStatus.ABORTED, reason)
     return StepResult(ok=False, message=reason)

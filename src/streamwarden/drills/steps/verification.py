@@ -30,9 +30,7 @@ def verification(context: StepContext) -> StepResult:
     outcome = outcomes[0]
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)
-    verdict = "accepts" if judgement.success else "rejects"
-    judged = f"{judgement.judge} {verdict} the output"
-    recorder.note(DrillStep.VERIFICATION, "judged", judged, success=judgement.success)
+    recorder.note(DrillStep.VERIFICATION, "judged", judgement.on("output"), success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
     whole = unverified(recorder.state) is None
     exact = {result.exactly_once for result in outcomes}
@@ -81,9 +79,6 @@ def _compare_with_twin(context: StepContext, fork: ForkView) -> TwinReport:
 
 
 def _counts(outcome: Reconciliation) -> str:
-    counts = (
-        f"{outcome.lost:,} lost, {outcome.duplicated:,} duplicated, {outcome.unexpected:,} unexpected, "
-        f"{outcome.wrong:,} wrong"
-        f" in {outcome.expected:,} expected rows from {outcome.records:,} records"
-    )
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.kinds.items())
+    counts = f"{kinds} in {outcome.expected:,} expected rows from {outcome.records:,} records"
     return "; ".join(filter(None, (counts, describe_repeats(outcome), describe_not_judged(outcome))))

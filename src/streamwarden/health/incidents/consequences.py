@@ -16,7 +16,7 @@ from streamwarden.lifecycle.queries import owner
 
 AFTERMATH: Final = 900.0
 """Seconds for which a consequence stays one after its cause was resolved: the stream catches up, then ten evaluations
-without an alarm lower a status (`steady.LOWER_AFTER`), and three more resolve the incident."""
+without an alarm lower a status (`sampled_hysteresis.LOWER_AFTER`), and three more resolve the incident."""
 
 CAUSES: Final[Mapping[str, tuple[str, ...]]] = {
     **{check.name: check.consequence_of for check in CHECKS},

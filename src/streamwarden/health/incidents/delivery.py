@@ -3,9 +3,8 @@ alone. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from streamwarden.health.verdict import Status
 
@@ -43,11 +42,3 @@ class Delivery:
     def must_wait(self, now: float) -> bool:
         """Whether the channel refused a message just now."""
         return self.failed_at is not None and now - self.failed_at < RETRY
-
-
-class DeliveryRepository(Protocol):
-    """Keeps deliveries. A message is claimed before it is sent, so no two processes send it."""
-
-    def of(self, channel: str) -> Mapping[str, Delivery]: ...
-    def claim(self, delivery: Delivery, status: Status, now: float) -> Delivery | None: ...
-    def give_back(self, claimed: Delivery, before: Delivery, now: float) -> None: ...

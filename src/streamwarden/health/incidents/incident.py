@@ -111,7 +111,7 @@ def advance(
         incident = by_check.get((verdict.stream, verdict.check))
         if verdict.status in ALARMS:
             if incident is None:
-                opened.append(_opened(verdict, now, new_id()))
+                opened.append(opened_by(verdict, now, new_id()))
             else:
                 updated.append(_worsened(incident, verdict, now))
         elif incident is None:
@@ -127,7 +127,8 @@ def advance(
     return Changes(opened=tuple(opened), updated=tuple(updated), resolved=tuple(resolved))
 
 
-def _opened(verdict: Verdict, now: float, incident_id: str) -> Incident:
+def opened_by(verdict: Verdict, now: float, incident_id: str) -> Incident:
+    """A new incident."""
     return Incident(
         incident_id=incident_id,
         stream=verdict.stream,

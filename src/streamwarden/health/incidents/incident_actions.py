@@ -1,9 +1,8 @@
 """Actions of people on one incident: acknowledge it, withdraw that, or comment. Each action is kept. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from streamwarden.health.verdict import Status
 
@@ -39,19 +38,7 @@ class IncidentAction:
 
 
 def acknowledged(actions: Iterable[IncidentAction]) -> IncidentAction | None:
-    """The acknowledgement that counts: the newest one, unless it was withdrawn.
-
-    Args:
-        actions: of one incident, oldest first.
-    """
+    """The acknowledgement that counts: the newest one, unless it was withdrawn. `actions`: of one incident, oldest
+    first."""
     decisions = [action for action in actions if action.kind is not ActionKind.COMMENTED]
     return decisions[-1] if decisions and decisions[-1].kind is ActionKind.ACKNOWLEDGED else None
-
-
-class IncidentActionRepository(Protocol):
-    """The log of all actions: entries are only ever added. Each method raises StoreError."""
-
-    def add(self, action: IncidentAction) -> None: ...
-    def of(self, incident_id: str) -> Sequence[IncidentAction]: ...
-    def current(self, since: float) -> Mapping[str, Sequence[IncidentAction]]:
-        """Incident id -> its actions, of the incidents that are open or were resolved at or after `since`."""

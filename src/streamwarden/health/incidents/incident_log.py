@@ -34,11 +34,8 @@ class LogEntry:
 def incident_log(
     incident: Incident, actions: Iterable[IncidentAction], mutes: Iterable[Mute], now: float
 ) -> tuple[LogEntry, ...]:
-    """The entries, oldest first.
-
-    Args:
-        mutes: those that cover the incident and were in force while it was open count, also if they are over.
-    """
+    """The entries, oldest first. `mutes`: those that cover the incident and were in force while it was open count, also
+    if they are over."""
     entries = [
         LogEntry(at=action.at, who=action.who, what=action.kind.value, said=action.text, status=action.status)
         for action in actions

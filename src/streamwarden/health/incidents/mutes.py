@@ -3,16 +3,11 @@
 A maintenance window is a mute that was planned. The incidents of what is muted are still opened, shown and resolved.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.lifecycle.queries import owner
-
-if TYPE_CHECKING:
-    from streamwarden.health.incidents.incident import Incident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,34 +64,16 @@ class Mute:
         return self.starts_at < self.over_at and since < self.over_at <= now
 
     def covers(self, stream: str, check: str | None = None) -> bool:
-        """Whether it is about this stream or query, and this check.
-
-        Args:
-            check: None: every check of the stream, so that a mute of single checks does not count.
-        """
+        """Whether it is about this stream or query, and this check. `check`: None: every check of the stream, so that a
+        mute of single checks does not count."""
         if self.checks and check not in self.checks:
             return False
         return not self.streams or stream in self.streams or owner(stream) in self.streams
 
 
-class MuteRepository(Protocol):
-    """Keeps mutes. Each method raises StoreError."""
-
-    def add(self, mute: Mute) -> None: ...
-    def get(self, mute_id: str) -> Mute | None: ...
-    def since(self, at: float) -> Sequence[Mute]:
-        """The mutes that were not over before `at`: those in force and those planned too."""
-
-    def end(self, mute_id: str, *, at: float, by: str, reason: str) -> bool:
-        """End it early. False if it was over already: the first end counts."""
-
-
 def mute_of(stream: str, mutes: Iterable[Mute], at: float, check: str | None = None) -> Mute | None:
     """The mute that is in force for this stream or query at `at`, the one that lasts longest; None if there is none.
-
-    Args:
-        check: see `Mute.covers`.
-    """
+    `check`: see `Mute.covers`."""
     in_force = [mute for mute in mutes if mute.in_force(at) and mute.covers(stream, check)]
     return max(in_force, key=lambda mute: mute.over_at, default=None)
 

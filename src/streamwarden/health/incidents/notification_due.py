@@ -11,7 +11,6 @@ from typing import Final
 from streamwarden.health.incidents.consequences import IncidentGroup, grouped
 from streamwarden.health.incidents.handling import UNHANDLED, Handling
 from streamwarden.health.incidents.incident import Incident, IncidentRepository
-from streamwarden.health.incidents.incident_actions import IncidentAction
 from streamwarden.health.incidents.mutes import Mute, lapsed, muted
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
@@ -94,13 +93,9 @@ def _is_due(group: IncidentGroup, now: float, resend_interval: float, handling: 
     return (
         now - sent_at >= resend_interval
         or lapsed(group.root, handling.mutes, sent_at, now) is not None
-        or _is_newer(acknowledgement, sent_at)
+        # nothing was sent since a better status was acknowledged
+        or (acknowledgement is not None and acknowledgement.at > sent_at)
     )
-
-
-def _is_newer(acknowledgement: IncidentAction | None, sent_at: float) -> bool:
-    """Whether nothing was sent since a better status was acknowledged."""
-    return acknowledgement is not None and acknowledgement.at > sent_at
 
 
 def _has_spread(group: IncidentGroup, sent_at: float) -> bool:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from uuid import uuid4
 
 from streamwarden.health.check_relations import SUPERVISION, is_of_the_run
-from streamwarden.health.incidents.incident import Incident, IncidentRepository
-from streamwarden.health.verdict import Status
+from streamwarden.health.incidents.incident import Incident, IncidentRepository, opened_by
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
 
 
@@ -22,17 +22,8 @@ def open_incident(
     """Open the stream's incident, or update the open one. Raises StoreError."""
     current = _open(repository, stream, check)
     if current is None:
-        incident = Incident(
-            incident_id=uuid4().hex,
-            stream=stream,
-            check=check,
-            status=status,
-            opened_at=now,
-            updated_at=now,
-            reason=reason,
-            advice=advice,
-            peak=status,
-        )
+        verdict = Verdict(stream=stream, check=check, status=status, at=now, reason=reason, advice=advice)
+        incident = opened_by(verdict, now, uuid4().hex)
     else:
         incident = replace(current, updated_at=now, reason=reason, advice=advice)
     repository.save(incident)

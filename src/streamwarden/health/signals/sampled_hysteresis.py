@@ -6,6 +6,7 @@ for checks that judge each batch or sample.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 from streamwarden.health.check import Check
@@ -62,7 +63,7 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     level = settled(memory.held, [status for _, status in measured], check.raise_after)
     if len(apart) == len(memory.measured):  # one that follows another too closely is judged, but not remembered
         memory = replace(memory, held=level, measured=tuple(measured))
-    remembered = _with(verdict, memory)
+    remembered = replace(verdict, evidence={**verdict.evidence, _KEY: memory.evidence()})
     if verdict.status is Status.UNKNOWN or level is verdict.status:
         return remembered
     if level is Status.OK:
@@ -75,27 +76,16 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:
-    """The alarm after these measurements, oldest first and not empty; OK for none.
-
-    Args:
-        held: the result after all but the newest of them.
-    """
+    """The alarm after these measurements, oldest first and not empty; OK for none. `held`: the result after all but the
+    newest of them."""
     alarms = [status if status in ALARMS else Status.OK for status in statuses]
     if held is None or len(alarms) < RAISE:
         return alarms[-1]
-    raised = sorted(alarms[-RECENT:], key=_rank, reverse=True)[raise_after - 1]
-    highest = max(alarms[-LOWER_AFTER:], key=_rank)
+    raised = sorted(alarms[-RECENT:], key=attrgetter("rank"), reverse=True)[raise_after - 1]
+    highest = max(alarms[-LOWER_AFTER:], key=attrgetter("rank"))
     if raised.rank > held.rank:
         return raised
     return highest if len(alarms) >= LOWER_AFTER and highest.rank < held.rank else held
-
-
-def _rank(status: Status) -> int:
-    return status.rank
-
-
-def _with(verdict: Verdict, memory: _Memory) -> Verdict:
-    return replace(verdict, evidence={**verdict.evidence, _KEY: memory.evidence()})
 
 
 def _remembered(check: Check, window: Window) -> _Memory:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.health.window import Answer, Measurement, Service, Window
+from streamwarden.health.window import Measurement, Service, Window
 from streamwarden.stream.spec import StreamSpec
 
 GAP: Final = 3600.0
@@ -49,18 +49,21 @@ def needs(spec: StreamSpec) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(Need(Service(service), name) for service, name in connections if service and name))
 
 
-def measurement(answer: Answer, stream: str, at: float) -> Measurement | None:
-    """The attempt as a measurement; None if it says nothing about the service."""
-    if answer.reached is None:
-        return None
-    return Measurement(
-        stream=stream,
-        name=answer.service.measurement,
-        at=at,
-        value=float(answer.reached),
-        unit="answers",
-        source=answer.source,
-    )
+def attempts(window: Window) -> list[Measurement]:
+    """This evaluation's attempts to reach the stream's services, without those that say nothing about the service: an
+    outage is read from their history."""
+    return [
+        Measurement(
+            stream=window.spec.name,
+            name=answer.service.measurement,
+            at=window.now,
+            value=float(answer.reached),
+            unit="answers",
+            source=answer.source,
+        )
+        for answer in window.answers
+        if answer.reached is not None
+    ]
 
 
 def outages(window: Window, service: Service) -> tuple[Outage, ...]:
@@ -98,11 +101,7 @@ def _outages(window: Window, service: Service) -> tuple[Outage, ...]:
 
 def _attempts(window: Window, service: Service) -> list[Measurement]:
     """Those of the window, and those of this evaluation."""
-    now = (measurement(answer, window.spec.name, window.now) for answer in window.answers if answer.service is service)
-    return [
-        *(sample for sample in window.measurements if sample.name == service.measurement),
-        *(sample for sample in now if sample is not None),
-    ]
+    return [sample for sample in (*window.measurements, *attempts(window)) if sample.name == service.measurement]
 
 
 def _answered(window: Window, service: Service) -> list[tuple[str, float]]:

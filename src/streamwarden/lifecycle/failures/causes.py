@@ -19,7 +19,9 @@ from streamwarden.lifecycle.failures.failure_patterns import (
     Sign,
     classes,
     conditions,
+    curable,
     first_shown,
+    incurable,
     words,
 )
 from streamwarden.lifecycle.failures.outage_causes import UNREACHABLE
@@ -27,151 +29,128 @@ from streamwarden.lifecycle.failures.outage_causes import UNREACHABLE
 NEW_PLACES: Final = "a new checkpoint path and a new output, both in one change"
 """A new checkpoint alone loses rows: its batches begin at 0, and Spark skips those that an old manifest has."""
 
-TOPIC_RECREATED: Final = Cause(
-    code="topic_recreated",
-    what="the topic was deleted and recreated",
-    curable=False,
-    next_step="the topic was recreated: it holds fewer records than the stream has read, and no offset of the "
+TOPIC_RECREATED: Final = incurable(
+    "topic_recreated",
+    "the topic was deleted and recreated",
+    "the topic was recreated: it holds fewer records than the stream has read, and no offset of the "
     "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a "
     "database's batch table still list the batches of the old query",
-    signs=(
-        *conditions("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", "KAFKA_DATA_LOSS.PARTITIONS_DELETED"),
-        *words(
-            r"Partition \S+ offset was changed from \d+ to \d+",
-            r"Partitions [^\n]+ have been deleted",
-        ),
+    *conditions("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", "KAFKA_DATA_LOSS.PARTITIONS_DELETED"),
+    *words(
+        r"Partition \S+ offset was changed from \d+ to \d+",
+        r"Partitions [^\n]+ have been deleted",
     ),
 )
 """Spark does not detect every such topic: if it has grown beyond the stream's offsets, Spark reads on from there."""
 
-LOST_INPUT: Final = Cause(
-    code="input_lost",
-    what="records were removed from the topic before the stream read them",
-    curable=False,
-    next_step="the topic no longer holds records that the stream has not read (its retention passed, or it was "
+LOST_INPUT: Final = incurable(
+    "input_lost",
+    "records were removed from the topic before the stream read them",
+    "the topic no longer holds records that the stream has not read (its retention passed, or it was "
     'recreated): to continue without them, set failOnDataLoss: "false" in source.options for one start; if the topic '
     "was deleted and recreated, use a new checkpoint path and a new place for the output",
-    signs=(
-        *conditions("KAFKA_DATA_LOSS"),
-        *words(r"Some data may have been lost because they are not available in Kafka"),
-    ),
+    *conditions("KAFKA_DATA_LOSS"),
+    *words(r"Some data may have been lost because they are not available in Kafka"),
 )
 
-INPUT_FILE_GONE: Final = Cause(
-    code="input_file_gone",
-    what="a file of a planned batch was removed before the batch was committed",
-    curable=False,
-    next_step="put the file back under its name, then start the stream; to continue without its rows, set "
+INPUT_FILE_GONE: Final = incurable(
+    "input_file_gone",
+    "a file of a planned batch was removed before the batch was committed",
+    "put the file back under its name, then start the stream; to continue without its rows, set "
     'ignoreMissingFiles: "true" in source.options for one start',
-    signs=classes("InputGone"),
+    *classes("InputGone"),
 )
 """Spark would leave out the rows of such a file without an error: see sources.files.planned_input."""
 
-LAUNCH_REFUSED: Final = Cause(
-    code="launch_refused",
-    what="store, checkpoint and output contradict each other, so nothing was started",
-    curable=False,
-    next_step=f"restore the checkpoint; or give the stream {NEW_PLACES}; or start it with `--begin-anew REASON`",
-    signs=classes("LaunchRefused"),
+LAUNCH_REFUSED: Final = incurable(
+    "launch_refused",
+    "store, checkpoint and output contradict each other, so nothing was started",
+    f"restore the checkpoint; or give the stream {NEW_PLACES}; or start it with `--begin-anew REASON`",
+    *classes("LaunchRefused"),
 )
 
 _OWN: Final = (
-    Cause(
-        code="store_unavailable",
-        what="the store of Streamwarden does not answer",
-        curable=True,
-        outage=True,
-        next_step="bring the store of Streamwarden back (`streamwarden status` shows where it is); the stream then "
+    curable(
+        "store_unavailable",
+        "the store of Streamwarden does not answer",
+        "bring the store of Streamwarden back (`streamwarden status` shows where it is); the stream then "
         "continues where it stopped",
-        signs=classes("StoreError", "StoreBusy"),
-    ),
-    Cause(
-        code="sink_unavailable",
-        what="the sink is unavailable",
-        curable=True,
+        *classes("StoreError", "StoreBusy"),
         outage=True,
-        next_step="bring the sink back (the database, the broker, its topic), or read its log; the interrupted batch "
+    ),
+    curable(
+        "sink_unavailable",
+        "the sink is unavailable",
+        "bring the sink back (the database, the broker, its topic), or read its log; the interrupted batch "
         "then runs again",
-        signs=classes("SinkError", "SinkInterrupted"),
+        *classes("SinkError", "SinkInterrupted"),
+        outage=True,
     ),
     LAUNCH_REFUSED,
-    Cause(
-        code="declaration_wrong",
-        what="the stream's file, its connections or its job are invalid",
-        curable=False,
-        next_step="correct the job or the stream's YAML file, then start the stream again",
-        signs=classes("ConfigError", "ConfigFileError", "JobError"),
+    incurable(
+        "declaration_wrong",
+        "the stream's file, its connections or its job are invalid",
+        "correct the job or the stream's YAML file, then start the stream again",
+        *classes("ConfigError", "ConfigFileError", "JobError"),
     ),
 )
 
 _HOST: Final = (
-    Cause(
-        code="second_writer",
-        what="another query wrote to the checkpoint",
-        curable=True,
+    curable(
+        "second_writer",
+        "another query wrote to the checkpoint",
+        "another query wrote to this checkpoint: find it and stop it, then start the stream again",
+        *conditions("CONCURRENT_STREAM_LOG_UPDATE"),
+        *words(r"ConcurrentModificationException.*(?:log|batch)"),
         fenced=True,
-        next_step="another query wrote to this checkpoint: find it and stop it, then start the stream again",
-        signs=(
-            *conditions("CONCURRENT_STREAM_LOG_UPDATE"),
-            *words(r"ConcurrentModificationException.*(?:log|batch)"),
-        ),
     ),
-    Cause(
-        code="disk_full",
-        what="the disk is full",
-        curable=True,
-        next_step="free space under the checkpoint and the output (df -h); the stream then continues where it stopped",
-        signs=words(r"No space left on device", r"Disk quota exceeded", r"ENOSPC"),
+    curable(
+        "disk_full",
+        "the disk is full",
+        "free space under the checkpoint and the output (df -h); the stream then continues where it stopped",
+        *words(r"No space left on device", r"Disk quota exceeded", r"ENOSPC"),
     ),
-    Cause(
-        code="out_of_memory",
-        what="the driver ran out of memory",
-        curable=True,
-        next_step="raise spark.driver_memory of the stream, or make its batches smaller "
+    curable(
+        "out_of_memory",
+        "the driver ran out of memory",
+        "raise spark.driver_memory of the stream, or make its batches smaller "
         "(max_files_per_trigger, max_offsets_per_trigger)",
-        signs=(
-            *classes("java.lang.OutOfMemoryError", "MemoryError"),
-            *words(r"OutOfMemoryError", r"GC overhead limit"),
-        ),
+        *classes("java.lang.OutOfMemoryError", "MemoryError"),
+        *words(r"OutOfMemoryError", r"GC overhead limit"),
     ),
 )
 
 _REFUSALS: Final = (
-    Cause(
-        code="certificate_untrusted",
-        what="driver and broker do not trust each other's certificates",
-        curable=False,
-        next_step="driver and broker do not trust each other's certificates: in the broker's connection, "
+    incurable(
+        "certificate_untrusted",
+        "driver and broker do not trust each other's certificates",
+        "driver and broker do not trust each other's certificates: in the broker's connection, "
         "ssl.ca.location has to hold the authority that signed the broker's certificate, which has to name the host in "
         "bootstrap.servers; ssl.certificate.location and ssl.key.location have to hold what the broker requires of its "
         "clients",
-        signs=(
-            *classes("java.security.cert.CertificateException", "java.security.cert.CertificateExpiredException"),
-            *words(
-                r"unable to find valid certification path",
-                r"PKIX path",
-                r"No subject alternative",
-                r"No name matching",
-                r"CertificateException|CertificateExpired",
-                r"bad_certificate|certificate_(?:required|unknown|expired)|handshake_failure",
-            ),
+        *classes("java.security.cert.CertificateException", "java.security.cert.CertificateExpiredException"),
+        *words(
+            r"unable to find valid certification path",
+            r"PKIX path",
+            r"No subject alternative",
+            r"No name matching",
+            r"CertificateException|CertificateExpired",
+            r"bad_certificate|certificate_(?:required|unknown|expired)|handshake_failure",
         ),
     ),
-    Cause(
-        code="certificate_unusable",
-        what="a certificate or key cannot be used",
-        curable=False,
-        next_step="a certificate or key of the broker's connection cannot be used: both have to be PEM files, the key "
+    incurable(
+        "certificate_unusable",
+        "a certificate or key cannot be used",
+        "a certificate or key of the broker's connection cannot be used: both have to be PEM files, the key "
         "in PKCS #8, with ssl.key.password if it is encrypted",
-        signs=words(r"Invalid PEM", r"entries in PEM file", r"Private key could not be loaded"),
+        *words(r"Invalid PEM", r"entries in PEM file", r"Private key could not be loaded"),
     ),
-    Cause(
-        code="broker_access_denied",
-        what="the broker denies the user access",
-        curable=False,
-        next_step="the broker denies this user access: correct the user, password or certificate of the connection, or "
+    incurable(
+        "broker_access_denied",
+        "the broker denies the user access",
+        "the broker denies this user access: correct the user, password or certificate of the connection, or "
         "the user's rights on the topic",
-        signs=classes(
+        *classes(
             f"{KAFKA_ERRORS}SaslAuthenticationException",
             f"{KAFKA_ERRORS}SslAuthenticationException",
             f"{KAFKA_ERRORS}TopicAuthorizationException",
@@ -179,68 +158,57 @@ _REFUSALS: Final = (
             f"{KAFKA_ERRORS}ClusterAuthorizationException",
         ),
     ),
-    Cause(
-        code="object_store_access_denied",
-        what="the object store denies the key access",
-        curable=False,
-        next_step="the object store denies this key access: correct the login and password of the connection that "
+    incurable(
+        "object_store_access_denied",
+        "the object store denies the key access",
+        "the object store denies this key access: correct the login and password of the connection that "
         "storage.connection names, or the key's rights in the bucket",
-        signs=(
-            Sign(kind="AccessDeniedException", words=r"s3a:"),
-            *classes(f"{S3A}auth.NoAuthWithAWSException", f"{S3A}CredentialInitializationException"),
-            *words(
-                r"s3a:[\s\S]*(?:AccessDenied|Status Code: 403)",
-                r"InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWSException|CredentialInitializationException",
-            ),
+        Sign(kind="AccessDeniedException", words=r"s3a:"),
+        *classes(f"{S3A}auth.NoAuthWithAWSException", f"{S3A}CredentialInitializationException"),
+        *words(
+            r"s3a:[\s\S]*(?:AccessDenied|Status Code: 403)",
+            r"InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWSException|CredentialInitializationException",
         ),
     ),
-    Cause(
-        code="bucket_missing",
-        what="the bucket does not exist",
-        curable=False,
-        next_step="the bucket does not exist: create it, or correct the s3a:// paths, or the region and the endpoint "
+    incurable(
+        "bucket_missing",
+        "the bucket does not exist",
+        "the bucket does not exist: create it, or correct the s3a:// paths, or the region and the endpoint "
         "of the connection that storage.connection names",
-        signs=(*classes(f"{S3A}UnknownStoreException"), *words(r"NoSuchBucket\b")),
+        *classes(f"{S3A}UnknownStoreException"),
+        *words(r"NoSuchBucket\b"),
     ),
-    Cause(
-        code="s3_jars_missing",
-        what="the driver has no jars for s3a:// paths",
-        curable=False,
-        next_step="the driver has no jars for s3a:// paths: run `streamwarden prepare --s3` on its host",
-        signs=words(r"S3AFileSystem not found", r"No FileSystem for scheme .?s3a", r"CheckpointFileManager not found"),
+    incurable(
+        "s3_jars_missing",
+        "the driver has no jars for s3a:// paths",
+        "the driver has no jars for s3a:// paths: run `streamwarden prepare --s3` on its host",
+        *words(r"S3AFileSystem not found", r"No FileSystem for scheme .?s3a", r"CheckpointFileManager not found"),
     ),
 )
 
 _REAL_TIME: Final = (
-    Cause(
-        code="checkpoint_not_real_time",
-        what="the checkpoint was written in micro-batches",
-        curable=False,
-        next_step="this checkpoint was written in micro-batches, and real-time mode needs another format: give the "
+    incurable(
+        "checkpoint_not_real_time",
+        "the checkpoint was written in micro-batches",
+        "this checkpoint was written in micro-batches, and real-time mode needs another format: give the "
         f"stream {NEW_PLACES}, and set startingOffsets in source.options to where it should begin",
-        signs=(
-            *conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
-            *words(r"CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
-        ),
+        *conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
+        *words(r"CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
     ),
-    Cause(
-        code="real_time_unsupported",
-        what="real-time mode does not support an operator of the query",
-        curable=False,
-        next_step="real-time mode supports projections, filters, groupBy().agg() and dropDuplicates, but neither "
+    incurable(
+        "real_time_unsupported",
+        "real-time mode does not support an operator of the query",
+        "real-time mode supports projections, filters, groupBy().agg() and dropDuplicates, but neither "
         "transformWithState nor session windows nor joins of streams: change the job, or use trigger.processing_time",
-        signs=conditions(
-            "STREAMING_REAL_TIME_MODE", "*REAL_TIME_MODE_TRIGGER_INTERVAL*", "*PIPELINED_SHUFFLE_UNSUPPORTED*"
-        ),
+        *conditions("STREAMING_REAL_TIME_MODE", "*REAL_TIME_MODE_TRIGGER_INTERVAL*", "*PIPELINED_SHUFFLE_UNSUPPORTED*"),
     ),
-    Cause(
-        code="cores_insufficient",
-        what="there are fewer cores than tasks that run at the same time",
-        curable=True,
-        next_step="in real-time mode a task for each partition of topic and state, and one for the quarantine, run at "
+    curable(
+        "cores_insufficient",
+        "there are fewer cores than tasks that run at the same time",
+        "in real-time mode a task for each partition of topic and state, and one for the quarantine, run at "
         "the same time: raise spark.master of the stream to local[N], where N is at least their number (or the "
         "cluster's cores), or lower state.shuffle_partitions",
-        signs=conditions("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
+        *conditions("CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"),
     ),
 )
 
@@ -249,71 +217,65 @@ RESTORE: Final = (
     f"{NEW_PLACES}"
 )
 
-CHECKPOINT_DAMAGED: Final = Cause(
-    code="checkpoint_damaged",
-    what="the checkpoint is damaged",
-    curable=False,
-    next_step=RESTORE,
-    signs=(
-        *conditions(
-            "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-            "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
-            "CANNOT_LOAD_STATE_STORE",
-            "AUTO_SNAPSHOT_REPAIR_FAILED",
-            "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
-            "BATCH_METADATA_NOT_FOUND",
-            "*MISSING_TIMESTAMP_OFFSET*",
-            "STDS_FAILED_TO_READ_OPERATOR_METADATA",
-            "*MALFORMED_LOG_FILE*",
-            "*UNEXPECTED_STATE_STORE*",
-        ),
-        *classes(
-            "com.fasterxml.jackson.core.io.JsonEOFException",
-            "com.fasterxml.jackson.core.JsonParseException",
-            "com.fasterxml.jackson.databind.exc.MismatchedInputException",
-            "org.json4s.MappingException",
-            client="org.apache.spark.sql.execution.streaming.checkpointing",
-        ),
-        *words(
-            r"Incomplete log file",
-            r"Log file was malformed",
-            r"CheckpointInfo length: 0",
-            r"RocksDB .*(?:corrupt|Corruption)",
-            r"batch \d+ doesn't exist",
-            r"does not exist.*(?:offsets|sources|commits)/\d+",
-            r"Checksum error: .*/(?:metadata|offsets|commits|sources|state|_spark_metadata)",
-        ),
+CHECKPOINT_DAMAGED: Final = incurable(
+    "checkpoint_damaged",
+    "the checkpoint is damaged",
+    RESTORE,
+    *conditions(
+        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+        "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        "CANNOT_LOAD_STATE_STORE",
+        "AUTO_SNAPSHOT_REPAIR_FAILED",
+        "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
+        "BATCH_METADATA_NOT_FOUND",
+        "*MISSING_TIMESTAMP_OFFSET*",
+        "STDS_FAILED_TO_READ_OPERATOR_METADATA",
+        "*MALFORMED_LOG_FILE*",
+        "*UNEXPECTED_STATE_STORE*",
+    ),
+    *classes(
+        "com.fasterxml.jackson.core.io.JsonEOFException",
+        "com.fasterxml.jackson.core.JsonParseException",
+        "com.fasterxml.jackson.databind.exc.MismatchedInputException",
+        "org.json4s.MappingException",
+        client="org.apache.spark.sql.execution.streaming.checkpointing",
+    ),
+    *words(
+        r"Incomplete log file",
+        r"Log file was malformed",
+        r"CheckpointInfo length: 0",
+        r"RocksDB .*(?:corrupt|Corruption)",
+        r"batch \d+ doesn't exist",
+        r"does not exist.*(?:offsets|sources|commits)/\d+",
+        r"Checksum error: .*/(?:metadata|offsets|commits|sources|state|_spark_metadata)",
     ),
 )
 
 _CHECKPOINT: Final = (
-    Cause(
-        code="state_field_incompatible",
-        what="a field of the state changed in a way that Avro does not allow",
-        curable=False,
-        next_step="a field of Avro-encoded state may be added, removed, moved or widened (INT to BIGINT), but not "
+    incurable(
+        "state_field_incompatible",
+        "a field of the state changed in a way that Avro does not allow",
+        "a field of Avro-encoded state may be added, removed, moved or widened (INT to BIGINT), but not "
         "changed otherwise: undo the change, or give the field a new name and read the old field while it exists, or "
         f"start with {NEW_PLACES}",
-        signs=conditions("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"),
+        *conditions("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"),
     ),
-    Cause(
-        code="state_schema_limit",
-        what="the state's schema has changed too often",
-        curable=False,
-        next_step="the state's schema has changed too often: raise the setting that the message names in spark.conf of "
+    incurable(
+        "state_schema_limit",
+        "the state's schema has changed too often",
+        "the state's schema has changed too often: raise the setting that the message names in spark.conf of "
         f"the stream, or start with {NEW_PLACES}",
-        signs=conditions(
+        *conditions(
             "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
             "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
         ),
     ),
-    Cause(
-        code="state_incompatible",
-        what="the job's state no longer fits the checkpoint",
-        curable=False,
-        next_step="the job's state no longer fits the checkpoint: undo the change of the job or of the state settings, "
+    incurable(
+        "state_incompatible",
+        "the job's state no longer fits the checkpoint",
+        "the job's state no longer fits the checkpoint: undo the change of the job or of the state settings, "
         f"or start with {NEW_PLACES}",
-        signs=conditions(
+        *conditions(
             "STATE_STORE_*SCHEMA_*",
             "STATE_STORE_KEY_ROW_FORMAT*",
             "STATE_STORE_VALUE_ROW_FORMAT*",
@@ -321,85 +283,72 @@ _CHECKPOINT: Final = (
             "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
         ),
     ),
-    Cause(
-        code="operators_changed",
-        what="the job's stateful operators differ from those of the checkpoint",
-        curable=False,
-        next_step=f"stateful operators were added, removed or reordered: undo that, or start with {NEW_PLACES}",
-        signs=conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
+    incurable(
+        "operators_changed",
+        "the job's stateful operators differ from those of the checkpoint",
+        f"stateful operators were added, removed or reordered: undo that, or start with {NEW_PLACES}",
+        *conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
     ),
     CHECKPOINT_DAMAGED,
-    Cause(
-        code="sources_changed",
-        what="the sources of the job changed",
-        curable=False,
-        next_step=f"the sources of the job changed: undo that, or start with {NEW_PLACES}",
-        signs=(
-            *conditions("STREAMING_SOURCE_EVOLUTION*", "*SOURCE_COUNT_MISMATCH*"),
-            *words(
-                r"number of sources in the checkpoint",
-                r"sources? in the checkpoint offsets",
-                r"assertion failed: There are \[\d+\] sources",
-            ),
+    incurable(
+        "sources_changed",
+        "the sources of the job changed",
+        f"the sources of the job changed: undo that, or start with {NEW_PLACES}",
+        *conditions("STREAMING_SOURCE_EVOLUTION*", "*SOURCE_COUNT_MISMATCH*"),
+        *words(
+            r"number of sources in the checkpoint",
+            r"sources? in the checkpoint offsets",
+            r"assertion failed: There are \[\d+\] sources",
         ),
     ),
-    Cause(
-        code="checkpoint_unusable",
-        what="the checkpoint does not belong to the stream, or cannot be read",
-        curable=False,
-        next_step=RESTORE,
-        signs=classes("CheckpointError", "CheckpointMissing"),
+    incurable(
+        "checkpoint_unusable",
+        "the checkpoint does not belong to the stream, or cannot be read",
+        RESTORE,
+        *classes("CheckpointError", "CheckpointMissing"),
     ),
 )
 
 _JOB: Final = (
-    Cause(
-        code="input_malformed",
-        what="an input record cannot be parsed",
-        curable=False,
-        next_step="declare `quarantine:` in the stream's file, so that malformed rows are kept aside, or correct the "
-        "input file",
-        signs=(*conditions("MALFORMED_RECORD_IN_PARSING"), *words(r"JsonParseException")),
+    incurable(
+        "input_malformed",
+        "an input record cannot be parsed",
+        "declare `quarantine:` in the stream's file, so that malformed rows are kept aside, or correct the input file",
+        *conditions("MALFORMED_RECORD_IN_PARSING"),
+        *words(r"JsonParseException"),
     ),
-    Cause(
-        code="input_path_missing",
-        what="a path that the job reads does not exist",
-        curable=False,
-        next_step="create the folder, or correct the path in the job and the stream's YAML file (a relative path is "
+    incurable(
+        "input_path_missing",
+        "a path that the job reads does not exist",
+        "create the folder, or correct the path in the job and the stream's YAML file (a relative path is "
         "below the data folder), then start the stream again",
-        signs=conditions("PATH_NOT_FOUND"),
+        *conditions("PATH_NOT_FOUND"),
     ),
-    Cause(
-        code="job_wrong",
-        what="the job or the stream's settings are invalid",
-        curable=False,
-        next_step="correct the job or the stream's YAML file, then start the stream again",
-        signs=(
-            *classes("SyntaxError", "IndentationError", "NameError"),
-            *classes("ImportError", "ModuleNotFoundError", "MissingExtra"),
-            *classes("AnalysisException", "ParseException"),
-            *conditions(
-                "UNRESOLVED_COLUMN",
-                "TABLE_OR_VIEW_NOT_FOUND",
-                "DATA_SOURCE_NOT_FOUND",
-                "UNSUPPORTED_STREAMING_OPERATOR*",
-                "UNSUPPORTED_FEATURE",
-                "STREAMING_OUTPUT_MODE*",
-                "INVALID_CONF_VALUE",
-            ),
+    incurable(
+        "job_wrong",
+        "the job or the stream's settings are invalid",
+        "correct the job or the stream's YAML file, then start the stream again",
+        *classes("SyntaxError", "IndentationError", "NameError"),
+        *classes("ImportError", "ModuleNotFoundError", "MissingExtra"),
+        *classes("AnalysisException", "ParseException"),
+        *conditions(
+            "UNRESOLVED_COLUMN",
+            "TABLE_OR_VIEW_NOT_FOUND",
+            "DATA_SOURCE_NOT_FOUND",
+            "UNSUPPORTED_STREAMING_OPERATOR*",
+            "UNSUPPORTED_FEATURE",
+            "STREAMING_OUTPUT_MODE*",
+            "INVALID_CONF_VALUE",
         ),
     ),
-    Cause(
-        code="job_file_missing",
-        what="a file or a class that the job names does not exist",
-        curable=False,
-        before_start=True,
-        next_step="create the file or class, or correct its name in the job or the stream's YAML file (a relative path "
+    incurable(
+        "job_file_missing",
+        "a file or a class that the job names does not exist",
+        "create the file or class, or correct its name in the job or the stream's YAML file (a relative path "
         "is below the data folder), then start the stream again",
-        signs=(
-            *classes("FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "PermissionError"),
-            *classes("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError"),
-        ),
+        *classes("FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "PermissionError"),
+        *classes("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError"),
+        before_start=True,
     ),
 )
 
@@ -419,9 +368,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
 
 
 def cause_of(chain: Sequence[ErrorLink], *, started: bool = True) -> Cause | None:
-    """The first row that fits a link of the chain; None: the cause is not known, and a restart may help.
-
-    Args:
-        started: whether the query had started.
-    """
+    """The first row that fits a link of the chain; None: the cause is not known, and a restart may help. `started`:
+    whether the query had started."""
     return first_shown(CAUSES, chain, started=started)

@@ -83,11 +83,8 @@ def of_java(kind: str, message: str, condition: str | None, frames: tuple[str, .
 
 
 def chain_of_text(text: str, given: str | None = None) -> Chain:
-    """The chain in a text that Spark or Java printed.
-
-    Args:
-        given: an error condition or a class name that came with the text.
-    """
+    """The chain in a text that Spark or Java printed. `given`: an error condition or a class name that came with the
+    text."""
     if given is not None and is_ours(given):
         return (ErrorLink(kind=given, message=text),)
     links: list[ErrorLink] = []

@@ -81,6 +81,16 @@ class Cause:
         return any(is_ours(sign.kind) for sign in self.signs)
 
 
+def curable(code: str, what: str, next_step: str, *signs: Sign, outage: bool = False, fenced: bool = False) -> Cause:
+    """A row whose cause may be gone at the next start."""
+    return Cause(code=code, what=what, curable=True, next_step=next_step, signs=signs, outage=outage, fenced=fenced)
+
+
+def incurable(code: str, what: str, next_step: str, *signs: Sign, before_start: bool = False) -> Cause:
+    """A row whose cause stays until a person acts."""
+    return Cause(code=code, what=what, curable=False, next_step=next_step, signs=signs, before_start=before_start)
+
+
 def conditions(*names: str) -> tuple[Sign, ...]:
     """One sign for each of these error conditions of Spark."""
     return tuple(Sign(condition=name) for name in names)
@@ -97,11 +107,7 @@ def words(*patterns: str) -> tuple[Sign, ...]:
 
 
 def first_shown(causes: Iterable[Cause], chain: Sequence[ErrorLink], *, started: bool) -> Cause | None:
-    """The first cause that matches any exception in the chain, or None.
-
-    Args:
-        started: whether the query had started.
-    """
+    """The first cause that matches any exception in the chain, or None. `started`: whether the query had started."""
     rows = (cause for cause in causes if not (cause.before_start and started))
     return next((cause for cause in rows if _shows(cause, chain)), None)
 

@@ -4,12 +4,10 @@ The input of a fork is always on this host, because only there a copy keeps the 
 by age, and a job may use the age.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.errors import CheckpointError
@@ -42,7 +40,7 @@ class Places:
     schema: str
 
     @classmethod
-    def under(cls, into: str, at: str | None = None, stored: Collection[str] = ()) -> Places:
+    def under(cls, into: str, at: str | None = None, stored: Collection[str] = ()) -> Self:
         """The places of a fork.
 
         Args:

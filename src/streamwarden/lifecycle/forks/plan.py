@@ -25,7 +25,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.layout import (
@@ -204,8 +204,7 @@ def operator_step(name: str, log: LogFile, checkpoint: str, places: Places) -> W
             except ValueError as error:
                 raise Damaged(f"the schema of its store {store.get('storeName')}: it {error}") from error
             store["stateSchemaFilePaths"] = moved
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-    return Write(join(places.checkpoint, name), f"v{log.version}\n{text}")
+    return Write(join(places.checkpoint, name), f"v{log.version}\n{_compact(body)}")
 
 
 def source_log_step(name: str, log: LogFile, source: str, places: Places) -> Write:
@@ -225,7 +224,7 @@ def source_log_step(name: str, log: LogFile, source: str, places: Places) -> Wri
                 where=f"{name}, source {source}",
                 next_step="run `streamwarden inspect` on the checkpoint; or fork from the beginning (`rewind: all`)",
             ) from error
-        lines.append(json.dumps(body, separators=(",", ":"), ensure_ascii=False))
+        lines.append(_compact(body))
     return Write(join(places.checkpoint, name), "\n".join(lines))
 
 
@@ -250,7 +249,7 @@ def manifest_steps(manifest: SinkManifest, output: str, places: Places) -> list[
                 raise _manifest(where, f"{entry.name}: {error}") from error
             target = join(places.output, relative)
             body["path"] = to_uri(target)
-            lines.append(json.dumps(body, separators=(",", ":"), ensure_ascii=False))
+            lines.append(_compact(body))
             if body.get("action") == "delete":
                 data.pop(relative, None)
             elif not body.get("isDir"):
@@ -261,13 +260,17 @@ def manifest_steps(manifest: SinkManifest, output: str, places: Places) -> list[
 
 def metadata_step(places: Places, query_id: str) -> Write:
     """Step 6."""
-    return Write(join(places.checkpoint, METADATA), json.dumps({"id": query_id}, separators=(",", ":")))
+    return Write(join(places.checkpoint, METADATA), _compact({"id": query_id}))
 
 
 def log_ends(record: OffsetRecord) -> list[tuple[int, int]]:
     """(source, log offset that the batch ends at) of each file source of the query."""
     ends = [(index, log_offset(value)) for index, value in enumerate(record.sources)]
     return [(index, end) for index, end in ends if end is not None]
+
+
+def _compact(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
 def _below(path: str, folder: str) -> str:

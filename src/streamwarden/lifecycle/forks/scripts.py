@@ -15,7 +15,7 @@ from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, overlap, plain_path, same_place
 from streamwarden.lifecycle.queries import name_of
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, located
-from streamwarden.stream.spec import ScriptFork, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import ScriptFork, StreamSpec
 
 INDEX: Final = "_queries"
 """The folder in the fork's output with one document for each query that was started."""
@@ -28,25 +28,6 @@ _FUNCTIONS: Final = {"foreachbatch": "foreachBatch", "foreach": "foreach"}
 
 _READ_BACK: Final = frozenset({"parquet", "orc", "json", "text"})
 """Formats of files that are read back as Spark's own sink writes them."""
-
-FILE_FORMATS: Final = frozenset({"json", "orc", "parquet", "text", "csv", "xml", "avro", "binaryfile"})
-"""Sources of files, in lower case."""
-
-TOPIC_FORMAT: Final = "kafka"
-
-_ENDLESS: Final = "makes rows for as long as the query runs, so that a fork of the script would never end"
-
-_UNREADABLE: Final = {
-    "socket": ("keeps no row that was read", "let the sender write to a topic or into files, and read these"),
-    "rate": (_ENDLESS, "write a job with build() that declares `source: {kind: rate}`: its fork has a last batch"),
-    "rate-micro-batch": (_ENDLESS, "read files or a topic; a job with build() can also declare `source: {kind: rate}`"),
-}
-"""Formats of sources that a fork cannot read: why, and what to do instead."""
-
-_FOREIGN: Final = (
-    "is not known to give the same rows again",
-    "copy its rows into a topic or into files, and let the script read these",
-)
 
 _SPELLS: Final = frozenset({"compression", "timestampformat", "dateformat", "linesep", "encoding"})
 """Options that decide how a file is spelled: a query that sets one of them is captured."""
@@ -116,14 +97,12 @@ class ForkQueries:
         partitioned: bool,
         append: bool,
     ) -> ForkQuery:
-        """The query as the fork runs it. Raises JobError for one that the fork cannot keep apart from its stream, or
-        whose batches cannot be executed again.
+        """The query as the fork runs it. Raises JobError for one that the fork cannot keep apart from its stream.
 
         Args:
             options: of its writer, with names in lower case.
             partitioned: its files are in a folder for each value; append: its output mode.
         """
-        require_repeatable(self._spec, [named.trigger], inputs)
         query = self._seen(named, inputs)
         others = [started for started in self._started if started.name != query.name]
         chain = chained(query, others)
@@ -165,30 +144,6 @@ class ForkQueries:
                 source_place for source in inputs if (source_place := input_place(self._spec, source)) is not None
             ),
         )
-
-
-def require_repeatable(spec: StreamSpec, triggers: Iterable[TriggerSpec | None], inputs: Iterable[NamedInput]) -> None:
-    """Raises JobError if a query of the script runs in real-time mode, or reads a source that cannot be read again.
-
-    A trigger or a format that is not known yet is accepted: the fork's driver sees it when the query starts.
-    """
-    if any(trigger is not None and trigger.real_time is not None for trigger in triggers):
-        raise JobError(
-            "the script runs a query in real-time mode, whose batches a twin cannot execute again",
-            expected="a trigger that makes micro-batches, such as processingTime",
-            where=spec.job,
-            next_step="write a job with build() and an oracle, and set `verification.oracle: job`",
-        )
-    for source in inputs:
-        format = source.format
-        if format is not None and format.lower() not in {*FILE_FORMATS, TOPIC_FORMAT}:
-            why, next_step = _UNREADABLE.get(format.lower(), _FOREIGN)
-            raise JobError(
-                f"the script reads a source of the format {format}, which {why}",
-                expected=f"sources that a fork can read again: {', '.join(sorted(FILE_FORMATS))}, {TOPIC_FORMAT}",
-                where=spec.job if source.line is None else f"{spec.job}, line {source.line}",
-                next_step=next_step,
-            )
 
 
 def query_name(declared: Mapping[str, str | None], given: str | None, checkpoint: str | None, order: int) -> str:

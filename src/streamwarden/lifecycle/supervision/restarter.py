@@ -31,11 +31,8 @@ def supervised(driver_id: str, by: Supervisor, at: float) -> DriverEvent:
 
 
 def restarter(events: Iterable[DriverEvent], paused: bool | None) -> Restarter:
-    """Restarter of a driver with these events when it has ended.
-
-    Args:
-        paused: whether the stream's DAG is paused; None if that is unknown, or if there is no Airflow.
-    """
+    """Restarter of a driver with these events when it has ended. `paused`: whether the stream's DAG is paused; None if
+    that is unknown, or if there is no Airflow."""
     followed = [event.detail.get("by") for event in events if event.kind == SUPERVISED]
     if paused is False:
         return Restarter.DAG

@@ -44,8 +44,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
                 f"{HEAP_SHARE:.0%}"
             )
             yield RULE.finding(facts, observed, FactOrigin.HISTORY, where)
-        growing = [operator for operator in operators if operator.bound is Bound.NONE]
-        for operator in growing:
+        for operator in (operator for operator in operators if operator.bound is Bound.NONE):
             observed = (
                 f"the state of {operator.name} grows without end on the heap (backend hdfs): "
                 "RocksDB would spill to disk"

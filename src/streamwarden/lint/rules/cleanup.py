@@ -55,9 +55,8 @@ RULE = Rule(
     reason="A watermark, a timeout or a timer bounds state only if something runs that removes what is past it.",
     reads=(
         f"Processors that register timers and clear nothing; `{NO_DATA}` where state ends by event time; "
-        f"`maintenanceInterval` (at most {format_duration(MOST_MAINTENANCE)}); from the history, rows removed in "
-        f"at least "
-        f"{FEWEST} batches in which the state grew."
+        f"`maintenanceInterval` (at most {format_duration(MOST_MAINTENANCE)}); from the history, rows removed in at "
+        f"least {FEWEST} batches in which the state grew."
     ),
     remedy=(
         "Clear the state in `handleExpiredTimer`; leave no-data batches on; shorten the maintenance interval. Where "

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from streamwarden.lint.contradictions import contradictions
-from streamwarden.lint.facts import Facts
+from streamwarden.lifecycle.script_queries import Contradiction, input_contradictions, query_contradictions
+from streamwarden.lint.facts import Facts, JobFacts
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
+from streamwarden.stream.spec import StreamSpec
 
 
 def judge(facts: Facts) -> Iterable[Finding]:
@@ -13,6 +14,22 @@ def judge(facts: Facts) -> Iterable[Finding]:
     for contradiction in contradictions(facts.spec, facts.job):
         observed = f"{contradiction.observed}, and the file declares {contradiction.declared} (`{contradiction.key}`)"
         yield RULE.finding(facts, observed, FactOrigin.JOB, f"{facts.job.path}:{contradiction.line}")
+
+
+def contradictions(spec: StreamSpec, job: JobFacts) -> tuple[Contradiction, ...]:
+    """The values in the script's text that a driver would refuse, or that the checks and drills would not know.
+
+    None for a module with `build`: it gets its places from the stream's file.
+    """
+    if job.module or not job.parsed:
+        return ()
+    single = not spec.queries and job.queries == 1
+    of_queries = (
+        contradiction
+        for query in job.named
+        for contradiction in query_contradictions(spec, query, single=single, trigger_written=spec.trigger.written)
+    )
+    return (*of_queries, *input_contradictions(spec, job.inputs))
 
 
 RULE = Rule(

@@ -58,10 +58,8 @@ RULE = Rule(
     reason="A recovery that was never tried is a hope: the first time should not be the night on which it is needed.",
     reads=(
         "`config/drills`: a drill that names the stream; from the history of a stream that has run, its newest "
-        "completed "
-        f"run: not older than {LATE:.0f} intervals of its schedule ({format_duration(LONGEST)} where it is not a "
-        f"preset), and "
-        "not deviated."
+        f"completed run: not older than {LATE:.0f} intervals of its schedule ({format_duration(LONGEST)} where it is "
+        "not a preset), and not deviated."
     ),
     remedy=(
         "Declare a drill in `config/drills` with a schedule, and run it: `streamwarden drill run NAME`. A script "

@@ -42,8 +42,7 @@ RULE = Rule(
     reads="`state.encoding` where the job uses transformWithState; `stateSchemaCheck`.",
     remedy=(
         "`state: {encoding: avro}` before the first batch: an encoding cannot be changed in a checkpoint. Keep "
-        "unsaferow "
-        "where its speed is needed and losing the state at a change is accepted."
+        "unsaferow where its speed is needed and losing the state at a change is accepted."
     ),
     judge=judge,
 )

@@ -41,11 +41,9 @@ RULE = Rule(
         "Without rows and bytes the growth of state is invisible: every check on them is UNKNOWN, and the forecast too."
     ),
     reads=(
-        "`rocksdb.trackTotalNumberOfRows` and `numStateStoreInstanceMetricsToReport`; from the history, how many "
-        "of the "
-        f"newest batches have no report (more than {MOST_UNREPORTED:.0%} is too many). The runner attaches the "
-        f"listener to "
-        "every query, also to a script's."
+        "`rocksdb.trackTotalNumberOfRows` and `numStateStoreInstanceMetricsToReport`; from the history, how many of "
+        f"the newest batches have no report (more than {MOST_UNREPORTED:.0%} is too many). The runner attaches the "
+        "listener to every query, also to a script's."
     ),
     remedy=(
         "Remove the setting. Where reports are lost, see whether drivers are killed, and whether the store is reached."

@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterable[Finding]:
 
 
 def _count(number: int) -> str:
-    return f"{number} quer{'y' if number == 1 else 'ies'}"
+    return "1 query" if number == 1 else f"{number} queries"
 
 
 RULE = Rule(

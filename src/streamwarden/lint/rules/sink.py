@@ -1,6 +1,6 @@
 """SW109: a sink that is not idempotent when a batch is re-run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from streamwarden.lint.facts import Facts, SinkUse
@@ -8,16 +8,14 @@ from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
 from streamwarden.verification.events import EVENT_ID
 
-EXACTLY_ONCE: Final = frozenset({"parquet", "orc", "json", "csv", "text", "delta", "iceberg", "hudi"})
-"""Formats whose sink takes a batch once: by a manifest, or by a transaction that knows the batch."""
-
-_WHY: Final = {
-    "kafka": "writes a batch again that runs again: at least once",
+_FOREIGN: Final[Mapping[str, str | None]] = {
+    **dict.fromkeys(("delta", "iceberg", "hudi")),  # by a transaction that knows the batch
     "foreach": "calls the writer again for a batch that runs again",
     "console": "prints, and keeps nothing",
     "memory": "keeps rows in the driver's memory: a restart loses them",
     "noop": "writes nothing",
 }
+"""Sinks of no kind that a stream can declare -> why they do not write a batch exactly once; None if they do."""
 _UNKNOWN: Final = "is not known to write a batch exactly once"
 
 
@@ -34,9 +32,9 @@ def judge(facts: Facts) -> Iterable[Finding]:
     if not sink.DECLARED:
         observed = facts.job.problem or "the job has its own sink, and no writeStream was found in its text"
         yield RULE.unknown(facts, observed, FactOrigin.JOB, facts.job.path)
-    elif not sink.IDEMPOTENT:
+    elif sink.REPEATS is not None:
         once = f"a reader has it once if it drops the ids ({EVENT_ID}) that it has seen"
-        observed = f"the sink {sink.kind} {_WHY[sink.kind]}; {once}"
+        observed = f"the sink {sink.kind} {sink.REPEATS}; {once}"
         yield RULE.finding(facts, observed, FactOrigin.DECLARATION, where)
 
 
@@ -52,9 +50,8 @@ def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
             yield RULE.finding(facts, observed, FactOrigin.JOB, where, severity=Severity.ERROR)
     elif use.format == "table":
         yield RULE.unknown(facts, "toTable: the table's format is not known here", FactOrigin.JOB, where)
-    elif use.format not in EXACTLY_ONCE:
-        observed = f"the sink {use.format} {_WHY.get(use.format, _UNKNOWN)}"
-        yield RULE.finding(facts, observed, FactOrigin.JOB, where)
+    elif (why := {**_FOREIGN, **facts.writers}.get(use.format, _UNKNOWN)) is not None:
+        yield RULE.finding(facts, f"the sink {use.format} {why}", FactOrigin.JOB, where)
 
 
 RULE = Rule(

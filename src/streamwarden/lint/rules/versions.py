@@ -35,9 +35,8 @@ RULE = Rule(
     title="Versions kept too few for time travel",
     severity=Severity.WARNING,
     reason=(
-        "State as of an older batch can be read (`statestore` with `batchId`), forked and compared only while "
-        "its files "
-        "are kept. When a wrong number is noticed, its batch is already some way back."
+        "State as of an older batch can be read (`statestore` with `batchId`), forked and compared only while its "
+        "files are kept. When a wrong number is noticed, its batch is already some way back."
     ),
     reads=f"`{RETAIN}` (Spark's {DEFAULT} at least) and how far the stream's drills rewind (`fork.rewind`).",
     remedy=f"Set `{RETAIN}` under `spark.conf`: the time that you want to look back, divided by the trigger.",

@@ -1,21 +1,17 @@
 """The history of a stream: launches, crashes, restarts, stops, drills, and deployments."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from streamwarden.adapters.store import Store
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.events import EventKind, StreamEvent, stream_events
 from streamwarden.redaction import redacted
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.drills.records.journal import DrillRun
-    from streamwarden.lifecycle.driver import DriverRecord
 
 DRILLS: Final = 1000
 """Runs of drills that are read at most."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointMissing, ConfigError, StreamwardenError
@@ -16,12 +17,13 @@ from streamwarden.health.signals.series import batch_seconds, checkpoint_seconds
 from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
-from streamwarden.lint.contradictions import contradictions
 from streamwarden.lint.facts import CheckpointSummary, DrillFacts, Facts, HistoryFacts, JobFacts, PlanFacts
 from streamwarden.lint.finding import Finding
 from streamwarden.lint.job_reader import read_job
 from streamwarden.lint.linter import lint
+from streamwarden.lint.rules.contradiction import contradictions
 from streamwarden.problems import ConfigFileError, Problem
+from streamwarden.sinks import WRITERS
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple
 def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
     """The facts in files that people write, with the plan of the job's query if it was built."""
     drill_facts = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), job=job_facts(spec), plan=plan, drills=drill_facts)
+    return Facts(spec=spec, conf=spark_conf(spec), writers=WRITERS, job=job_facts(spec), plan=plan, drills=drill_facts)
 
 
 def gathered(
@@ -55,16 +57,13 @@ def gathered(
         store: None if there is none yet: nothing has run.
         plan: of the job's query, if it was built.
     """
-    facts = declared(spec, drills)
+    facts = declared(spec, drills, plan)
     queries = _queries(spec, store, now)
     checkpoints = [_checkpoint(query) for query in queries]
     # batches of several queries are not one history: each of them has another state and another trigger
     history = None if store is None or len(queries) > 1 else _history(spec, store, now)
-    return Facts(
-        spec=spec,
-        conf=facts.conf,
-        job=facts.job,
-        plan=plan,
+    return replace(
+        facts,
         checkpoint=_together([summary for summary, _ in checkpoints if summary is not None]),
         drills=facts.drills if store is None else tuple(_drilled(drill, spec, store) for drill in facts.drills or ()),
         history=history,
@@ -117,18 +116,9 @@ def _drill(spec: DrillSpec) -> DrillFacts:
 
 
 def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
-    """Add the newest completed run."""
     runs = store.journals.recent(drill.name, spec.name)
     last = next((run for run in runs if run.status is DrillStatus.COMPLETED), None)
-    if last is None:
-        return drill
-    return DrillFacts(
-        name=drill.name,
-        schedule=drill.schedule,
-        rewind=drill.rewind,
-        last_at=last.ended_at or last.started_at,
-        last_passed=last.passed,
-    )
+    return drill if last is None else replace(drill, last_at=last.ended_at or last.started_at, last_passed=last.passed)
 
 
 def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
@@ -139,17 +129,13 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
         return None, ""
     except StreamwardenError as error:
         return None, str(error)
-    return checkpoint_facts(report), ""
-
-
-def checkpoint_facts(report: CheckpointReport) -> CheckpointSummary:
-    """A report's facts for the rules."""
-    return CheckpointSummary(
+    summary = CheckpointSummary(
         path=report.path,
         committed=report.position.committed,
         state_bytes=report.state_bytes,
         operators=operators_of(report),
     )
+    return summary, ""
 
 
 def _history(spec: StreamSpec, store: Store, now: float) -> HistoryFacts:

@@ -1,13 +1,12 @@
 """Gathers a stream's history for tuning: store, checkpoint, and the drills' recovery targets."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.changes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
@@ -23,9 +22,6 @@ from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.tuning.history import History, StateFiles
 from streamwarden.units import DAY
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 LOOK_BACK: Final = 300
 """Batches of the history that are read."""

@@ -5,8 +5,9 @@ and writes nothing to the stream's places.
 """
 
 import json
+import math
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,6 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import VerificationError
 from streamwarden.services.auditing.gathering import commit_times, gather, held_checkpoint, is_kept, readable
-from streamwarden.services.auditing.pace import pace_of
 from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
@@ -107,6 +107,42 @@ def _overtaken(spec: StreamSpec, last: int | None, share: float, within: Seconds
     ) from purged
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Pace of an audit while Spark purges batches.
+
+    Args:
+        margin: how many of the oldest batches are left out, because Spark purges them while the audit reads.
+        share: the part of the time in which the reading runs.
+    """
+
+    margin: int
+    share: float
+
+
+def pace(spare: int, period: Seconds, reading: Seconds, share: float) -> Pace:
+    """The pace at which the reading ends before Spark purges its batches: at the `share` that was asked for if the
+    spare batches last so long, otherwise at a larger one.
+
+    Args:
+        spare: kept batches that the audit may leave out; period: from one batch to the next.
+        reading: its duration without pauses.
+    """
+    slack = spare * period
+    if reading <= slack * share:
+        return Pace(math.ceil(reading / share / period), share)
+    return Pace(spare, reading / slack if reading < slack else 1.0)
+
+
+def pace_of(times: Sequence[float], last: int | None, reading: Seconds, share: float) -> Pace:
+    """The pace for a checkpoint with batches that were committed at `times`, of which the last `last` are audited."""
+    kept = len(times)
+    if kept < 2 or times[0] == times[-1]:
+        return Pace(0, 1.0)
+    spare = max((kept - 1) // 2, kept - 1 - (last or kept))
+    return pace(spare, (times[-1] - times[0]) / (kept - 1), reading, share)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A request to the reading process.
@@ -152,7 +188,7 @@ def requested(
             "named": _NAMED,
             "late_ms": {batch: logs.mark(batch - 1) for batch in audited.batches},
             "final_ms": logs.mark(audited.upto),
-            **input_of(spec, logs.checkpoint, audited),
+            "input": input_of(spec, logs.checkpoint, audited),
             "output": output.request,
         }
     marks = {batch: logs.mark(batch) for batch in logs.offsets}

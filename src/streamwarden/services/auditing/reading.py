@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.layout import is_number
-from streamwarden.checkpoint.formats.logs import offsets
-from streamwarden.checkpoint.formats.sources import file_source_log, rate_began, rate_ends
-from streamwarden.checkpoint.topics import topic_offsets, topic_ranges
 from streamwarden.sinks.base import Sink
+from streamwarden.sources import KINDS
+from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.balance import Range
 
@@ -28,50 +26,11 @@ class AuditedOutput:
 
 
 def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, Any]:
-    """Input of the audited batches, for `request.json`: see `spark.audit_input.AuditedInput`.
+    """Input of the audited batches for `request.json`, by the kind of source.
 
     Raises CheckpointError, OSError, Damaged.
     """
-    return {
-        "files": _files(spec, checkpoint, audited),
-        "topics": _topics(checkpoint, audited),
-        "rate": _rate(checkpoint, audited),
-    }
-
-
-def _files(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str, list[tuple[str, int]]]:
-    files = {}
-    for place, folder in enumerate(spec.source.folders):
-        log = file_source_log(checkpoint, place)
-        files[folder.rstrip("/")] = [(uri, batch) for batch in audited.batches for uri in log.get(batch, ())]
-    return files
-
-
-def _topics(checkpoint: Location, audited: Range) -> dict[str, list[tuple[int, int, int, int]]]:
-    """Topic -> (partition, start, end, batch). A topic that is two sources of the query is left out: each could have
-    read other records of it in a batch."""
-    topics: dict[str, list[tuple[int, int, int, int]]] = {}
-    twice = set()
-    for place, offset in enumerate(offsets(checkpoint, audited.upto).sources):
-        named = {topic for topic, _ in topic_offsets(offset) or {}}
-        twice |= named & topics.keys()
-        topics |= {topic: [] for topic in named}
-        ranges = topic_ranges(checkpoint, place) if named else {}
-        for batch in audited.batches:
-            for span in ranges.get(batch, ()):
-                topics[span.topic].append((span.partition, span.start, span.end, batch))
-    return {topic: read for topic, read in topics.items() if topic not in twice}
-
-
-def _rate(checkpoint: Location, audited: Range) -> tuple[int, list[tuple[int, int, int]]] | None:
-    """Start of the rate source, and the seconds of each batch; None unless the query has exactly one."""
-    sources = offsets(checkpoint, audited.upto).sources
-    places = [place for place, offset in enumerate(sources) if is_number(offset)]
-    if len(places) != 1:
-        return None
-    ends = rate_ends(checkpoint, places[0])
-    seconds = [(ends.get(batch - 1, 0), ends[batch], batch) for batch in audited.batches if batch in ends]
-    return rate_began(checkpoint, places[0]), seconds
+    return {name: kind.audited(spec, checkpoint, audited) for name, kind in KINDS.items() if issubclass(kind, Source)}
 
 
 def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | None]) -> AuditedOutput:

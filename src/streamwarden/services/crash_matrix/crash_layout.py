@@ -1,11 +1,22 @@
-"""Creates the files of a state from the record of a run."""
+"""The scope of a crash matrix, the files it exchanges with its Spark program, and the files of a state."""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from streamwarden.drills.crash_states import CrashState, Operation, files_of
+
+TASK: Final = "task.json"
+OUTCOMES: Final = "outcomes.jsonl"
+
+BATCHES: Final = 12
+"""Batches of the run without a crash: in the tenth Spark compacts its logs of files."""
+
+AROUND: Final = (7, 8, 9, 10)
+"""The batches around which the states lie: before, in and after the compaction. Around three batches a kill leaves some
+80 states of a stream whose rows go into a table, and around four it leaves a hundred."""
 
 PARTS = ("checkpoint", "output")
 """The folders of a stream that a state has."""

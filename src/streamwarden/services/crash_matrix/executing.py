@@ -16,16 +16,7 @@ from typing import Final
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.drills.crash_states import (
-    Change,
-    CrashState,
-    Ending,
-    Origin,
-    Outcome,
-    files_of,
-    ledger_of,
-    windows,
-)
+from streamwarden.drills.crash_states import Change, CrashState, Ending, Origin, Outcome, files_of, ledger_of, windows
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.crash_matrix.crash_layout import PARTS, Record
 from streamwarden.services.forks.files import remove_folder
@@ -164,17 +155,14 @@ class Execution:
         for part in PARTS:
             (folder / part).rename(place / part)
         try:
-            self._set_sink_back(ledger_of(self.record.operations, state))
+            batch, plan = ledger_of(self.record.operations, state), b""
+            if batch is not None:
+                plan = (self.record.contents / self._operation(f"checkpoint/{OFFSETS}/{batch}")).read_bytes()
+            self._sink.set_back(self.spec, batch, plan)
             yield folder
         finally:
             for part in PARTS:
                 (place / part).rename(folder / part)
-
-    def _set_sink_back(self, batch: int | None) -> None:
-        plan = b""
-        if batch is not None:
-            plan = (self.record.contents / self._operation(f"checkpoint/{OFFSETS}/{batch}")).read_bytes()
-        self._sink.set_back(self.spec, batch, plan)
 
     @property
     def _sink(self) -> Sink:

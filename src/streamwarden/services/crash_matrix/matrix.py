@@ -16,9 +16,8 @@ from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.settings import MAINTENANCE, RETAIN
-from streamwarden.services.crash_matrix.crash_layout import PARTS
+from streamwarden.services.crash_matrix.crash_layout import AROUND, BATCHES, OUTCOMES, PARTS, TASK
 from streamwarden.services.crash_matrix.recording import Recording
-from streamwarden.services.crash_matrix.task import AROUND, BATCHES, OUTCOMES, TASK
 from streamwarden.services.fleet.launching.one_off_spark import here, run_program
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
@@ -103,7 +102,7 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
         (run / part).mkdir(exist_ok=True)
     with Recording(run, into / _CONTENTS) as recording:
         _program(spec, into, _CLEAN, (), (), within)
-    operations = recording.operations if spec.sink.PLACE == "path" else with_ledger(recording.operations)
+    operations = recording.operations if spec.sink.SERVICE is None else with_ledger(recording.operations)
     for part in PARTS:
         (run / part).rename(into / _CLEAN / part)
     files.write_spec(into, spec_to_dict(spec))

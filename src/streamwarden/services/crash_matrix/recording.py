@@ -10,7 +10,6 @@ from collections import defaultdict
 from contextlib import suppress
 from os import link
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from inotify_simple import INotify, flags
@@ -20,7 +19,7 @@ from streamwarden.errors import CheckpointError
 
 _WATCHED: Final = flags.CREATE | flags.CLOSE_WRITE | flags.MOVED_FROM | flags.MOVED_TO | flags.DELETE
 
-_PAUSE_MS: Final = 200
+_PAUSE_MS: Final = 20
 """Milliseconds after which the watching thread looks whether it has to end."""
 
 
@@ -69,14 +68,12 @@ class Recording:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._leaving.set()
         self._thread.join()
         self._notify.close()
         problem = self._problem()
-        if error is None and problem is not None:
+        if kind is None and problem is not None:
             raise CheckpointError(
                 problem,
                 expected="a report of each change of a file, and time to keep the file",

@@ -52,7 +52,6 @@ class DrillArchive:
         return folder
 
     def write(self, run_id: str, document: Mapping[str, Any], summary: str) -> str:
-        """Write both files whole (by rename); returns the journal's path."""
         folder = self.folder(run_id)
         disk.replace(folder / SUMMARY, redacted_text(summary), mode=disk.PRIVATE)
         text = json.dumps(redacted(document), indent=2, sort_keys=False, default=str) + "\n"
@@ -65,7 +64,6 @@ class DrillArchive:
 
     @contextmanager
     def tenure(self, run_id: str) -> Iterator[bool]:
-        """Lock the whole run; False: another process has it. The kernel unlocks it if its holder dies."""
         with open(self.folder(run_id) / _TENURE, "w", opener=disk.private_file) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

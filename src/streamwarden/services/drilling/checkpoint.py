@@ -3,12 +3,11 @@
 Times are those of the files. An object store may report them in whole seconds, and by its own clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.batch_progress import BatchTraces, read_traces
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
@@ -26,12 +25,9 @@ from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.progress import Progress
 from streamwarden.services.forks.scripts import fork_queries, unplanned
 from streamwarden.sources.base import Source
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.progress import Progress
 
 _MOST: Final = 10_000
 """Batches of one fork that are read back from the store."""
@@ -143,13 +139,10 @@ def _table_bytes(store: StateStore) -> int:
 
 
 def _fact(batch: int, planned: float | None, committed: float | None, report: Progress | None) -> BatchFact:
-    changed = None
-    if report is not None:
-        changed = sum(operator.rows_updated + operator.rows_removed for operator in report.operators)
     return BatchFact(
         batch_id=batch,
         planned_at=planned,
         committed_at=committed,
         rows=report.rows if report is not None else None,
-        rows_changed=changed,
+        rows_changed=report.rows_changed if report is not None else None,
     )

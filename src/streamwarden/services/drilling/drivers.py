@@ -1,18 +1,14 @@
 """The fork's drivers, through the same fleet and under the same lease rules as any stream's."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from streamwarden.adapters.store import Store
 from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.fleet import Fleet
 
 _ASK_AGAIN: Final = 1.0
 """Seconds between two attempts to start a driver while the lease of another one has not expired."""
@@ -28,7 +24,6 @@ class ForkDrivers:
         self.kill, self.freeze, self.thaw, self.is_running = fleet.kill, fleet.freeze, fleet.thaw, fleet.is_running
 
     def start(self, fork: ForkView, run_id: str) -> DriverRecord:
-        """Start the fork's driver. Raises as Fleet.start does."""
         env = self._clock.environment(run_id)
         return self._fleet.start(fork.spec, launched_by=f"drill:{run_id}", env=env).record
 

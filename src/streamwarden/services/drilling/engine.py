@@ -1,11 +1,9 @@
 """The drill engine with every port bound to the real thing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from streamwarden.adapters.store import Store
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
@@ -17,13 +15,10 @@ from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth
 from streamwarden.services.drilling.live import LiveStreams
 from streamwarden.services.drilling.ports import Surroundings, implementations
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.forks.spec_storage import StoredSpecs
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.services.fleet.fleet import Fleet
-    from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
 
 def build_engine(

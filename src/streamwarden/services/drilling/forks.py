@@ -67,14 +67,12 @@ class DrillForks:
         self._specs = StoredSpecs(stream)
 
     def declared(self, stream: str, feed: Feed) -> StreamSpec:
-        """Raises DrillAborted for a stream that cannot be forked."""
         with _as_abortion():
             origin = self._stream(stream)
             require_fork(origin, feed)
         return without_places(origin) if is_script(origin) else origin
 
     def oracles(self, stream: str, feed: Feed, asked: OracleKind) -> tuple[OracleKind, ...]:
-        """Raises DrillAborted for a stream whose output nothing of what is asked for can judge."""
         with _as_abortion():
             return require_verdict(self._stream(stream), feed, asked)
 
@@ -168,8 +166,9 @@ class DrillForks:
                 removed.append(output)
             if planned is not None and not stored_places(spec):  # a renewed fork is on this host
                 spec = planned
-            if fork is not None:
-                _bring_home(spec, home / FORK)
+            for place in stored_places(spec) if fork is not None else ():  # logs, output and quarantine are evidence
+                scratch = (STATE,) if place == spec.checkpoint else ()
+                bring_home(place, home / FORK / file_name(place), spec.storage.connection, skip=scratch)
             removed += _remove_stored(run_id, spec)
         for target in targets:
             if remove_folder(target, below=home.parent):
@@ -216,13 +215,6 @@ def _require_every_batch(made: Fork) -> None:
 
 def _renewed(spec: StreamSpec, folder: Path) -> StreamSpec:
     return renewed_spec(spec, Places.under(str(folder.absolute())))
-
-
-def _bring_home(spec: StreamSpec, into: Path) -> None:
-    """Move logs, output and quarantine of a fork here from an object store. Its state is not evidence."""
-    for place in stored_places(spec):
-        scratch = (STATE,) if place == spec.checkpoint else ()
-        bring_home(place, into / file_name(place), spec.storage.connection, skip=scratch)
 
 
 def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:

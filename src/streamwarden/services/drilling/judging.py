@@ -1,13 +1,11 @@
 """Judges a fork by health checks, by its output against the oracle, and by Great Expectations."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.sections import VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
@@ -16,6 +14,7 @@ from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.health.verdict import Verdict
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.fleet.recorded_starts import starts_of
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.twins.comparison import Witness
 from streamwarden.services.twins.making import TWIN
 from streamwarden.services.twins.scripts import ScriptWitness
@@ -26,10 +25,6 @@ from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
 from streamwarden.verification.starts import Start
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.services.monitoring.health_monitor import HealthMonitor
 
 
 class ForkHealth:
@@ -64,7 +59,6 @@ class ForkVerifier:
         copies: Copies | None = None,
         clock_steps: Sequence[Seconds] = (),
     ) -> Reconciliation:
-        """Raises VerificationError if no verdict is possible."""
         _import_beside()
         spec = fork.spec
         own = 0 if fork.batch is None else fork.batch + 1
@@ -90,7 +84,6 @@ class ForkVerifier:
         within: Seconds,
         clock_steps: Sequence[Seconds] = (),
     ) -> TwinReport:
-        """Raises VerificationError if no verdict is possible."""
         _import_beside()
         home = self._archive.folder(run_id) / TWIN
         if fork.spec.fork is not None:

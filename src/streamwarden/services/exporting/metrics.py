@@ -29,7 +29,6 @@ class Metric:
     """One number of each stream.
 
     Args:
-        unit: the base unit, which is also the suffix of the name; empty: a count or a rate.
         value: the number of a row at a time (Unix seconds); None leaves the stream out of this metric.
         counter: the number only grows, except that it starts again with a new checkpoint.
         of_queries: a query of several has its own number.
@@ -38,7 +37,6 @@ class Metric:
     name: str
     help: str
     value: Callable[[StreamRow, float], float | None]
-    unit: str = ""
     counter: bool = False
     of_queries: bool = True
 
@@ -46,6 +44,10 @@ class Metric:
     def sample(self) -> str:
         """The name in an expression."""
         return f"{self.name}_total" if self.counter else self.name
+
+    @property
+    def unit(self) -> str:
+        return unit_of(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,16 @@ class Single:
 
     name: str
     help: str
-    unit: str = ""
+
+    @property
+    def unit(self) -> str:
+        return unit_of(self.name)
+
+
+def unit_of(name: str) -> str:
+    """The base unit, which is the suffix of a metric's name; empty: a count or a rate."""
+    suffix = name.rpartition("_")[2]
+    return suffix if suffix in _SUFFIX.values() else ""
 
 
 def check_metric(check: Check) -> Metric:
@@ -80,7 +91,6 @@ def check_metric(check: Check) -> Metric:
     return Metric(
         name="_".join(part for part in (PREFIX, check.name, unit) if part),
         help=f"What the check {check.name} judged. Target: {check.target}",
-        unit=unit,
         value=partial(_judged, check.name),
     )
 
@@ -134,25 +144,21 @@ METRICS: Final = (
     Metric(
         name="streamwarden_batch_age_seconds",
         help="Time since the newest batch was committed",
-        unit="seconds",
         value=lambda row, now: _age(row.batch_at, now),
     ),
     Metric(
         name="streamwarden_batch_duration_seconds",
         help="How long the newest batch took",
-        unit="seconds",
         value=lambda row, now: row.batch_seconds,
     ),
     Metric(
         name="streamwarden_trigger_interval_seconds",
         help="Time from the start of a batch to that of the next; left out if each starts when the one before is done",
-        unit="seconds",
         value=lambda row, now: row.trigger_seconds,
     ),
     Metric(
         name="streamwarden_state_critical_in_seconds",
         help="Time until the state reaches state_size.critical; left out unless it grows clearly",
-        unit="seconds",
         value=lambda row, now: None if row.stale else row.forecast.seconds,
     ),
     Metric(
@@ -169,13 +175,11 @@ METRICS: Final = (
     Metric(
         name="streamwarden_evaluation_age_seconds",
         help="Time since the stream was judged last",
-        unit="seconds",
         value=lambda row, now: _age(row.judged_at, now),
     ),
     Metric(
         name="streamwarden_drill_age_seconds",
         help="Time since the newest drill ended, or began if it still runs",
-        unit="seconds",
         value=_drill_age,
         of_queries=False,
     ),
@@ -215,12 +219,10 @@ STREAM_INFO: Final = Single(
 ROUND_AGE: Final = Single(
     name="streamwarden_round_age_seconds",
     help="Time since all streams were judged last; left out for a user who may not read the DAG health",
-    unit="seconds",
 )
 ROWS_AGE: Final = Single(
     name="streamwarden_rows_age_seconds",
     help="Age of the numbers of this scrape: the API server reads them from the store",
-    unit="seconds",
 )
 FAILURES: Final = Single(
     name="streamwarden_scrape_failures",

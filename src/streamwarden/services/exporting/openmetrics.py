@@ -5,30 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    StateSetMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, StateSetMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from streamwarden.lifecycle.queries import SEPARATOR
-from streamwarden.services.exporting.metrics import (
-    CHECK_STATUS,
-    FAILURES,
-    LABELS,
-    METRICS,
-    ROUND_AGE,
-    ROWS_AGE,
-    STATE_SETS,
-    STREAM_INFO,
-    Metric,
-    Single,
-    StateSet,
-)
+from streamwarden.services.exporting import metrics
 from streamwarden.services.overview.rows import StreamRow
 
 
@@ -69,21 +52,18 @@ class ScrapeCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Families without a sample are left out."""
-        families = (*self._of_streams(), *self._singles())
-        return (family for family in families if family.samples)
+        return (family for family in self._families() if family.samples)
 
-    def _of_streams(self) -> Iterator[Family]:
+    def _families(self) -> Iterator[Family]:
         rows, now = self._scrape.rows, self._scrape.now
         yield _infos(rows)
-        yield from (_states(states, rows) for states in STATE_SETS)
-        yield from (_numbers(metric, rows, now) for metric in METRICS)
+        yield from (_states(states, rows) for states in metrics.STATE_SETS)
+        yield from (_numbers(metric, rows, now) for metric in metrics.METRICS)
         yield _check_statuses(rows)
-
-    def _singles(self) -> Iterator[Family]:
         scrape = self._scrape
-        yield _single(ROUND_AGE, None if scrape.judged_at is None else scrape.now - scrape.judged_at)
-        yield _single(ROWS_AGE, None if scrape.read_at is None else scrape.now - scrape.read_at)
-        yield _single(FAILURES, float(scrape.read_at is None))
+        yield _single(metrics.ROUND_AGE, None if scrape.judged_at is None else scrape.now - scrape.judged_at)
+        yield _single(metrics.ROWS_AGE, None if scrape.read_at is None else scrape.now - scrape.read_at)
+        yield _single(metrics.FAILURES, float(scrape.read_at is None))
 
 
 def _labels(row: StreamRow) -> tuple[str, str]:
@@ -91,9 +71,9 @@ def _labels(row: StreamRow) -> tuple[str, str]:
     return stream, query
 
 
-def _numbers(metric: Metric, rows: Sequence[StreamRow], now: float) -> Family:
+def _numbers(metric: metrics.Metric, rows: Sequence[StreamRow], now: float) -> Family:
     kind = CounterMetricFamily if metric.counter else GaugeMetricFamily
-    family = kind(metric.name, metric.help, labels=LABELS, unit=metric.unit)
+    family = kind(metric.name, metric.help, labels=metrics.LABELS, unit=metric.unit)
     for row in rows:
         value = metric.value(row, now) if metric.of_queries or not row.is_query else None
         if value is not None and math.isfinite(value):
@@ -101,8 +81,8 @@ def _numbers(metric: Metric, rows: Sequence[StreamRow], now: float) -> Family:
     return family
 
 
-def _states(states: StateSet, rows: Sequence[StreamRow]) -> Family:
-    family = StateSetMetricFamily(states.name, states.help, labels=LABELS)
+def _states(states: metrics.StateSet, rows: Sequence[StreamRow]) -> Family:
+    family = StateSetMetricFamily(states.name, states.help, labels=metrics.LABELS)
     for row in rows:
         word = states.word(row) if states.of_queries or not row.is_query else None
         if word is not None:
@@ -111,7 +91,7 @@ def _states(states: StateSet, rows: Sequence[StreamRow]) -> Family:
 
 
 def _check_statuses(rows: Sequence[StreamRow]) -> Family:
-    family = GaugeMetricFamily(CHECK_STATUS.name, CHECK_STATUS.help, labels=(*LABELS, "check"))
+    family = GaugeMetricFamily(metrics.CHECK_STATUS.name, metrics.CHECK_STATUS.help, labels=(*metrics.LABELS, "check"))
     for row in rows:
         for metric in row.metrics.values():
             family.add_metric((*_labels(row), metric.check), metric.status.rank)
@@ -119,13 +99,15 @@ def _check_statuses(rows: Sequence[StreamRow]) -> Family:
 
 
 def _infos(rows: Sequence[StreamRow]) -> Family:
-    family = InfoMetricFamily(STREAM_INFO.name.removesuffix("_info"), STREAM_INFO.help, labels=LABELS)
+    family = InfoMetricFamily(
+        metrics.STREAM_INFO.name.removesuffix("_info"), metrics.STREAM_INFO.help, labels=metrics.LABELS
+    )
     for row in rows:
         family.add_metric(_labels(row), {"dag_id": row.dag_id, "owner": row.owner})
     return family
 
 
-def _single(declared: Single, value: float | None) -> Family:
+def _single(declared: metrics.Single, value: float | None) -> Family:
     family = GaugeMetricFamily(declared.name, declared.help, labels=(), unit=declared.unit)
     if value is not None:
         family.add_metric((), max(0.0, value))

@@ -1,16 +1,11 @@
 """Finds the due asset events about the progress of streams, for the task that publishes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.publishing import Ending, ProgressEvent, Publication, event, is_due
 from streamwarden.lifecycle.queries import Part, stream_parts
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import StreamSpec
 
 Endings = Callable[[Sequence[str]], Mapping[str, Ending]]
 """How runs of the publishing task ended, by their ids."""

@@ -6,10 +6,11 @@ Such a fork begins with empty checkpoints. It reads the stream's own input, whic
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from streamwarden import sources
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.checkpoint.formats.sources import source_entries
 from streamwarden.checkpoint.formats.uris import to_path
@@ -25,13 +26,33 @@ from streamwarden.lifecycle.forks.scripts import (
     input_place,
     output_place,
     reads,
-    require_repeatable,
 )
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
-from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
+from streamwarden.sources.base import StoredSource
+from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+
+_READABLE: Final = tuple(
+    name for kind in sources.KINDS.values() if issubclass(kind, StoredSource) for name in kind.FORMATS
+)
+"""Formats of sources that a fork can read again, in lower case."""
+
+_ENDLESS: Final = "makes rows for as long as the query runs, so that a fork of the script would never end"
+
+_UNREADABLE: Final = {
+    "socket": ("keeps no row that was read", "let the sender write to a topic or into files, and read these"),
+    "rate": (_ENDLESS, "write a job with build() that declares `source: {kind: rate}`: its fork has a last batch"),
+    "rate-micro-batch": (_ENDLESS, "read files or a topic; a job with build() can also declare `source: {kind: rate}`"),
+}
+"""Formats of sources that a fork cannot read: why, and what to do instead."""
+
+_FOREIGN: Final = (
+    "is not known to give the same rows again",
+    "copy its rows into a topic or into files, and let the script read these",
+)
 
 
 def is_script(spec: StreamSpec) -> bool:
@@ -63,7 +84,10 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
             where=where,
             next_step="remove `fork.at`",
         )
-    _require_repeatable(spec, job)
+    try:
+        require_repeatable(spec, [spec.trigger, *(query.trigger for query in job.named)], job.inputs)
+    except JobError as error:
+        raise CheckpointError.of(error) from error
     if not has_output(sink.format for sink in job.sinks):
         formats = ", ".join(sorted({str(sink.format) for sink in job.sinks}))
         raise CheckpointError(
@@ -82,11 +106,28 @@ def require_script_fork(spec: StreamSpec, rewind: int | Literal["all"] | None = 
         )
 
 
-def _require_repeatable(spec: StreamSpec, job: JobFacts) -> None:
-    try:
-        require_repeatable(spec, [spec.trigger, *(query.trigger for query in job.named)], job.inputs)
-    except JobError as error:
-        raise CheckpointError.of(error) from error
+def require_repeatable(spec: StreamSpec, triggers: Iterable[TriggerSpec | None], inputs: Iterable[NamedInput]) -> None:
+    """Raises JobError if a query of the script runs in real-time mode, or reads a source that cannot be read again.
+
+    A trigger or a format that is not known yet is accepted: the fork's driver sees it when the query starts.
+    """
+    if any(trigger is not None and trigger.real_time is not None for trigger in triggers):
+        raise JobError(
+            "the script runs a query in real-time mode, whose batches a twin cannot execute again",
+            expected="a trigger that makes micro-batches, such as processingTime",
+            where=spec.job,
+            next_step="write a job with build() and an oracle, and set `verification.oracle: job`",
+        )
+    for source in inputs:
+        format = source.format
+        if format is not None and format.lower() not in _READABLE:
+            why, next_step = _UNREADABLE.get(format.lower(), _FOREIGN)
+            raise JobError(
+                f"the script reads a source of the format {format}, which {why}",
+                expected=f"sources that a fork can read again: {', '.join(_READABLE)}",
+                where=spec.job if source.line is None else f"{spec.job}, line {source.line}",
+                next_step=next_step,
+            )
 
 
 def _text(spec: StreamSpec) -> JobFacts:
@@ -105,14 +146,15 @@ def _chains(spec: StreamSpec, job: JobFacts) -> Iterator[tuple[str, str]]:
 
 def script_input(spec: StreamSpec) -> list[InputFile] | None:
     """The files that the script reads, as far as its text or its stream's file names the folders; None: unknown."""
-    declared = [spec.source.path] if spec.source.path is not None else []
-    named = [source.path for source in _text(spec).inputs]
-    if not declared and (not named or None in named):
+    inputs = _text(spec).inputs
+    if spec.source.path is not None:
+        places = [spec.source.path]
+    elif not inputs or any(source.path is None for source in inputs):
         return None
-    places = dict.fromkeys(declared or [str(input_place(spec, source)) for source in _text(spec).inputs])
-    listings = {place: _listed(place, spec.storage.connection) for place in places}
-    readable = [files for files in listings.values() if files is not None]
-    return [file for files in readable for file in files] if len(readable) == len(listings) else None
+    else:
+        places = list(dict.fromkeys(str(input_place(spec, source)) for source in inputs))
+    listings = [_listed(place, spec.storage.connection) for place in places]
+    return None if None in listings else [file for files in listings for file in files or ()]
 
 
 def listed(places: Iterable[str], connection: str | None = None) -> dict[str, list[str]]:
@@ -123,14 +165,11 @@ def listed(places: Iterable[str], connection: str | None = None) -> dict[str, li
 
 def _listed(place: str, connection: str | None) -> list[InputFile] | None:
     """The files below a folder; None for a place with wildcards, or one that cannot be listed."""
-    return None if set(place) & set("*?[{") else _files(open_path(place, connection))
-
-
-def _files(folder: Location) -> list[InputFile] | None:
+    if set(place) & set("*?[{"):
+        return None
+    files = open_path(place, connection).walk(skip=lambda name: name.startswith((".", "_")))
     try:
-        return [
-            InputFile(name, entry.size) for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_")))
-        ]
+        return [InputFile(name, entry.size) for name, entry in files]
     except OSError:
         return None
 
@@ -145,16 +184,13 @@ def fork_queries(spec: StreamSpec) -> tuple[ForkQuery, ...]:
     if spec.fork is None:
         return ()
     documents = [read_document(path) for path in sorted(Path(spec.fork.output, INDEX).glob("*.json"))]
-    return tuple(sorted((_query(document) for document in documents if document), key=_place))
+    queries = (_query(document) for document in documents if document)
+    return tuple(sorted(queries, key=lambda query: (query.kind is OutputKind.NOTHING, query.order)))
 
 
 def _query(document: dict[str, Any]) -> ForkQuery:
     places = {name: tuple(document[name]) for name in ("inputs", "whole")}
     return ForkQuery(**{**document, **places, "kind": OutputKind(document["kind"])})
-
-
-def _place(query: ForkQuery) -> tuple[bool, int]:
-    return query.kind is OutputKind.NOTHING, query.order
 
 
 def unplanned(query: ForkQuery, connection: str | None = None) -> int:

@@ -10,7 +10,7 @@ from streamwarden.health.check_relations import CONFIGURATION, DRILL, EVERYWHERE
 from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.incidents.single_verdicts import keep
+from streamwarden.services.incidents.incident_keeper import keep
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -7,7 +7,6 @@ A stream that was stopped on purpose is silent: its drills have no open incident
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +14,7 @@ from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.state import was_declined
 from streamwarden.health.check_relations import DRILL, OVERDUE
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.services.incidents.single_verdicts import keep
+from streamwarden.services.incidents.incident_keeper import keep
 from streamwarden.units import format_count, format_duration
 
 if TYPE_CHECKING:
@@ -33,13 +32,6 @@ _LOOK_BACK: Final = 3
 """Runs of a drill that are read. The newest run that ended is among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
-    status: Status
-    reason: str
-    advice: str = ""
-
-
 def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict:
     """The verdict on a drill at `now`: OK if its newest run passed, or if it never ran. Pure.
 
@@ -48,27 +40,22 @@ def drill_verdict(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verd
     Args:
         runs: the drill's newest runs, newest first.
     """
-    passed = _Finding(status=Status.OK, reason=f"the drill {spec.name} passed")
-    finding = _unfinished(spec, runs, now) or _not_passed(spec, runs) or passed
-    return _verdict(spec.stream, spec.name, finding, now)
+    passed = _verdict(spec.stream, spec.name, now, Status.OK, f"the drill {spec.name} passed")
+    return _unfinished(spec, runs, now) or _not_passed(spec, runs, now) or passed
 
 
-def _verdict(stream: str, drill: str, finding: _Finding, now: float) -> Verdict:
-    return Verdict(
-        stream=stream, check=DRILL + drill, status=finding.status, at=now, reason=finding.reason, advice=finding.advice
-    )
+def _verdict(stream: str, drill: str, now: float, status: Status, reason: str, advice: str = "") -> Verdict:
+    return Verdict(stream=stream, check=DRILL + drill, status=status, at=now, reason=reason, advice=advice)
 
 
-def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> _Finding | None:
+def _unfinished(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict | None:
     newest = runs[0] if runs else None
     if newest is None or newest.ended_at is not None or now - newest.started_at <= longest_run(spec):
         return None
     lasted = format_duration(now - newest.started_at)
-    return _Finding(
-        status=Status.WARNING,
-        reason=f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended",
-        advice=f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}",
-    )
+    reason = f"the run {newest.run_id} of the drill {spec.name} began {lasted} ago and has not ended"
+    advice = f"read `streamwarden drill show {newest.run_id}` and the log of the DAG drill_{spec.name}"
+    return _verdict(spec.stream, spec.name, now, Status.WARNING, reason, advice)
 
 
 def longest_run(spec: DrillSpec) -> float:
@@ -90,11 +77,8 @@ def due_and_missed(spec: DrillSpec, runs: Sequence[DrillRun], since: float | Non
 
 
 def overdue_verdict(stream: str, missed: Mapping[str, float], now: float) -> Verdict:
-    """The verdict of the check `drill_overdue` on a stream: WARNING if one of its drills did not begin. Pure.
-
-    Args:
-        missed: drill -> when it had to begin, Unix seconds.
-    """
+    """The verdict of the check `drill_overdue` on a stream: WARNING if one of its drills did not begin. Pure. `missed`:
+    drill -> when it had to begin, Unix seconds."""
     if not missed:
         return Verdict(stream=stream, check=OVERDUE, status=Status.OK, at=now, reason="no drill is overdue")
     late = ", ".join(f"{name} (due at {_minute(due)})" for name, due in sorted(missed.items()))
@@ -114,16 +98,17 @@ def _minute(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun]) -> _Finding | None:
+def _not_passed(spec: DrillSpec, runs: Sequence[DrillRun], now: float) -> Verdict | None:
     newest = next((run for run in runs if run.ended_at is not None), None)
     if newest is None or newest.passed or was_declined(newest):
         return None
-    return _Finding(
-        status=Status.CRITICAL if newest.deviated else Status.WARNING,
-        reason=f"the drill {spec.name} {_how(newest)}: {newest.reason}",
-        advice=f"read `streamwarden drill show {newest.run_id}` and fix the cause, then "
-        f"{spec.how_to_run}: the incident is resolved when the drill passes",
+    status = Status.CRITICAL if newest.deviated else Status.WARNING
+    advice = (
+        f"read `streamwarden drill show {newest.run_id}` and fix the cause, then "
+        f"{spec.how_to_run}: the incident is resolved when the drill passes"
     )
+    reason = f"the drill {spec.name} {_how(newest)}: {newest.reason}"
+    return _verdict(spec.stream, spec.name, now, status, reason, advice)
 
 
 def _how(run: DrillRun) -> str:
@@ -182,11 +167,8 @@ def overdue_drills(
     since: Mapping[str, float],
     now: float,
 ) -> dict[str, dict[str, float]]:
-    """Stream -> its overdue drills, each with the time at which it had to begin. Pure.
-
-    Args:
-        runs: of each drill the newest, newest first; since: see `due_and_missed`.
-    """
+    """Stream -> its overdue drills, each with the time at which it had to begin. Pure. `runs`: of each drill the
+    newest, newest first; since: see `due_and_missed`."""
     overdue: dict[str, dict[str, float]] = {spec.stream: {} for spec in drills.values()}
     for name, spec in drills.items():
         if (due := due_and_missed(spec, runs[name], since.get(name), now)) is not None:
@@ -197,11 +179,7 @@ def overdue_drills(
 def overdue_now(
     store: Store, drills: Mapping[str, DrillSpec], newest: Mapping[str, DrillRun], now: float
 ) -> dict[str, dict[str, float]]:
-    """As `overdue_drills`. Raises StoreError.
-
-    Args:
-        newest: drill -> its newest run.
-    """
+    """As `overdue_drills`. Raises StoreError. `newest`: drill -> its newest run."""
     runs = {name: [newest[name]] if name in newest else [] for name in drills}
     return overdue_drills(drills, runs, store.drill_schedules.since(), now)
 
@@ -216,16 +194,11 @@ def _broken(store: Store, broken: Mapping[str, ConfigError], now: float) -> Iter
         last = store.journals.recent(drill=name, limit=1) if name in since else ()
         if last:
             reason = f"the drill {name} does not run, because its file is broken: {error}"
-            finding = _Finding(
-                status=Status.WARNING, reason=reason, advice="fix the file; `streamwarden validate` checks it"
-            )
-            yield _verdict(last[0].stream, name, finding, now)
+            advice = "fix the file; `streamwarden validate` checks it"
+            yield _verdict(last[0].stream, name, now, Status.WARNING, reason, advice)
 
 
 def scheduled(drills: Iterable[DrillSpec], is_paused: Callable[[str], bool | None]) -> dict[str, str]:
-    """Drill -> schedule, of the drills that Airflow runs by itself.
-
-    Args:
-        is_paused: returns whether the DAG with this id is paused; None if that is unknown, which counts as paused.
-    """
+    """Drill -> schedule, of the drills that Airflow runs by itself. `is_paused`: returns whether the DAG with this id
+    is paused; None if that is unknown, which counts as paused."""
     return {drill.name: drill.schedule for drill in drills if drill.schedule and is_paused(DRILL + drill.name) is False}

@@ -1,8 +1,8 @@
-"""Keeps the incidents of the checks in step with the verdicts: opens, updates, links, resolves and silences them."""
+"""Keeps incidents in step with verdicts: opens, updates, links, resolves and silences them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 _NAMES: Final = frozenset(check.name for check in CHECKS)
+_AT_ONCE: Final = IncidentPolicy(resolve_after=1)
+"""Of verdicts that do not flap: they rest on facts, and not on a measurement near a threshold."""
+
+
+def keep(store: Store, verdicts: Iterable[Verdict], now: float) -> None:
+    """Open, update and resolve the incidents of verdicts of other origin than the health checks: open from the first
+    alarm to the first OK. Raises StoreError."""
+    IncidentKeeper(store, _AT_ONCE).advance(tuple(verdicts), now)
 
 
 class IncidentKeeper:
@@ -29,10 +37,7 @@ class IncidentKeeper:
 
     def end_those_not_judged(self, streams: Set[str], judged: Set[tuple[str, str]], now: float) -> None:
         """End the incidents of checks and parts of these streams that no longer exist: they would stay forever.
-
-        Args:
-            judged: (stream or query, check) of all verdicts of this evaluation.
-        """
+        `judged`: (stream or query, check) of all verdicts of this evaluation."""
         for incident in self._store.incidents.open():
             key = incident.stream, incident.check
             if owner(incident.stream) in streams and incident.check in _NAMES and key not in judged:

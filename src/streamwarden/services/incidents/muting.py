@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -193,17 +193,13 @@ def _find(store: Store, beginning: str, now: float) -> Mute:
     whole = store.mutes.get(beginning)
     if whole is not None:
         return whole
-    matches = _beginning_with(beginning, current_mutes(store, now)) if beginning else []
-    if not matches:
+    matches = [entry for entry in current_mutes(store, now) if entry.mute_id.startswith(beginning)]
+    if not matches or not beginning:
         raise _over(beginning)
     if len(matches) > 1:
         observed = f"several mutes begin with {beginning!r}"
         raise ConfigError(observed, expected="the id of one, or its first characters", next_step=_LIST)
     return matches[0]
-
-
-def _beginning_with(beginning: str, mutes: Iterable[Mute]) -> list[Mute]:
-    return [entry for entry in mutes if entry.mute_id.startswith(beginning)]
 
 
 def _over(mute_id: str) -> ConfigError:

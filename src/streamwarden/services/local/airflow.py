@@ -92,14 +92,12 @@ class LocalAirflow:
 
     @property
     def url(self) -> str:
-        """URL of the pages and API."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Migrate the database and start all components but the scheduler, whose tasks fail without the API server.
 
-        Raises:
-            ProcessError: the database cannot be migrated.
+        Raises ProcessError if the database cannot be migrated.
         """
         migrate = self._run("airflow-db", ("db", "migrate"))
         try:
@@ -122,18 +120,14 @@ class LocalAirflow:
         self._launch(SCHEDULER, FIRST_DELAY)
 
     def restart_dead(self) -> list[Restart]:
-        """Start the components again that have ended, each after its delay.
-
-        Returns:
-            Those that ended since the last call.
-        """
+        """Start the components again that have ended, each after its delay. Returns what ended since the last call."""
         ended = []
         for name, component in list(self._components.items()):
             status = component.process.poll()
             if status is None:
                 continue
             del self._components[name]
-            _end_session(component.process.pid)
+            processes.signal_members(component.process.pid, signal.SIGKILL)  # such as the workers of a killed scheduler
             delay = FIRST_DELAY if time.monotonic() - component.started_at > HEALTHY_AFTER else component.delay
             self._due[name] = (time.monotonic() + delay, min(2 * delay, LONGEST_DELAY))
             ended.append(Restart(name=name, status=status, after=delay))
@@ -159,12 +153,11 @@ class LocalAirflow:
             except subprocess.TimeoutExpired:
                 component.process.kill()
                 component.process.wait()
-            _end_session(component.process.pid)
+            processes.signal_members(component.process.pid, signal.SIGKILL)
         self._components.clear()
         self._due.clear()
 
     def log_paths(self) -> list[Path]:
-        """The components' logs."""
         return [self.marked.log_path(f"airflow-{name}") for name in COMPONENTS]
 
     def task_logs(self, dag_id: str) -> list[Path]:
@@ -220,7 +213,8 @@ class LocalAirflow:
         """Airflow's keys: made once, so that a connection stored in one run can be read in the next."""
         path = self.home / "secrets.json"
         if not path.exists():
-            keys = {"CORE__FERNET_KEY": _fernet_key(), "API__SECRET_KEY": secrets.token_hex(32)}
+            fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()  # as the Fernet specification has it
+            keys = {"CORE__FERNET_KEY": fernet, "API__SECRET_KEY": secrets.token_hex(32)}
             path.touch(mode=0o600)
             path.write_text(json.dumps({**keys, "API_AUTH__JWT_SECRET": secrets.token_hex(64)}))
         return {str(name): str(value) for name, value in json.loads(path.read_text()).items()}
@@ -237,13 +231,3 @@ def free_port(first: int = FIRST_PORT) -> int:
                 continue
             return port
     raise ProcessError(f"all ports from {first} to {first + 99} are in use", next_step="name a port with --port")
-
-
-def _end_session(leader: int) -> None:
-    """End the leftover processes of a dead component's group, such as the workers of a killed scheduler."""
-    processes.signal_members(leader, signal.SIGKILL)
-
-
-def _fernet_key() -> str:
-    """As the Fernet specification has it: 32 random bytes in URL-safe base64."""
-    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()

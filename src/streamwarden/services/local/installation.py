@@ -1,25 +1,21 @@
 """Airflow and the streams of one project on this machine, from the start to the end of `streamwarden up`."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from streamwarden.adapters.airflow_server import AirflowServer
+from streamwarden.adapters.store import Store
 from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
 from streamwarden.services.fleet.draining import drain
 from streamwarden.services.fleet.exits.exit_recorder import Observation
+from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.local.airflow import FIRST_PORT, LocalAirflow, free_port
 from streamwarden.services.local.marked import MarkedProcesses, session_of
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.services.fleet.fleet import Fleet
 
 HEALTHY_WITHIN: Final = 300.0
 """Seconds in which every component of Airflow must be healthy after the first start; about 15 on an idle machine."""
@@ -81,11 +77,7 @@ class Installation:
         self.marked.stop(patience=5.0, except_sessions=self._driver_sessions())
 
     def start(self) -> None:
-        """Start Airflow and wait until it is healthy.
-
-        Raises:
-            ProcessError: a component ended, or Airflow is not healthy after `HEALTHY_WITHIN` seconds.
-        """
+        """Start Airflow. Raises ProcessError if a component ends, or not all are healthy within `HEALTHY_WITHIN` s."""
         self.airflow.start()
         deadline = time.monotonic() + HEALTHY_WITHIN
         self._await(lambda: self._unhealthy() is not None, deadline)
@@ -128,9 +120,8 @@ class Installation:
     def stop(self) -> list[Observation]:
         """End Airflow, then stop the drivers that it started at a batch boundary. The next start runs them again.
 
-        Raises:
-            ProcessError: a process does not end.
-            StoreError: the store is down. The drivers are then ended with SIGTERM: their batches run again.
+        Raises ProcessError if a process does not end, StoreError if the store is down: the drivers are then ended with
+        SIGTERM, and their batches run again.
         """
         self.airflow.stop()
         pids = {process.pid for process in self.marked.living()}

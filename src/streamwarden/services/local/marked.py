@@ -59,7 +59,6 @@ class MarkedProcesses:
             )
 
     def log_path(self, name: str) -> Path:
-        """The file with the output of a process."""
         return self.logs / f"{name}.log"
 
     def living(self, *, except_sessions: Collection[int] = ()) -> list[ProcessIdentity]:
@@ -74,8 +73,7 @@ class MarkedProcesses:
     def stop(self, *, patience: float, except_sessions: Collection[int] = ()) -> None:
         """Send SIGTERM to all of them, and SIGKILL to those that are alive after `patience` seconds.
 
-        Raises:
-            ProcessError: processes are still alive `KILL_WITHIN` seconds after SIGKILL.
+        Raises ProcessError if processes are still alive `KILL_WITHIN` seconds later.
         """
         _send(self.living(except_sessions=except_sessions), signal.SIGTERM)
         wait_until(lambda: not self.living(except_sessions=except_sessions), within=patience, every=0.2)

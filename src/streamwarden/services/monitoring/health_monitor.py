@@ -15,11 +15,10 @@ from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.errors import CheckpointError
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.incidents.incident import Changes, IncidentPolicy
-from streamwarden.health.overall import overall
-from streamwarden.health.shown_verdicts import silenced
+from streamwarden.health.shown_verdicts import overall, silenced
 from streamwarden.health.signals.partitions import spread
 from streamwarden.health.signals.series import BACKLOG_SECONDS, MEMORY_BYTES, STATE_BYTES
-from streamwarden.health.signals.services import measurement
+from streamwarden.health.signals.services import attempts
 from streamwarden.health.signals.stopped import ended_well
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict
@@ -161,7 +160,7 @@ class HealthMonitor:
                 checking += time.perf_counter() - before
                 streams[name] = StreamHealth(stream=name, verdicts=verdicts_of_one, problems=problems)
                 verdicts += verdicts_of_one
-                measured += _attempts(window)
+                measured += attempts(window)
                 if window.driver_alive:
                     running.add(name)
                     measured += spread(window)
@@ -325,12 +324,6 @@ def _of_this_checkpoint(batches: Sequence[Batch], log: LogPosition | None) -> tu
     if log is None or log.query_id is None:
         return tuple(batches)
     return tuple(batch for batch in batches if batch.query_id == log.query_id)
-
-
-def _attempts(window: Window) -> list[Measurement]:
-    """This evaluation's attempts to reach the stream's services: an outage is read from their history."""
-    measurements = (measurement(answer, window.spec.name, window.now) for answer in window.answers)
-    return [value for value in measurements if value is not None]
 
 
 RECORDED: Final[Mapping[str, str]] = {

@@ -1,5 +1,6 @@
 """One bounded GET request. No message and no log line shows the URL: it may hold a secret."""
 
+import logging
 import urllib.request
 from http.client import HTTPException
 from typing import Final
@@ -10,6 +11,8 @@ TIMEOUT: Final = 5.0
 
 LARGEST: Final = 64 * 1024
 """Bytes of an answer that are read."""
+
+_log = logging.getLogger(__name__)
 
 
 def get(url: str, *, timeout: float = TIMEOUT) -> bytes:
@@ -25,3 +28,14 @@ def get(url: str, *, timeout: float = TIMEOUT) -> bytes:
     except (URLError, HTTPException, ValueError, TimeoutError, ConnectionError) as error:
         cause = error.reason if isinstance(error, URLError) else error
         raise OSError(f"it does not answer ({type(cause).__name__})") from None
+
+
+def ping(url: str) -> bool:
+    """Request the dead man's switch: an outside service that alerts when the requests stop. Returns whether it accepted
+    the request."""
+    try:
+        get(url)
+    except OSError as error:
+        _log.warning("the service of heartbeat_url did not accept the heartbeat: %s", error)
+        return False
+    return True

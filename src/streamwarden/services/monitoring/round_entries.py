@@ -1,17 +1,12 @@
 """Summarises a round: one entry for all healthy streams, one for each stream that is not healthy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from streamwarden.errors import ConfigError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import owner
-
-if TYPE_CHECKING:
-    from streamwarden.errors import ConfigError
-    from streamwarden.services.monitoring.health_monitor import Evaluation, StreamHealth
+from streamwarden.services.monitoring.health_monitor import Evaluation, StreamHealth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

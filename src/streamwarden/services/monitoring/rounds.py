@@ -18,10 +18,10 @@ from streamwarden.health.verdict import Status
 from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.incidents.config_incidents import follow_files
 from streamwarden.services.incidents.drill_incidents import follow_drills, scheduled
-from streamwarden.services.incidents.single_verdicts import keep
+from streamwarden.services.incidents.incident_keeper import keep
 from streamwarden.services.monitoring.airflow_health import airflow_verdict
-from streamwarden.services.monitoring.dead_man import ping
 from streamwarden.services.monitoring.health_monitor import Evaluation, HealthMonitor
+from streamwarden.services.monitoring.http import ping
 from streamwarden.services.monitoring.round_entries import Entry, entries_of, fold
 
 if TYPE_CHECKING:

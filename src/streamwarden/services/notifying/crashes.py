@@ -26,10 +26,7 @@ class CuredCrash:
 
 def cured_crashes(history: Sequence[DriverRecord], now: float) -> Iterator[CuredCrash]:
     """The crashes of one stream after which a query started within the last `RECENT` seconds, and did not crash too.
-
-    Args:
-        history: the stream's drivers, oldest first.
-    """
+    `history`: the stream's drivers, oldest first."""
     for driver, following in _pairs(history):
         end, back = driver.exit, following.started_at
         if end is not None and end.is_failure and back is not None and now - back <= RECENT:

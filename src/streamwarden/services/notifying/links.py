@@ -37,11 +37,8 @@ class Links:
 
 
 def links_of(store: Store, base: str, incident: Incident) -> Links:
-    """The links of an incident. Raises StoreError.
-
-    Args:
-        base: URL of Airflow as its users open it; empty if it is not known.
-    """
+    """The links of an incident. Raises StoreError. `base`: URL of Airflow as its users open it; empty if it is not
+    known."""
     if incident.check.startswith(DRILL) and incident.check != OVERDUE:
         newest = store.journals.recent(drill=incident.check.removeprefix(DRILL), limit=1)
         return drill_links(base, incident.check, newest[0].run_id if newest else None)

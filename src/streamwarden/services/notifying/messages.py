@@ -1,27 +1,23 @@
 """The texts that are sent: about an incident with its consequences, about a crash that was cured, about a failed run.
 Pure."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.health.check_relations import EVERYWHERE
+from streamwarden.health.incidents.consequences import IncidentGroup
 from streamwarden.health.incidents.handling import UNHANDLED, Handling
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import lapsed
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.redaction import redacted_text
+from streamwarden.services.notifying.crashes import CuredCrash
 from streamwarden.services.notifying.links import Links
 from streamwarden.units import format_duration
-
-if TYPE_CHECKING:
-    from streamwarden.health.incidents.consequences import IncidentGroup
-    from streamwarden.health.incidents.incident import Incident
-    from streamwarden.services.notifying.crashes import CuredCrash
 
 TEST: Final = "test"
 """Subject of a test message."""
@@ -53,12 +49,9 @@ class Notification:
 
 
 def compose(group: IncidentGroup, now: float, links: Links, handled: Handling = UNHANDLED) -> Notification:
-    """The text about an incident: stream, problem, time, who takes care of it, what follows from it, what to
-    do, where to look.
-
-    Args:
-        group: its root as the channel was notified of it, so that the message names a mute that ended since then.
-    """
+    """The text about an incident: stream, problem, time, who takes care of it, what follows from it, what to do, where
+    to look. `group`: its root as the channel was notified of it, so that the message names a mute that ended since
+    then."""
     incident = group.root
     over = incident.resolved_at is not None
     lines = [
@@ -149,11 +142,8 @@ def crash_message(crash: CuredCrash, links: Links) -> Notification:
 
 
 def run_message(dag: str, run: str, reason: str, links: Links, stream: str = EVERYWHERE) -> Notification:
-    """A message on a failed DAG run that no incident explains.
-
-    Args:
-        stream: whose DAG it is; a mute of the stream covers the message.
-    """
+    """A message on a failed DAG run that no incident explains. `stream`: whose DAG it is; a mute of the stream covers
+    the message."""
     lines = (f"The run {run} of the DAG {dag} failed: {reason}", *links.lines)
     return Notification(
         subject="run:" + hashlib.sha256(f"{dag} {run}".encode()).hexdigest(),

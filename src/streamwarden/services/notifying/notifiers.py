@@ -50,11 +50,8 @@ def _kind(url: str) -> str:
 
 
 def airflow_channels(settings: Notifications, context: Mapping[str, Any]) -> tuple[Channel, ...]:
-    """One channel for each notifier of `config/notifications.yaml`.
-
-    Args:
-        context: a task's context; the notifiers' templates may use it.
-    """
+    """One channel for each notifier of `config/notifications.yaml`. `context`: a task's context; the notifiers'
+    templates may use it."""
     return tuple(
         Channel(notifier.shown, partial(_send_through_airflow, notifier, context)) for notifier in settings.airflow
     )

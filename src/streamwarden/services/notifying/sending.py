@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.check_relations import DRILL
 from streamwarden.health.incidents.consequences import IncidentGroup
-from streamwarden.health.incidents.delivery import Delivery, DeliveryRepository
+from streamwarden.health.incidents.delivery import Delivery
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.mutes import mute_of
 from streamwarden.health.incidents.notification_due import due, notifiable
@@ -103,7 +103,7 @@ def send_due(
         ]
         ready = [entry for entry in waiting if not entry.delivery.must_wait(now)]
         ready.sort(key=lambda entry: entry.delivery.failed_at is not None)  # refused messages come last
-        report += _send(channel, ready, store.deliveries, now)
+        report += _send(channel, ready, store, now)
     return report
 
 
@@ -151,7 +151,7 @@ def _same(event: Notification) -> Notification:
     return event
 
 
-def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepository, now: float) -> SendReport:
+def _send(channel: Channel, ready: Iterable[_Waiting], store: Store, now: float) -> SendReport:
     """Send to one channel. A claim precedes each message: a process that dies between the two delays the message by one
     resend interval, and sends it never twice."""
     report, in_a_row = SendReport(), 0
@@ -159,7 +159,7 @@ def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepos
         if in_a_row == _GIVE_UP:
             break
         message = entry.compose()
-        claimed = deliveries.claim(entry.delivery, entry.status, now)
+        claimed = store.deliveries.claim(entry.delivery, entry.status, now)
         if claimed is None:
             report += SendReport(taken=1)
             continue
@@ -167,18 +167,14 @@ def _send(channel: Channel, ready: Iterable[_Waiting], deliveries: DeliveryRepos
             channel.send(message)
         except Exception as error:  # a notifier raises the errors of its service
             in_a_row += 1
-            deliveries.give_back(claimed, entry.delivery, now)
-            refusal = _refusal(channel, message, error)
+            store.deliveries.give_back(claimed, entry.delivery, now)
+            refusal = Refusal(channel=channel.name, title=message.title, reason=refusal_reason(error))
             _log.error("%s did not accept %r: %s", channel.name, message.title, refusal.reason)
             report += SendReport(refused=(refusal,))
         else:
             in_a_row = 0
             report += SendReport(sent=((channel.name, message),))
     return report
-
-
-def _refusal(channel: Channel, message: Notification, error: Exception) -> Refusal:
-    return Refusal(channel=channel.name, title=message.title, reason=refusal_reason(error))
 
 
 def refusal_reason(error: Exception) -> str:

@@ -12,7 +12,7 @@ from streamwarden.health.check_relations import CONFIGURATION, EVERYWHERE, is_of
 from streamwarden.health.incidents.mutes import mute_of
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.incidents.single_verdicts import keep
+from streamwarden.services.incidents.incident_keeper import keep
 from streamwarden.services.monitoring.rounds import Place, Surroundings
 from streamwarden.services.notifying.crashes import RECENT, cured_crashes
 from streamwarden.services.notifying.links import stream_links
@@ -75,7 +75,10 @@ def notify(
         only=only,
     )
     keep(place.store, channel_verdicts(report, now), now)
-    return report if broken is None else report + SendReport(refused=(_unread(broken),))
+    if broken is None:
+        return report
+    unread = Refusal(channel="Airflow's notifiers", title="every message", reason=str(broken))
+    return report + SendReport(refused=(unread,))
 
 
 def _settings_verdict(broken: ConfigError | None, now: float) -> Verdict:
@@ -109,10 +112,6 @@ def channel_verdicts(report: SendReport, now: float) -> tuple[Verdict, ...]:
         for name in accepted
     ]
     return (*bad, *good)
-
-
-def _unread(broken: ConfigError) -> Refusal:
-    return Refusal(channel="Airflow's notifiers", title="every message", reason=str(broken))
 
 
 def _crashes(store: Store, streams: Sequence[str], now: float, airflow: str) -> Iterator[Notification]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.units import format_count, format_duration, format_size
+from streamwarden.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport, StoreReport
@@ -75,11 +75,6 @@ def gap_words(position: LogPosition) -> str:
     if gap == 1:
         return f"1 planned and not committed: batch {planned} is running, or will run again at the next start"
     return f"{gap} planned and not committed: only batch {planned}, the newest, will run again at the next start"
-
-
-def partitions_words(operator: OperatorReport) -> str:
-    """`4 partitions`."""
-    return format_count(operator.partitions, "partition")
 
 
 def operator_words(operator: OperatorReport) -> str:

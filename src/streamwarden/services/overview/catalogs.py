@@ -1,25 +1,20 @@
 """The streams and drills of a project, read again only when a file has changed: a thousand files take seconds."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streamwarden.config.loading import DRILLS, STREAMS, THRESHOLDS, unknown
+from streamwarden.config.loading import DRILLS, STREAMS, THRESHOLDS, Catalog, unknown
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.lifecycle.queries import identity, stream_parts
 from streamwarden.services.fleet.undeclared import with_undeclared
-
-if TYPE_CHECKING:
-    from streamwarden.config.loading import Catalog
-    from streamwarden.drills.spec import DrillSpec
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 FRESH: Final = 1.0
 """Seconds after which a request checks again whether a file has changed. With a thousand files and a busy thread beside
@@ -32,8 +27,13 @@ Signature = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    """Content of a project's files, their signature, and when they were read (seconds of the cache's clock)."""
+class ProjectFiles:
+    """Content of a project's files, their signature, and when they were read (seconds of the cache's clock).
+
+    Args:
+        thresholds: the defaults if their file is broken.
+        drills: those with a correct file.
+    """
 
     catalog: Catalog
     thresholds: Thresholds
@@ -52,25 +52,13 @@ class CatalogCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._checked_at = 0.0
-        self._files: _Files | None = None
-
-    def of(self, space: Workspace) -> Catalog:
-        """The catalog of `space`, at most `FRESH` seconds old; older while another thread reads a newer one."""
-        return self._newest(space).catalog
-
-    def thresholds(self, space: Workspace) -> Thresholds:
-        """The thresholds of `space`, read with its catalog; the defaults if their file is broken."""
-        return self._newest(space).thresholds
-
-    def drills(self, space: Workspace) -> Mapping[str, DrillSpec]:
-        """The drills of `space` with a correct file, read with its catalog."""
-        return self._newest(space).drills
+        self._files: ProjectFiles | None = None
 
     def spec(self, space: Workspace, stream: str, query: str | None) -> StreamSpec:
         """A stream, or one of its queries. Raises ConfigError if there is none of this name, StoreError."""
-        catalog = self.of(space)
+        catalog = self.newest(space).catalog
         if stream not in catalog.streams:  # it may be new
-            catalog = with_undeclared(self._newest(space, at_once=True).catalog, space.store, space.fleet)
+            catalog = with_undeclared(self.newest(space, at_once=True).catalog, space.store, space.fleet)
         spec = catalog.get(stream)
         if not query:
             return spec
@@ -80,8 +68,12 @@ class CatalogCache:
             raise unknown("query", name, list(parts), f"`streamwarden status {stream}` lists them")
         return parts[name]
 
-    def _newest(self, space: Workspace, *, at_once: bool = False) -> _Files:
-        """The newest content. `at_once`: also if written since the last check."""
+    def newest(self, space: Workspace, *, at_once: bool = False) -> ProjectFiles:
+        """The content, at most `FRESH` seconds old; older while another thread reads a newer one.
+
+        Args:
+            at_once: also what was written since the last check.
+        """
         files = self._files
         if files is not None and not at_once:
             if self._clock() - self._checked_at <= FRESH or not self._lock.acquire(blocking=False):
@@ -95,12 +87,12 @@ class CatalogCache:
         finally:
             self._lock.release()
 
-    def _read(self, space: Workspace) -> _Files:
+    def _read(self, space: Workspace) -> ProjectFiles:
         """Read the files now. The caller holds the lock."""
         before, signature, now = self._files, _signature(space.project), self._clock()
         if before is not None and signature == before.signature and now - before.read_at <= AGAIN:
             return before
-        return _Files(space.catalog(), _thresholds(space), space.drills(), signature, now)
+        return ProjectFiles(space.catalog(), _thresholds(space), space.drills(), signature, now)
 
 
 def _thresholds(space: Workspace) -> Thresholds:

@@ -4,31 +4,20 @@ As far back as batches are kept (about seven days), a line is drawn from them, e
 drawn from the hourly roll-ups. So a line of 90 days ends in fine points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.rollup import Rolled
+from streamwarden.health.signals import series
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
-from streamwarden.health.signals.series import (
-    BACKLOG_SECONDS,
-    MEMORY_BYTES,
-    STATE_BYTES,
-    checkpoint_seconds,
-    state_bytes,
-    wall_times,
-)
+from streamwarden.health.thresholds import Thresholds
 from streamwarden.progress import Progress
 from streamwarden.services.overview import rolled
 from streamwarden.services.overview.models import Model, attributes
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.health.thresholds import Thresholds
-    from streamwarden.services.overview.rolled import Numbers, OfHours
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.services.overview.rolled import Numbers, OfHours
+from streamwarden.stream.spec import StreamSpec
 
 POINTS: Final = 240
 """Points of a line at most: more than a chart has room for takes time and shows nothing. A line that
@@ -65,20 +54,13 @@ class ChartData(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source of one line's values: the reports of batches, and `of_hours` where these are not kept any more;
-    or a measurement, which the store rolls up by itself."""
+    """The source of one line's values: the reports of batches or else a measurement, and `of_hours` for the time in
+    which neither is kept any more."""
 
     name: str
+    of_hours: OfHours
     of_reports: Values | None = None
-    of_hours: OfHours | None = None
-    measurement: str | None = None
-
-    def condensed(self, spec: StreamSpec, numbers: Numbers) -> float | None:
-        """The value over some hours, from their roll-ups; None if there is none."""
-        if self.of_hours is not None:
-            return self.of_hours(spec, numbers)
-        assert self.measurement is not None
-        return rolled.mean(self.measurement)(spec, numbers)
+    measurement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +79,19 @@ def _of(read: Callable[[Progress], float | None]) -> Values:
     return lambda _, reports: [read(report) for report in reports]
 
 
+def _measurement(name: str, measurement: str) -> Source:
+    return Source(name=name, measurement=measurement, of_hours=rolled.mean(measurement))
+
+
+def _milliseconds(name: str, read: Callable[[Progress], float], total: Rolled) -> Source:
+    """The source of a line in seconds whose reports and roll-ups are in milliseconds."""
+    return Source(
+        name=name, of_reports=_of(lambda report: read(report) / 1000), of_hours=rolled.mean(total, scale=0.001)
+    )
+
+
 def _state_commit(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
-    return wall_times(spec, reports, "commit_ms")
+    return series.wall_times(spec, reports, "commit_ms")
 
 
 def _processing(spec: StreamSpec, reports: Sequence[Progress]) -> list[float]:
@@ -126,8 +119,8 @@ CHARTS: Final = (
         lines=(
             Source(
                 name="state",
-                of_reports=lambda _, reports: [float(size) for _, size in state_bytes(reports)],
-                of_hours=rolled.mean(STATE_BYTES),
+                of_reports=lambda _, reports: [float(size) for _, size in series.state_bytes(reports)],
+                of_hours=rolled.mean(series.STATE_BYTES),
             ),
         ),
     ),
@@ -136,9 +129,9 @@ CHARTS: Final = (
         title="State by partition",
         unit="bytes",
         lines=(
-            Source(name="largest", measurement=LARGEST),
-            Source(name="median", measurement=MEDIAN),
-            Source(name="smallest", measurement=SMALLEST),
+            _measurement("largest", LARGEST),
+            _measurement("median", MEDIAN),
+            _measurement("smallest", SMALLEST),
         ),
     ),
     Chart(
@@ -146,7 +139,7 @@ CHARTS: Final = (
         title="Checkpoint duration",
         unit="seconds",
         check="checkpoint_duration",
-        lines=(Source(name="checkpoint", of_reports=checkpoint_seconds, of_hours=rolled.checkpoint),),
+        lines=(Source(name="checkpoint", of_reports=series.checkpoint_seconds, of_hours=rolled.checkpoint),),
     ),
     Chart(
         name="state_update_latency",
@@ -167,7 +160,7 @@ CHARTS: Final = (
         lines=(
             Source(
                 name="cleanup",
-                of_reports=lambda spec, reports: wall_times(spec, reports, "removal_ms"),
+                of_reports=lambda spec, reports: series.wall_times(spec, reports, "removal_ms"),
                 of_hours=rolled.cleanup,
             ),
         ),
@@ -177,7 +170,7 @@ CHARTS: Final = (
         title="Memory without state",
         unit="bytes",
         check="memory_usage",
-        lines=(Source(name="memory", measurement=MEMORY_BYTES),),
+        lines=(_measurement("memory", series.MEMORY_BYTES),),
     ),
     Chart(
         name="rates",
@@ -197,7 +190,7 @@ CHARTS: Final = (
         title="Backlog",
         unit="seconds",
         check="backlog",
-        lines=(Source(name="work that waits", measurement=BACKLOG_SECONDS),),
+        lines=(_measurement("work that waits", series.BACKLOG_SECONDS),),
     ),
     Chart(
         name="watermark_lag",
@@ -211,31 +204,17 @@ CHARTS: Final = (
         unit="seconds",
         stacked=True,
         lines=(
-            Source(
-                name="planning",
-                of_reports=_of(lambda report: report.planning_ms / 1000),
-                of_hours=rolled.mean(Rolled.PLANNING, scale=0.001),
-            ),
+            _milliseconds("planning", lambda report: report.planning_ms, Rolled.PLANNING),
             Source(name="processing and sink", of_reports=_processing, of_hours=rolled.processing),
             Source(name="state commit", of_reports=_state_commit, of_hours=rolled.state_commit),
-            Source(
-                name="logs",
-                of_reports=_of(lambda report: report.logs_ms / 1000),
-                of_hours=rolled.mean(Rolled.LOGS, scale=0.001),
-            ),
+            _milliseconds("logs", lambda report: report.logs_ms, Rolled.LOGS),
         ),
     ),
     Chart(
         name="batch_duration",
         title="Batch duration",
         unit="seconds",
-        lines=(
-            Source(
-                name="batch",
-                of_reports=_of(lambda report: report.duration_ms / 1000),
-                of_hours=rolled.mean(Rolled.DURATION, scale=0.001),
-            ),
-        ),
+        lines=(_milliseconds("batch", lambda report: report.duration_ms, Rolled.DURATION),),
     ),
     Chart(
         name="state_rows",
@@ -252,7 +231,7 @@ CHARTS: Final = (
 )
 
 
-_MEASURED: Final = tuple(line.measurement for chart in CHARTS for line in chart.lines if line.measurement is not None)
+_MEASURED: Final = tuple(line.measurement for chart in CHARTS for line in chart.lines if line.measurement)
 _ROLLED: Final = (*rolled.NAMES, *_MEASURED)
 
 _SHOWS: Final = {
@@ -289,7 +268,9 @@ def chart_data(
             Line(name=new.name, at=(*at, *new.at), values=(*values, *new.values))
             for values, new in zip(before, recent, strict=True)
         ]
-        charts.append(_chart(chart, limits, lines, hourly_until=kept if at else None))
+        own = limits.of(chart.check) if chart.check else {}
+        shown = attributes(chart) | {"lines": tuple(lines), "hourly_until": kept if at else None}
+        charts.append(ChartData(**shown, warning=own.get("warning"), critical=own.get("critical")))
     return tuple(charts)
 
 
@@ -304,7 +285,7 @@ def _of_hours(
     chart: Chart, spec: StreamSpec, old: Mapping[float, Numbers]
 ) -> tuple[list[float], list[list[float | None]]]:
     """The times at which any line of the chart has a value, and the values of each line at these times."""
-    rows = [(at, [line.condensed(spec, numbers) for line in chart.lines]) for at, numbers in old.items()]
+    rows = [(at, [line.of_hours(spec, numbers) for line in chart.lines]) for at, numbers in old.items()]
     valued = [(at, values) for at, values in rows if any(value is not None for value in values)]
     return [at for at, _ in valued], [[values[index] for _, values in valued] for index in range(len(chart.lines))]
 
@@ -315,8 +296,8 @@ def _measured(
     """Name of each measurement that has a line -> (Unix time, value)."""
     if since >= until:
         return {}
-    series = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
-    return {name: values for (_, name), values in series.items()}
+    sampled = store.measurements.sampled([(spec.name, name) for name in _MEASURED], since, until, points)
+    return {name: values for (_, name), values in sampled.items()}
 
 
 def _recent(
@@ -328,12 +309,5 @@ def _recent(
     if line.of_reports is not None:
         values = line.of_reports(spec, reports)
         return Line(name=line.name, at=tuple(report.at for report in reports), values=tuple(values))
-    assert line.measurement is not None
     points = measured.get(line.measurement, ())
     return Line(name=line.name, at=tuple(at for at, _ in points), values=tuple(value for _, value in points))
-
-
-def _chart(chart: Chart, limits: Thresholds, lines: Sequence[Line], *, hourly_until: float | None) -> ChartData:
-    own = limits.of(chart.check) if chart.check else {}
-    shown = attributes(chart) | {"lines": tuple(lines)}
-    return ChartData(**shown, warning=own.get("warning"), critical=own.get("critical"), hourly_until=hourly_until)

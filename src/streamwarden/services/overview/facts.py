@@ -1,27 +1,22 @@
 """Reads the store's facts on many streams, in a handful of queries, however many streams there are."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
+from streamwarden.adapters.store import Store
+from streamwarden.adapters.store.history.batches import Flow, NewestBatch
+from streamwarden.config.loading import Catalog
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.signals.executors import ACTIVE, LOST
 from streamwarden.health.signals.series import FRESH
-from streamwarden.lifecycle.queries import identity
+from streamwarden.health.verdict import Verdict
+from streamwarden.health.window import Measurement
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
+from streamwarden.lifecycle.queries import QueryRecord, identity
+from streamwarden.lifecycle.supervision.stop import DesiredState
 from streamwarden.lifecycle.supervision.supervisor import HISTORY
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
-    from streamwarden.adapters.store.history.batches import Flow, NewestBatch
-    from streamwarden.config.loading import Catalog
-    from streamwarden.health.incidents.incident import Incident
-    from streamwarden.health.incidents.mutes import Mute
-    from streamwarden.health.verdict import Verdict
-    from streamwarden.health.window import Measurement
-    from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
-    from streamwarden.lifecycle.queries import QueryRecord
-    from streamwarden.lifecycle.supervision.stop import DesiredState
 
 RATE_WINDOW: Final = 300.0
 """Seconds over which rows a second are averaged."""
@@ -102,12 +97,7 @@ def _parts(streams: Iterable[str], catalog: Catalog, queries: Mapping[str, Seque
     return parts
 
 
-class _OfStream(Protocol):
-    @property
-    def stream(self) -> str: ...
-
-
-T = TypeVar("T", bound=_OfStream)
+T = TypeVar("T", Verdict, Incident)
 
 
 def _by_stream(all_of_them: Iterable[T]) -> dict[str, list[T]]:

@@ -3,18 +3,14 @@
 The wall times of the state are computed as from single batches, with the stream's present number of cores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from streamwarden.adapters.store.history.measurements import RolledUp
 from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.health.signals.series import STATE_BYTES, tasks_at_once
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import HOUR
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store.history.measurements import RolledUp
-    from streamwarden.stream.spec import StreamSpec
 
 Numbers = Mapping[str, "RolledUp"]
 """Name -> its roll-ups over the same hours."""

@@ -3,37 +3,31 @@
 The models are the API's: a field that is renamed or removed needs a new version of the API. Times are Unix seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import ConfigDict, computed_field
 from pydantic.dataclasses import dataclass as validated
 
+from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
-from streamwarden.health.check import ValueUnit
+from streamwarden.health.check import Check, ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.shown_verdicts import current_health
-from streamwarden.health.verdict import Status
+from streamwarden.health.thresholds import Thresholds
+from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.queries import SEPARATOR, Part, owner, stream_parts
 from streamwarden.lifecycle.supervision.after_exit import FollowUp, follow_up
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.services.overview.facts import FleetFacts
 from streamwarden.services.overview.models import Model, Text, attributes, derived
 from streamwarden.services.overview.order import rank
 from streamwarden.services.overview.status import StreamStatus
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    from streamwarden.drills.records.journal import DrillRun
-    from streamwarden.health.check import Check
-    from streamwarden.health.thresholds import Thresholds
-    from streamwarden.health.verdict import Verdict
-    from streamwarden.services.overview.facts import FleetFacts
-    from streamwarden.stream.spec import StreamSpec
 
 _CHECKS: Final = {check.name: check for check in CHECKS}
 _UNITS: Final = frozenset(ValueUnit)
@@ -140,11 +134,9 @@ class StreamRow(StreamStatus):
 
     @property
     def is_query(self) -> bool:
-        """Whether it is one query of several."""
         return SEPARATOR in self.stream
 
     def value(self, check: str) -> float | None:
-        """The value of a check, None if it has none."""
         metric = self.metrics.get(check)
         return None if metric is None else metric.value
 

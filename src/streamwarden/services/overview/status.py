@@ -1,10 +1,9 @@
 """The state of each stream, gathered from configuration, store and processes."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field
 
@@ -13,7 +12,7 @@ from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.signals.executors import latest_snapshot
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 from streamwarden.lifecycle.supervision.heartbeat import silent_since
@@ -21,13 +20,8 @@ from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
 from streamwarden.services.overview.models import Text
+from streamwarden.services.workspace import Workspace
 from streamwarden.units import DAY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from streamwarden.lifecycle.driver import DriverRecord
-    from streamwarden.services.workspace import Workspace
 
 State = Literal[
     "running", "starting", "unresponsive", "unseen", "stopped", "completed", "ended", "down", "new", "broken"
@@ -280,7 +274,6 @@ def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[s
 
 
 def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
-    """The stream as a whole."""
     broken = str(facts.catalog.broken[name]) if name in facts.catalog.broken else ""
     undeclared = str(facts.catalog.undeclared[name]) if name in facts.catalog.undeclared else ""
     record = facts.latest.get(name)

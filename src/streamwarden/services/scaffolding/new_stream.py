@@ -4,9 +4,11 @@ Nothing is overwritten: if anything of that name exists, nothing is written at a
 """
 
 import importlib.util
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -15,7 +17,6 @@ from streamwarden import disk
 from streamwarden.config.loading import DRILLS, STREAMS
 from streamwarden.drills.spec import DRILL_NAME
 from streamwarden.errors import ConfigError
-from streamwarden.services.scaffolding import samples
 from streamwarden.stream.spec import NAME_PATTERN
 
 JOBS: Final = Path("spark_jobs")
@@ -40,6 +41,43 @@ class Template:
     last_command: str
 
 
+FILES: Final = 20
+"""Of sample input: at least as many as a drill's fork has batches."""
+
+ORDERS_PER_FILE: Final = 1000
+
+_BEGIN: Final = datetime(2025, 1, 6, 8, tzinfo=UTC)
+_SHOPS: Final = ("north", "east", "south", "west")
+
+_POEM: Final = """\
+the stream goes on while the driver sleeps
+the driver wakes and reads the words again
+no word is lost and no word is counted twice
+"""
+
+
+def orders() -> Iterator[tuple[str, str]]:
+    """(file name, lines): an order each second, over some five hours."""
+    for file in range(FILES):
+        numbers = range(file * ORDERS_PER_FILE, (file + 1) * ORDERS_PER_FILE)
+        yield f"{file:04d}.json", "".join(f"{json.dumps(_order(number))}\n" for number in numbers)
+
+
+def words() -> Iterator[tuple[str, str]]:
+    """(file name, lines): a short text."""
+    yield "poem.txt", _POEM
+
+
+def _order(number: int) -> dict[str, object]:
+    at = _BEGIN + timedelta(seconds=number)
+    return {
+        "order_id": f"o-{number:06d}",
+        "event_time": at.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "shop": _SHOPS[number * 7 % 11 % len(_SHOPS)],
+        "amount": 100 + number * 37 % 9900,
+    }
+
+
 JOB: Final = Template(
     folder="job",
     files={
@@ -48,14 +86,14 @@ JOB: Final = Template(
         "stream.yaml": f"{STREAMS}/{{name}}.yaml",
         "drill.yaml": f"{DRILLS}/{{drill}}.yaml",
     },
-    sample=samples.orders,
+    sample=orders,
     last_command="streamwarden drill run {drill}",
 )
 
 SCRIPT: Final = Template(
     folder="script",
     files={"job.py": f"{JOBS}/{{name}}.py", "stream.yaml": f"{STREAMS}/{{name}}.yaml"},
-    sample=samples.words,
+    sample=words,
     last_command="streamwarden logs {name} --follow",
 )
 

@@ -47,11 +47,6 @@ def compare(
     return replace(outcome, problems=(*outcome.problems, *types, *problems))
 
 
-def rows_differ(outcome: Reconciliation) -> bool:
-    """Whether a row differs, so that a second twin may explain it."""
-    return bool(outcome.lost or outcome.duplicated or outcome.unexpected or outcome.wrong)
-
-
 def unstable_columns(one: Output, other: Output, key: RowKey, tolerances: Mapping[str, Tolerance]) -> tuple[str, ...]:
     """The columns in which two unbroken runs of the same batches differ.
 
@@ -59,13 +54,13 @@ def unstable_columns(one: Output, other: Output, key: RowKey, tolerances: Mappin
     """
     columns = tuple(dict.fromkeys((*one.columns, *other.columns)))
     if not key.columns:
-        unstable = tuple(name for name in columns if rows_differ(_only(one, other, key, (name,), tolerances)))
+        unstable = tuple(name for name in columns if _only(one, other, key, (name,), tolerances).rows_differ)
         rest = tuple(name for name in columns if name not in unstable)
-        if not rest or rows_differ(_only(one, other, key, rest, tolerances)):
+        if not rest or _only(one, other, key, rest, tolerances).rows_differ:
             raise _unprovable("whole rows differ, and no column is known to identify a row", key)
         return unstable
     keys = _only(one, other, key, key.columns, tolerances)
-    if rows_differ(keys):
+    if keys.rows_differ:
         alone = keys.lost + keys.unexpected + keys.duplicated
         raise _unprovable(f"{alone:,} of {keys.expected:,} keys are in one of the two alone", key)
     values = (name for name in columns if name not in key.columns)

@@ -16,7 +16,7 @@ from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError, SourceError, VerificationError
 from streamwarden.services.twins import making
-from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
+from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.keys import find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Execution, Twin, execute
@@ -64,7 +64,7 @@ class Witness:
         """
         began = time.monotonic()
         alone = OracleKind.JOB not in self.fork.oracles
-        twin, done = self._run(1)
+        twin, done = run_twin(self.fork, self.home, 1, self._batches, self.within)
         spec = self.fork.spec
         fork_output, its = without_common(self._output(spec), spec, self._output(twin.spec), twin.spec)
         key = find_key(self.verification.key, spec.sink.key, done.plan, its)
@@ -86,9 +86,10 @@ class Witness:
         )
         left_out: tuple[str, ...] = ()
         outcome, twins = against(), 1
-        if rows_differ(outcome):
+        if outcome.rows_differ:
             twins = 2
-            left_out = unstable_columns(its, self._output(self._run(twins)[0].spec), key, tolerances)
+            other, _ = run_twin(self.fork, self.home, twins, self._batches, self.within)
+            left_out = unstable_columns(its, self._output(other.spec), key, tolerances)
             outcome = against(left_out=left_out) if left_out else outcome
         return TwinReport(
             first=self._batches[0],
@@ -121,13 +122,6 @@ class Witness:
     def _skipped(self) -> frozenset[int]:
         return restarts(self.starts).skipped
 
-    def _run(self, number: int) -> tuple[Twin, Execution]:
-        try:
-            twin = making.make(self.fork.spec, self.home, number, rewound=self.fork.batch is not None)
-            return twin, execute(twin, self._batches, within=self.within)
-        except (CheckpointError, ConfigError, ProcessError, SourceError) as error:
-            raise VerificationError.of(error, "no twin can be made and run: ") from error
-
     def _output(self, spec: StreamSpec) -> Output:
         assert isinstance(spec.sink, Sink)  # no other stream can be forked
         return spec.sink.read(spec, {}, committed=self._batches[-1], first=self.first, deduplicated=True)
@@ -156,6 +150,17 @@ class Witness:
             *given.problems,
             *([f"never read: {format_count(unread, self.fork.what)} of the input"] if unread else []),
         ]
+
+
+def run_twin(
+    fork: ForkView, home: Path, number: int, batches: Sequence[int], within: Seconds
+) -> tuple[Twin, Execution]:
+    """Make the twin with this number, and let it execute the batches. Raises VerificationError."""
+    try:
+        twin = making.make(fork.spec, home, number, rewound=fork.batch is not None)
+        return twin, execute(twin, batches, within=within)
+    except (CheckpointError, ConfigError, ProcessError, SourceError) as error:
+        raise VerificationError.of(error, "no twin can be made and run: ") from error
 
 
 def without_common(mine: Output, fork: StreamSpec, its: Output, twin: StreamSpec) -> tuple[Output, Output]:

@@ -26,6 +26,9 @@ class RowKey:
     origin: str
     checked: bool = field(default=False, compare=False)
 
+    def __str__(self) -> str:
+        return f"rows are identified by {', '.join(self.columns)} ({self.origin})" if self.columns else self.origin
+
     def has_value(self, name: str, output: Output) -> bool:
         """Whether rows that this key identifies have the column as a value."""
         return bool(self.columns) and name in output.columns and name not in self.columns

@@ -93,12 +93,12 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
         return Execution(seconds=seconds, records=done["records"], plan=(folder / PLAN).read_text(encoding="utf-8"))
     if problem is None:
         raise _none(twin, f"Spark ended with status {status}")
-    at = (
+    what = (
         "the job could not be started"
         if problem["batch"] is None
         else f"batch {problem['batch']} could not be executed"
     )
-    raise _none(twin, f"{at}: {problem['error']}")
+    raise _none(twin, f"{what}: {problem['error']}")
 
 
 def end_left(folder: Path) -> None:

@@ -1,14 +1,11 @@
 """Compares the fork of a script with a twin: each of its queries by itself, under its name."""
 
-from __future__ import annotations
-
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import COMMITS, batch_ids, list_or_empty
@@ -16,29 +13,74 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.sections import VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
-from streamwarden.errors import CheckpointError, ConfigError, ProcessError, VerificationError
+from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, unread
-from streamwarden.services.twins import making
-from streamwarden.services.twins.comparing import compare, rows_differ, unstable_columns
-from streamwarden.services.twins.comparison import watermark_problems
+from streamwarden.services.twins.comparing import compare, unstable_columns
+from streamwarden.services.twins.comparison import run_twin, watermark_problems
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
-from streamwarden.services.twins.running import Twin, execute
+from streamwarden.services.twins.running import Twin
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_count
 from streamwarden.verification.oracles.batches import some
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import KINDS, Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 
 QUERIES: Final = "queries"
 """The note with one sentence for each query."""
 
-_COUNTS: Final = ("expected", "actual", "lost", "duplicated", "unexpected", "wrong")
-
 NOT_COMPARED: Final = Reconciliation(expected=0, actual=0, lost=0, duplicated=0, unexpected=0, wrong=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVerdict:
+    """One query against the twin's.
+
+    Args:
+        batches: the committed ones; key: by which rows were compared; left_out: columns that were not.
+        records: input records of the batches.
+        mine: its output.
+    """
+
+    query: ForkQuery
+    batches: tuple[int, ...]
+    key: RowKey
+    records: int
+    problems: tuple[str, ...]
+    mine: Output
+    left_out: tuple[str, ...] = ()
+    outcome: Reconciliation = NOT_COMPARED
+
+    def compared(self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()) -> Self:
+        """The verdict with its rows compared to a twin's."""
+        outcome = compare(
+            its,
+            self.mine,
+            self.key,
+            records=self.records,
+            tolerances=tolerances,
+            left_out=left_out,
+            problems=self.problems,
+        )
+        return replace(self, left_out=left_out, outcome=outcome)
+
+    @property
+    def sentence(self) -> str:
+        """The result as a sentence."""
+        outcome = self.outcome
+        what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
+        counts = ", ".join(f"{count} {kind}" for kind, count in outcome.kinds.items())
+        batches = format_count(len(self.batches), "batch")
+        parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
+        again = outcome.notes.get(AGAIN_NOTE)
+        if again:
+            parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
+        if self.query.kind is OutputKind.CAPTURE:
+            parts.append(f"what {self.query.instead_of} makes of them is not compared")
+        return f"{what}, in place of {self.query.instead_of}: {'; '.join(parts)}"
 
 
 @dataclass
@@ -68,7 +110,7 @@ class ScriptWitness:
         self._require_key_used(verdicts)
         self._require_tolerances_used(verdicts)
         twins = 1
-        if any(rows_differ(verdict.outcome) for verdict in verdicts):
+        if any(verdict.outcome.rows_differ for verdict in verdicts):
             twins = 2
             other, _ = self._run(twins)
             verdicts = [self._again(verdict, twin.spec, other.spec) for verdict in verdicts]
@@ -80,7 +122,7 @@ class ScriptWitness:
             seconds=round(time.monotonic() - began, 1),
             twins=twins,
             key=(),
-            key_from="; ".join(f"{verdict.query.name}: {_key_text(verdict.key)}" for verdict in verdicts),
+            key_from="; ".join(f"{verdict.query.name}: {verdict.key}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
             outcome=together(verdicts),
@@ -98,11 +140,8 @@ class ScriptWitness:
         return queries
 
     def _run(self, number: int) -> tuple[Twin, Mapping[str, Any]]:
-        try:
-            twin = making.make(self.fork.spec, self.home, number, rewound=False)
-            return twin, json.loads(execute(twin, (), within=self.within).plan)
-        except (CheckpointError, ConfigError, ProcessError) as error:
-            raise VerificationError.of(error, "no twin can be made and run: ") from error
+        twin, done = run_twin(self.fork, self.home, number, (), self.within)
+        return twin, json.loads(done.plan)
 
     def _verdict(self, query: ForkQuery, twin: StreamSpec, done: Mapping[str, Any]) -> QueryVerdict:
         place = open_path(query.checkpoint)
@@ -136,7 +175,7 @@ class ScriptWitness:
 
     def _again(self, verdict: QueryVerdict, one: StreamSpec, other: StreamSpec) -> QueryVerdict:
         """The verdict without the columns in which two unbroken runs differ."""
-        if not rows_differ(verdict.outcome):
+        if not verdict.outcome.rows_differ:
             return verdict
         its, second = (_output(in_twin(verdict.query, twin), verdict.batches) for twin in (one, other))
         tolerances = self._tolerances(its, verdict.key)
@@ -182,61 +221,6 @@ class ScriptWitness:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryVerdict:
-    """One query against the twin's.
-
-    Args:
-        batches: the committed ones; key: by which rows were compared; left_out: columns that were not.
-        records: input records of the batches.
-        mine: its output.
-    """
-
-    query: ForkQuery
-    batches: tuple[int, ...]
-    key: RowKey
-    records: int
-    problems: tuple[str, ...]
-    mine: Output
-    left_out: tuple[str, ...] = ()
-    outcome: Reconciliation = NOT_COMPARED
-
-    def compared(
-        self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()
-    ) -> QueryVerdict:
-        """The verdict with its rows compared to a twin's."""
-        outcome = compare(
-            its,
-            self.mine,
-            self.key,
-            records=self.records,
-            tolerances=tolerances,
-            left_out=left_out,
-            problems=self.problems,
-        )
-        return replace(self, left_out=left_out, outcome=outcome)
-
-    @property
-    def exact(self) -> bool:
-        """Whether it has no deviation. A query may rightly have written no row."""
-        return not (rows_differ(self.outcome) or self.outcome.problems)
-
-    @property
-    def sentence(self) -> str:
-        """The result as a sentence."""
-        outcome = self.outcome
-        what = "the rows that it handed over" if self.query.kind is OutputKind.CAPTURE else "its files"
-        counts = ", ".join(f"{getattr(outcome, kind)} {kind}" for kind in ("lost", "duplicated", "unexpected", "wrong"))
-        batches = format_count(len(self.batches), "batch")
-        parts = [f"{counts} in {outcome.expected:,} rows from {outcome.records:,} records, {batches}"]
-        again = outcome.notes.get(AGAIN_NOTE)
-        if again:
-            parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
-        if self.query.kind is OutputKind.CAPTURE:
-            parts.append(f"what {self.query.instead_of} makes of them is not compared")
-        return f"{what}, in place of {self.query.instead_of}: {'; '.join(parts)}"
-
-
 def in_twin(query: ForkQuery, twin: StreamSpec) -> ForkQuery:
     """The query of the same name in a twin."""
     assert twin.fork is not None, "the twin of a script is the fork of one"
@@ -252,25 +236,22 @@ def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
 def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
     """The verdicts on all queries as one: the sums of their counts, and the problems of each under its name."""
     outcomes = {verdict.query.name: verdict.outcome for verdict in verdicts}
-    counts = {name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in _COUNTS}
+    counts = {
+        name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in ("expected", "actual", *KINDS)
+    }
     kinds = dict.fromkeys(kind for outcome in outcomes.values() for kind in outcome.samples)
     return Reconciliation(
         **counts,
         records=max((verdict.records for verdict in verdicts), default=0),  # the queries may read the same records
-        samples={kind: tuple(_named(outcomes, partial(_samples, kind))) for kind in kinds},
-        problems=tuple(_named(outcomes, lambda outcome: outcome.problems)),
+        samples={
+            kind: tuple(_named({name: outcome.samples.get(kind, ()) for name, outcome in outcomes.items()}))
+            for kind in kinds
+        },
+        problems=tuple(_named({name: outcome.problems for name, outcome in outcomes.items()})),
         notes={QUERIES: {verdict.query.name: verdict.sentence for verdict in verdicts}},
         evidence={name: outcome.evidence for name, outcome in outcomes.items() if outcome.evidence is not None},
     )
 
 
-def _samples(kind: str, outcome: Reconciliation) -> Sequence[str]:
-    return outcome.samples.get(kind, ())
-
-
-def _named(outcomes: Mapping[str, Reconciliation], texts: Callable[[Reconciliation], Iterable[str]]) -> Iterator[str]:
-    return (f"{name}: {text}" for name, outcome in outcomes.items() for text in texts(outcome))
-
-
-def _key_text(key: RowKey) -> str:
-    return f"rows are identified by {', '.join(key.columns)} ({key.origin})" if key.columns else key.origin
+def _named(texts: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{name}: {text}" for name, of_query in texts.items() for text in of_query)

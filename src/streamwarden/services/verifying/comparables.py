@@ -72,11 +72,9 @@ def comparables(
             whole_numbers.add(name)
         form = _form(fields)
         for output, made in zip((expected, actual), sides, strict=True):
-            made[column] = _chunked(
-                form.type(), (value for part in output.parts for value in _pieces(part, name, form))
-            )
+            made[column] = _chunked(form.type, (value for part in output.parts for value in _pieces(part, name, form)))
             if name in numbers:
-                as_number = _Form(pa.float64, form.to_numbers, whole=False)
+                as_number = _Form(pa.float64(), form.to_numbers, whole=False)
                 made[numbers[name]] = _chunked(
                     pa.float64(), (value for part in output.parts for value in _pieces(part, name, as_number))
                 )
@@ -85,6 +83,12 @@ def comparables(
         for output, made in zip((expected, actual), sides, strict=True)
     )
     return Comparables(wanted, came, columns, numbers, whole_numbers)
+
+
+def _no_numbers(table: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(table.num_rows, pa.float64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +102,10 @@ class _Form:
         to_numbers: a column of a table -> its values as numbers.
     """
 
-    type: Callable[[], Any]
+    type: Any
     convert: Callable[[Any, str], Any]
     whole: bool = True
-    to_numbers: Callable[[Any, str], Any] = lambda table, name: _no_numbers(table)
+    to_numbers: Callable[[Any, str], Any] = _no_numbers
 
 
 def _has(part: Part, name: str) -> bool:
@@ -112,7 +116,7 @@ def _pieces(part: Part, name: str, form: _Form) -> Iterator[Any]:
     import pyarrow as pa
 
     if not _has(part, name) or pa.types.is_null(part.table.schema.field(name).type):
-        yield pa.nulls(part.count, form.type())
+        yield pa.nulls(part.count, form.type)
     elif form.whole:
         yield form.convert(part.table, name)
     else:
@@ -134,13 +138,23 @@ def _form(fields: Sequence[Any]) -> _Form:
     import pyarrow as pa
 
     kinds = {_kind(arrow_field) for arrow_field in fields} - {"null"}
-    if not kinds:
-        return _Form(pa.int64, _cast(pa.int64))
-    if len(kinds) > 1 or not (made := _FORMS.get(kinds.pop())):
-        return _Form(pa.string, _texts, whole=False, to_numbers=_parsed)
-    return made([arrow_field.type for arrow_field in fields]) or _Form(
-        pa.string, _texts, whole=False, to_numbers=_parsed
-    )
+    types = [arrow_field.type for arrow_field in fields if not pa.types.is_null(arrow_field.type)]
+    match kinds.pop() if len(kinds) == 1 else len(kinds):
+        case 0:
+            return _Form(pa.int64(), _cast(pa.int64()))
+        case "integer":
+            return _Form(pa.int64(), _cast(pa.int64()), to_numbers=_cast(pa.float64()))
+        case "float":
+            return _Form(pa.float64(), _same_floats, to_numbers=_cast(pa.float64()))
+        case "decimal" if (widest := _widest(types)) is not None:
+            return _Form(widest, _cast(widest), to_numbers=_parsed)
+        case "timestamp" if len({arrow_type.tz is None for arrow_type in types}) == 1:
+            return _Form(pa.int64(), _microseconds)  # with a zone and without one, two are never equal
+        case "date":
+            return _Form(pa.int32(), _cast(pa.int32()))
+        case "boolean" | "text" | "large text" | "bytes":
+            return _Form(types[0], _cast(types[0]))
+    return _Form(pa.string(), _texts, whole=False, to_numbers=_parsed)
 
 
 def _kind(arrow_field: Any) -> str:
@@ -166,83 +180,26 @@ _KINDS: Final = {
 """The kinds that can be compared as they are, and pyarrow's names of the questions whether a type is one."""
 
 
-def _integers(types: Sequence[Any]) -> _Form:
-    import pyarrow as pa
-
-    return _Form(pa.int64, _cast(pa.int64), to_numbers=_cast(pa.float64))
-
-
-def _floats(types: Sequence[Any]) -> _Form:
-    import pyarrow as pa
-
-    return _Form(pa.float64, _same_floats, to_numbers=_cast(pa.float64))
-
-
-def _decimals(types: Sequence[Any]) -> _Form | None:
+def _widest(types: Sequence[Any]) -> Any | None:
     """A decimal type for all parts; None if they have too many digits."""
     import pyarrow as pa
 
-    decimals = [arrow_type for arrow_type in types if pa.types.is_decimal(arrow_type)]
-    scale = max(decimal.scale for decimal in decimals)
-    digits = scale + max(decimal.precision - decimal.scale for decimal in decimals)
-    if scale < 0 or digits > _DIGITS:
-        return None
-
-    def widest() -> Any:
-        return pa.decimal128(digits, scale)
-
-    return _Form(widest, _cast(widest), to_numbers=_parsed)
+    scale = max(decimal.scale for decimal in types)
+    digits = scale + max(decimal.precision - decimal.scale for decimal in types)
+    return None if scale < 0 or digits > _DIGITS else pa.decimal128(digits, scale)
 
 
-def _timestamps(types: Sequence[Any]) -> _Form | None:
-    """Microseconds; None if some have a zone and some have none: these are never equal."""
+def _microseconds(table: Any, name: str) -> Any:
     import pyarrow as pa
 
-    if len({arrow_type.tz is None for arrow_type in types if pa.types.is_timestamp(arrow_type)}) > 1:
-        return None
+    column = table.column(name)
+    return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
 
+
+def _cast(kind: Any) -> Callable[[Any, str], Any]:
     def convert(table: Any, name: str) -> Any:
         column = table.column(name)
-        return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-
-    return _Form(pa.int64, convert)
-
-
-def _dates(types: Sequence[Any]) -> _Form:
-    import pyarrow as pa
-
-    return _Form(pa.int32, _cast(pa.int32))
-
-
-def _unchanged(alias: str) -> Callable[[Sequence[Any]], _Form]:
-    def form(types: Sequence[Any]) -> _Form:
-        import pyarrow as pa
-
-        def kind() -> Any:
-            return pa.type_for_alias(alias)
-
-        return _Form(kind, _cast(kind))
-
-    return form
-
-
-_FORMS: Final[Mapping[str, Callable[[Sequence[Any]], _Form | None]]] = {
-    "integer": _integers,
-    "float": _floats,
-    "decimal": _decimals,
-    "boolean": _unchanged("bool"),
-    "date": _dates,
-    "timestamp": _timestamps,
-    "text": _unchanged("string"),
-    "large text": _unchanged("large_string"),
-    "bytes": _unchanged("binary"),
-}
-
-
-def _cast(kind: Callable[[], Any]) -> Callable[[Any, str], Any]:
-    def convert(table: Any, name: str) -> Any:
-        column = table.column(name)
-        return column if column.type == kind() else column.cast(kind(), safe=str(kind()) != "double")
+        return column if column.type == kind else column.cast(kind, safe=str(kind) != "double")
 
     return convert
 
@@ -254,12 +211,6 @@ def _same_floats(table: Any, name: str) -> Any:
 
     column = pc.add(table.column(name).cast(pa.float64()), 0.0)
     return pc.if_else(pc.is_nan(column), math.nan, column)
-
-
-def _no_numbers(table: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.nulls(table.num_rows, pa.float64())
 
 
 def _parsed(table: Any, name: str) -> Any:

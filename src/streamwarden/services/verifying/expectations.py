@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from streamwarden.drills.records.audited import records_of
 from streamwarden.drills.records.types import Judgement
@@ -24,13 +24,11 @@ from streamwarden.services.verifying.outputs import Evidence
 from streamwarden.services.verifying.recount import Recount, recount
 from streamwarden.verification.balance import AFTER, BEFORE, Audit, Outcome
 from streamwarden.verification.columns import Role
-from streamwarden.verification.reconciliation import Reconciliation
+from streamwarden.verification.reconciliation import KINDS, Reconciliation
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-_KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 
 def import_beside() -> None:
@@ -64,7 +62,10 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
     import great_expectations as gx
 
     context = _quiet_context(gx)
-    counts = {name: _recounted(evidence) for name, evidence in parts.items()}
+    counts = {
+        name: recount(part.sides, part.keys, part.values, part.tolerances, whole=part.whole)
+        for name, part in parts.items()
+    }
     suites = {
         f"{name}{suite}": result
         for name, evidence in parts.items()
@@ -75,12 +76,9 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
         }.items()
     }
     suites["books"] = _judge_books(context, reconciliation, min_records)
-    success = all(bool(result["success"]) for result in suites.values())
-    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
-    _require_agreement(reconciliation, list(counts.values()), success, min_records)
-    return Judgement(
-        judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
-    )
+    judgement = _judgement(gx, suites)
+    _require_agreement(reconciliation, list(counts.values()), judgement.success, min_records)
+    return judgement
 
 
 def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
@@ -111,14 +109,18 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
     }
     if gaps:
         suites["totals"] = _validate(context, "totals", _one_row(gaps), [_is(name, 0) for name in gaps])
-    success = all(bool(result["success"]) for result in suites.values())
+    judgement = _judgement(gx, suites)
     ours = audit.outcome is Outcome.BALANCED and records_of(audit) >= min_records
-    if ours is not success:
-        raise _disagreement(f"Great Expectations says {success}; {gaps}", f"what the audit says: {audit.sentence}")
-    rows = [_summary(name, row) for name, result in suites.items() for row in result["results"]]
-    return Judgement(
-        judge=f"great_expectations {gx.__version__}", success=success, expectations=tuple(rows), result=suites
-    )
+    if ours is not judgement.success:
+        observed = f"Great Expectations says {judgement.success}; {gaps}"
+        raise _disagreement(observed, f"what the audit says: {audit.sentence}")
+    return judgement
+
+
+def _judgement(gx: Any, suites: Mapping[str, Mapping[str, Any]]) -> Judgement:
+    success = all(bool(result["success"]) for result in suites.values())
+    rows = tuple(_summary(name, row) for name, result in suites.items() for row in result["results"])
+    return Judgement(judge=f"great_expectations {gx.__version__}", success=success, expectations=rows, result=suites)
 
 
 def _gaps(audit: Audit) -> dict[str, int]:
@@ -141,10 +143,6 @@ def _parts(reconciliation: Reconciliation) -> dict[str, Evidence]:
     return {f"{name}: ": part for name, part in several if isinstance(part, Evidence)}
 
 
-def _recounted(evidence: Evidence) -> Recount:
-    return recount(evidence.sides, evidence.keys, evidence.values, evidence.tolerances, whole=evidence.whole)
-
-
 def _sums(evidence: Evidence) -> dict[str, tuple[int, int]]:
     """Value column -> its sum in the expected and in the actual rows, for columns that hold whole numbers alone on both
     sides and have no tolerance. The others are judged row by row."""
@@ -165,15 +163,14 @@ def _sum(column: pa.ChunkedArray) -> int:
 
 def _judge_output(context: Any, suite: str, counted: Recount, sums: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """The numbers of the second count. One row, so a sum is the number itself, and the result shows it."""
-    counts_of_kinds = {kind: getattr(counted, kind) for kind in _KINDS}
     numbers = {
         "rows": counted.actual,
-        **counts_of_kinds,
+        **counted.kinds,
         **{f"sum of {name}": came for name, (_, came) in sums.items()},
     }
     wanted = {
         "rows": counted.expected,
-        **dict.fromkeys(_KINDS, 0),
+        **dict.fromkeys(KINDS, 0),
         **{f"sum of {name}": total for name, (total, _) in sums.items()},
     }
     return _validate(context, suite, _one_row(numbers), [_is(name, number) for name, number in wanted.items()])
@@ -186,7 +183,7 @@ def _judge_comparison(context: Any, suite: str, evidence: Evidence) -> dict[str,
     rows = [(kind, row) for kind, shown in evidence.deviations.items() for row in shown]
     frame = pd.DataFrame(rows, columns=["deviation", "row"], dtype=object)
     expectations = [
-        _expectations().ExpectColumnValuesToNotBeInSet(column="deviation", value_set=[kind]) for kind in _KINDS
+        _expectations().ExpectColumnValuesToNotBeInSet(column="deviation", value_set=[kind]) for kind in KINDS
     ]
     return _validate(context, suite, frame, expectations)
 
@@ -287,7 +284,7 @@ def _require_agreement(
     reconciliation: Reconciliation, counts: Sequence[Recount], success: bool, min_records: int
 ) -> None:
     """The two counts were reached in different ways and must say the same."""
-    numbers = ("expected", "actual", *_KINDS)
+    numbers = ("expected", "actual", *KINDS)
     ours: dict[str, object] = {name: getattr(reconciliation, name) for name in numbers}
     ours["success"] = reconciliation.exactly_once and reconciliation.records >= min_records
     theirs = {**{name: sum(getattr(count, name) for count in counts) for name in numbers}, "success": success}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.comparables import ROW, Comparables, comparables
 from streamwarden.sinks.output import Output
+from streamwarden.verification.reconciliation import Deviations
 from streamwarden.verification.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -43,13 +44,9 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
-    """Counts of deviating rows, and examples by kind. See `Reconciliation` for the kinds."""
+class Matches(Deviations):
+    """Counts of deviating rows, and examples by kind."""
 
-    lost: int = 0
-    duplicated: int = 0
-    unexpected: int = 0
-    wrong: int = 0
     examples: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
 
@@ -97,18 +94,14 @@ def match_rows(sides: Comparables, names: Sequence[str]) -> Matches:
             f"SELECT {group}, 0, 1, NULL::BIGINT, {ROW} FROM {_deviating('actual', columns)} a) "
             f"GROUP BY {group} HAVING sum(wanted) <> sum(came)"
         ).fetchall()
-    lost = [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in groups if wanted > came]
-    duplicated = [(came - wanted, Pair(actual=at)) for wanted, came, _, at in groups if came > wanted > 0]
-    unexpected = [(came, Pair(actual=at)) for wanted, came, _, at in groups if wanted == 0]
+    kinds = {
+        "lost": [(wanted - came, Pair(expected=at)) for wanted, came, at, _ in groups if wanted > came],
+        "duplicated": [(came - wanted, Pair(actual=at)) for wanted, came, _, at in groups if came > wanted > 0],
+        "unexpected": [(came, Pair(actual=at)) for wanted, came, _, at in groups if wanted == 0],
+    }
+    examples = _examples(**{kind: [pair for _, pair in rows] for kind, rows in kinds.items()})
     return Matches(
-        lost=sum(count for count, _ in lost),
-        duplicated=sum(count for count, _ in duplicated),
-        unexpected=sum(count for count, _ in unexpected),
-        examples=_examples(
-            lost=(pair for _, pair in lost),
-            duplicated=(pair for _, pair in duplicated),
-            unexpected=(pair for _, pair in unexpected),
-        ),
+        **{kind: sum(count for count, _ in rows) for kind, rows in kinds.items()}, wrong=0, examples=examples
     )
 
 
@@ -184,15 +177,11 @@ def _find_deviating(session: duckdb.DuckDBPyConnection, keys: Sequence[str], val
 
 
 def _deviating(side: str, keys: Sequence[str]) -> str:
-    return f"(SELECT * FROM {side} WHERE {_bucket(keys)} IN (FROM deviating))"  # noqa: S608
+    return f"(SELECT * FROM {side} WHERE {_hash(keys)} % {_BUCKETS} IN (FROM deviating))"  # noqa: S608
 
 
 def _hash(columns: Sequence[str]) -> str:
     return f"hash({', '.join(('0', *columns))})"
-
-
-def _bucket(keys: Sequence[str]) -> str:
-    return f"{_hash(keys)} % {_BUCKETS}"
 
 
 def _equal(columns: Iterable[str]) -> str:

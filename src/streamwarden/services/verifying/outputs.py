@@ -111,10 +111,7 @@ def reconcile_outputs(
     return Reconciliation(
         expected=expected.count,
         actual=actual.count,
-        lost=matches.lost,
-        duplicated=matches.duplicated,
-        unexpected=matches.unexpected,
-        wrong=matches.wrong,
+        **matches.kinds,
         records=records,
         repeated=actual.repeated,
         samples={
@@ -136,40 +133,38 @@ def reconcile_outputs(
     )
 
 
+@dataclass(eq=False)
 class _Samples:
     """Shows rows as text."""
 
-    def __init__(
-        self, expected: Output, actual: Output, keys: Sequence[str], values: Sequence[str], input_of: InputOf | None
-    ) -> None:
-        self._expected = expected
-        self._actual = actual
-        self._keys = keys
-        self._values = values
-        self._input_of = input_of
+    expected: Output
+    actual: Output
+    keys: Sequence[str]
+    values: Sequence[str]
+    input_of: InputOf | None
 
     def __call__(self, pair: Pair) -> str:
         """`(key): (values)`, with the expected values of a row that is wrong."""
         if pair.actual is None:
             assert pair.expected is not None  # a row is on one side at least
-            return self._shown(*self._expected.locate(pair.expected))
-        text = self._shown(*self._actual.locate(pair.actual))
+            return self._shown(*self.expected.locate(pair.expected))
+        text = self._shown(*self.actual.locate(pair.actual))
         if pair.expected is None:
             return text
-        part, at = self._expected.locate(pair.expected)
-        return f"{text}, expected {_text(part.row(at, self._values))}"
+        part, at = self.expected.locate(pair.expected)
+        return f"{text}, expected {_text(part.row(at, self.values))}"
 
     def with_origin(self, pair: Pair) -> Sample:
         """The row, the batch that wrote it, and that batch's input, as far as these are known."""
-        batch = None if pair.actual is None else self._batch(*self._actual.locate(pair.actual))
-        read = None if batch is None or self._input_of is None else self._input_of(batch)
+        batch = None if pair.actual is None else self._batch(*self.actual.locate(pair.actual))
+        read = None if batch is None or self.input_of is None else self.input_of(batch)
         return Sample(self(pair), batch, read or "")
 
     def _shown(self, part: Part, at: int) -> str:
-        key = part.row(at, self._keys)
-        if not self._values:  # a whole row: without a key its column names identify the values
-            return _text(tuple(f"{name}={value}" for name, value in zip(self._keys, key, strict=True)))
-        return f"{_text(key)}: {_text(part.row(at, self._values))}"
+        key = part.row(at, self.keys)
+        if not self.values:  # a whole row: without a key its column names identify the values
+            return _text(tuple(f"{name}={value}" for name, value in zip(self.keys, key, strict=True)))
+        return f"{_text(key)}: {_text(part.row(at, self.values))}"
 
     def _batch(self, part: Part, at: int) -> int | None:
         if part.batches is not None:
@@ -179,7 +174,7 @@ class _Samples:
 
     @cached_property
     def _file_batches(self) -> Mapping[str, int]:
-        return self._actual.file_batches()
+        return self.actual.file_batches()
 
 
 def _text(values: Row) -> str:

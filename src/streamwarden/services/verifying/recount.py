@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from streamwarden.services.verifying.comparables import Comparables
+from streamwarden.verification.reconciliation import Deviations
 from streamwarden.verification.tolerance import Tolerance
 
 _MEMORY: Final = "1500MB"
@@ -16,15 +17,11 @@ _MEMORY: Final = "1500MB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recount:
-    """The rows of both sides and the deviations; see `Reconciliation`."""
+class Recount(Deviations):
+    """The rows of both sides and the deviations."""
 
     expected: int
     actual: int
-    lost: int = 0
-    duplicated: int = 0
-    unexpected: int = 0
-    wrong: int = 0
 
 
 def recount(

@@ -114,6 +114,7 @@ def verify(
         spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
     )
     names = (*expectation.key_columns, *expectation.value_columns)
+    newest = output.manifest.newest if output.manifest else None
     return reconcile_outputs(
         Output.of_rows(names, ((*key, *values) for key, values in expectation.rows.items())),
         output,
@@ -122,7 +123,7 @@ def verify(
         records=expectation.counts.records,
         notes={**_notes(expectation, output), **changed, "starts": [asdict(start) for start in facts.starts]},
         problems=(
-            *_stale_entries(facts, output),  # a cause goes before its effects
+            *stale_entries(facts.starts, newest=newest, planned=facts.planned),  # a cause goes before its effects
             *expectation.problems,
             *contradictions(facts),
             *given.problems,
@@ -220,6 +221,8 @@ def _facts(
 ) -> RunFacts:
     """The facts of a run that read `given`. `starts`, `ended`: see `RunFacts`; they do not come from the checkpoint."""
     checkpoint, committed = checkpoint_of(spec), position.committed
+    # Spark runs a batch without data when only the watermark moved: the stream's file decides that, not its job.
+    without_data = spec.trigger.available_now and spec.spark.conf.get(WITHOUT_DATA, "true").lower() != "false"
     last = -1 if committed is None else committed
     try:
         planned = {batch: record for batch, record in all_offsets(checkpoint).items() if batch <= last}
@@ -237,20 +240,10 @@ def _facts(
         options=spec.source.options,
         ttl=spec.state.ttl,
         starts=tuple(starts),
-        ended=ended and _runs_without_data(spec),
+        ended=ended and without_data,
         planned=position.planned,
         rate=given.rate,
     )
-
-
-def _runs_without_data(spec: StreamSpec) -> bool:
-    """Whether Spark runs a batch without data when only the watermark moved. The stream's file decides, not its job."""
-    return spec.trigger.available_now and spec.spark.conf.get(WITHOUT_DATA, "true").lower() != "false"
-
-
-def _stale_entries(facts: RunFacts, output: Output) -> list[str]:
-    newest = output.manifest.newest if output.manifest else None
-    return stale_entries(facts.starts, newest=newest, planned=facts.planned)
 
 
 def _notes(expectation: Expectation, output: Output) -> dict[str, object]:

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.files.data import DataFile, DataFormat, of_table, of_values
@@ -36,6 +36,8 @@ class FilesSink(FileSink):
 
     `mode` is `append`. `options` may have `compression`, and `sep` for CSV.
     """
+
+    FORMATS: ClassVar[tuple[str, ...]] = tuple(FileFormat)
 
     kind: str = "files"
     format: FileFormat = field()

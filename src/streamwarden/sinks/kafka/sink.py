@@ -30,7 +30,8 @@ class KafkaSink(Sink):
 
     SERVICE: ClassVar[str | None] = "broker"
     PLACE: ClassVar[str | None] = "topic"
-    IDEMPOTENT: ClassVar[bool] = False
+    FORMATS: ClassVar[tuple[str, ...]] = ("kafka",)
+    REPEATS: ClassVar[str | None] = "writes a batch again that runs again: at least once"
     INHERITED: ClassVar[bool] = False
     QUERY_IN_ROWS: ClassVar[bool] = True
     REAL_TIME: ClassVar[bool] = True
@@ -43,10 +44,6 @@ class KafkaSink(Sink):
     """the topic, which must exist"""
     key: tuple[str, ...] = ()
     """columns that identify a row; at least one is required"""
-
-    @property
-    def spark_format(self) -> str:
-        return "kafka"
 
     def problems(self) -> Iterator[Problem]:
         yield from topic_problems("sink", self.topic)

@@ -1,9 +1,10 @@
 """The files of a stream's folders as rows, and the malformed rows of a batch's files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import require_range
@@ -22,9 +23,6 @@ from streamwarden.sources.rows import (
 )
 from streamwarden.stream.spec import StreamSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 _WITH_CORRUPT_RECORDS: Final = frozenset({"json", "csv"})
 
 
@@ -38,22 +36,15 @@ class FilesInput:
 
     def placing(self) -> list[Column]:
         """When a row was written, and the name of its file."""
-        from pyspark.sql import functions as f
-
         modified = f.unix_millis("_metadata.file_modification_time")
         return [modified.alias("written_ms"), f.col("_metadata.file_name").alias("place")]
 
     def where(self) -> Column:
         """Where a row is, in words."""
-        from pyspark.sql import functions as f
-
         return f.concat(f.lit(f"{self.format} file "), f.col("_metadata.file_path"))
 
     def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
         """See `BatchInput`. `number` is a row's place in its file, from 1 on (of lines: blank ones apart)."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as f
-
         read = file_source_log(checkpoint, place)
         if batch not in read:
             require_range(checkpoint, batch)

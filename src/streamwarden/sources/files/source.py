@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.health.window import WaitingInput
@@ -13,11 +13,14 @@ from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.problems import Problem, show
+from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive
+from streamwarden.sources.files.audited import Folders, batches_of, files_of, read_files
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
+from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _TOUCHES_THE_ORIGINAL: Final = frozenset({"cleansource", "sourcearchivedir"})
 """Options (lower case) under which a source would move or delete files, in the origin's archive too."""
@@ -28,6 +31,9 @@ _SEEN_BY_NAME: Final = {"fileNameOnly": "true"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSource(StoredSource):
     """Folders of files, each published whole (by rename)."""
+
+    FORMATS: ClassVar[tuple[str, ...]] = ("avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml")
+    LIMIT: ClassVar[str] = "maxFilesPerTrigger"
 
     kind: str = "files"
     path: str = field()
@@ -58,6 +64,36 @@ class FilesSource(StoredSource):
                 allowed = "each folder once"
             if allowed is not None:
                 yield Problem(key=("source", "parts", index), observed=show(part), allowed=allowed)
+
+    @classmethod
+    def audited(cls, spec: StreamSpec, checkpoint: Location, audited: Range) -> Folders:
+        return files_of(spec.source.folders, checkpoint, audited)
+
+    @classmethod
+    def read_audited(cls, asked: AskedSource, read: Folders) -> DataFrame:
+        return read_files(asked, read)
+
+    @classmethod
+    def audited_batches(cls, read: Folders) -> Iterable[tuple[str, int]]:
+        return batches_of(read)
+
+    @classmethod
+    def fork_options(cls, options: Mapping[str, str | None]) -> dict[str, str]:
+        return {"cleanSource": "off"} if _TOUCHES_THE_ORIGINAL & set(options) else {}
+
+    @classmethod
+    def count(cls, spark: SparkSession, options: Mapping[str, str | None]) -> int | None:
+        """0 if they cannot be listed: reading them raises the same error. None if a limit in bytes decides."""
+        from pyspark.errors import AnalysisException
+
+        path = options.get("path")
+        if path is None or "maxbytespertrigger" in options:
+            return None
+        reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        try:
+            return len(reader.load(path).inputFiles())
+        except AnalysisException:
+            return 0
 
     def located(self, locate: Callable[[str], str]) -> FilesSource:
         return replace(self, path=locate(self.path))

@@ -4,13 +4,14 @@ The values are JSON objects. Spark's own connector reads them; its jars come fro
 from the stream's `spark.jars` or `spark.jars.packages`.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from streamwarden.adapters.connections import connection
 from streamwarden.adapters.kafka.brokers import java_options
@@ -30,9 +31,6 @@ from streamwarden.sources.rows import (
     with_corrupt,
 )
 from streamwarden.stream.spec import StreamSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 JSON_OPTIONS: Final = frozenset(
     {
@@ -69,22 +67,16 @@ class TopicInput:
 
     def placing(self) -> list[Column]:
         """When a record was written, and its partition and offset, which sort as text."""
-        from pyspark.sql import functions as f
-
         place = f.format_string("%05d-%020d", "_record.partition", "_record.offset")
         return [f.unix_millis("_record.timestamp").alias("written_ms"), place.alias("place")]
 
     def where(self) -> Column:
         """Where a record is, in words."""
-        from pyspark.sql import functions as f
-
         record = f.format_string("record %d of partition %d", "_record.offset", "_record.partition")
         return f.concat(record, f.lit(f" of topic {self.topic}"))
 
     def rows(self, records: DataFrame) -> DataFrame:
         """Records of the connector as rows: the parsed columns, and `_record`, where each came from."""
-        from pyspark.sql import functions as f
-
         text = f.col("value").cast("string")
         options = {**self.parsing, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         row = f.from_json(text, self.rules.schema, options)
@@ -97,8 +89,6 @@ class TopicInput:
 
     def malformed_of(self, spark: SparkSession, checkpoint: Location, place: int, batch: int) -> DataFrame:
         """See `BatchInput`."""
-        from pyspark.sql import functions as f
-
         ranges_of = topic_ranges(checkpoint, place)
         if batch not in ranges_of:
             require_range(checkpoint, batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.adapters.kafka.names import topic_problems
 from streamwarden.checkpoint.filesystem import Location
@@ -15,11 +15,18 @@ from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import SCHEMA, Places
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.problems import Problem, show
+from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import CopyableSource, FinishedRun, Reading, RowRequest, RunInput, positive
+from streamwarden.sources.kafka.audited import Topics, read_records, records_of
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_BY_TIME: Final = frozenset({"startingtimestamp", "startingoffsetsbytimestamp"})
+"""Options (lower case) before which Spark does not read `startingOffsets`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +36,8 @@ class KafkaSource(CopyableSource):
     SERVICE: ClassVar[str | None] = "broker"
     REAL_TIME: ClassVar[bool] = True
     CONNECTOR: ClassVar[str | None] = "kafka"
+    FORMATS: ClassVar[tuple[str, ...]] = ("kafka",)
+    LIMIT: ClassVar[str] = "maxOffsetsPerTrigger"
 
     kind: str = "kafka"
     connection: str = field()
@@ -50,6 +59,19 @@ class KafkaSource(CopyableSource):
         if self.format != "json":
             allowed = "json: the values of the records are JSON objects"
             yield Problem(key=("source", "format"), observed=show(self.format), allowed=allowed)
+
+    @classmethod
+    def audited(cls, spec: StreamSpec, checkpoint: Location, audited: Range) -> Topics:
+        return records_of(checkpoint, audited)
+
+    @classmethod
+    def read_audited(cls, asked: AskedSource, read: Topics) -> DataFrame:
+        return read_records(asked, read)
+
+    @classmethod
+    def fork_options(cls, options: Mapping[str, str | None]) -> dict[str, str]:
+        """As the fork of any other job: the rows that are new when it starts would be none."""
+        return {} if _BY_TIME & set(options) else {"startingOffsets": "earliest"}
 
     def forked(self, places: Places, feed: Feed) -> KafkaSource:
         """A fork reads the topic where it is, or a copy of it: Spark commits no offsets there.

@@ -3,12 +3,14 @@
 Session windows grow and merge from batch to batch, so their books have one entry for all sessions of a key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructField, StructType
 
 from streamwarden.sinks.base import WRITTEN_BY
 from streamwarden.spark.audit.books import Sides
@@ -31,9 +33,6 @@ from streamwarden.spark.audit.plan import (
     within,
 )
 from streamwarden.spark.internals.plans import analyzed
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +62,6 @@ class Aggregation:
         Args:
             column: the value of the grouping expression at a position.
         """
-        from pyspark.sql import functions as f
-
         for index, (expression, marked) in enumerate(zip(self.grouping, self.marked, strict=True)):
             if marked:
                 value = column(index)
@@ -138,8 +135,6 @@ def sides(audited: Audited) -> Sides:
 
 def _appended(audited: Audited, aggregation: Aggregation, taken: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """A group is written when the watermark has closed it. Until then it is in the state."""
-    from pyspark.sql import functions as f
-
     frames = {
         **taken,
         "output": audited.output().select("*", _or_null(None).alias("__end_us"), f.lit(1).alias("__groups")),
@@ -153,8 +148,6 @@ def _replaced(audited: Audited, aggregation: Aggregation, taken: dict[str, DataF
     newest row of such a group is what the state held of it before, and the input. If a later batch has replaced the
     row since, the state after the batches shows it.
     """
-    from pyspark.sql import functions as f
-
     key = getattr(audited.spec.sink, "key", ())
     if not replace(
         aggregation, keys={name: expression for name, expression in aggregation.keys.items() if name in key}
@@ -177,8 +170,6 @@ def _replaced(audited: Audited, aggregation: Aggregation, taken: dict[str, DataF
 
 def _among(frame: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
     """The rows of `frame` whose keys are in `others`."""
-    from pyspark.sql import functions as f
-
     wanted = others.select(*(f.col(f"`{key}`").alias(f"__k{index}") for index, key in enumerate(keys)))
     same = [frame[f"`{key}`"].eqNullSafe(wanted[f"__k{index}"]) for index, key in enumerate(keys)]
     return frame.join(wanted, same or None, "left_semi")
@@ -186,8 +177,6 @@ def _among(frame: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFram
 
 def _input(aggregation: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
     """The rows that were in time, and those that were late, by group."""
-    from pyspark.sql import functions as f
-
     column = aggregation.catalyst.column
     end = aggregation.end(lambda index: column(aggregation.grouping[index]))
     late = f.lit(False) if end is None else f.coalesce(end <= f.col(f"{AUDIT}.late_us"), f.lit(False))
@@ -215,8 +204,6 @@ def _input(aggregation: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
 
 def _state(aggregation: Aggregation, raw: DataFrame) -> DataFrame:
     """The groups that the state holds, as the output would show them. Raises CannotBalance."""
-    from pyspark.sql import functions as f
-
     buffers = [
         [attribute.name() for attribute in elements(agg.aggregateFunction().aggBufferAttributes())]
         for agg in aggregation.aggregates
@@ -263,15 +250,10 @@ def _fields(raw: DataFrame, part: str) -> list[str]:
 
 def _numbered(raw: DataFrame, part: str) -> Column:
     """A struct of the state with names by position: two aggregates may have buffers of one name."""
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import StructField, StructType
-
     kept: Any = raw.schema[part].dataType
     fields = [StructField(f"{part[0]}{index}", field.dataType) for index, field in enumerate(kept.fields)]
     return f.col(part).cast(StructType(fields))
 
 
 def _or_null(column: Column | None) -> Column:
-    from pyspark.sql import functions as f
-
     return f.lit(None).cast("bigint") if column is None else column

@@ -1,17 +1,16 @@
 """Compares the two sides of a query's books, entry by entry: input, and output with state."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, FloatType
 
 from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS, Books, Entry, Range
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +48,6 @@ _MAY_HAVE: Final[Mapping[str, int | None]] = {"__unsure": 0, "__first": None, "_
 
 def compared(sides: Sides, *, limit: int) -> Books:
     """The totals of each side, and the entries that do not balance: all are counted, `limit` are named."""
-    from pyspark.sql import functions as f
-
     names = list(sides.frames)
     keys = [f"k{index}" for index in range(len(sides.keys))]
     amounts = [f"a{index}" for index in range(len(sides.amounts))]
@@ -120,9 +117,6 @@ def compared(sides: Sides, *, limit: int) -> Books:
 
 
 def _differences(entries: DataFrame, sides: Sides, names: Sequence[str], amounts: Sequence[str]) -> list[Column]:
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import DoubleType, FloatType
-
     def of(name: str, column: str) -> Column:
         return f.coalesce(f.col(f"{name}_{column}"), f.lit(0)) if name in names else f.lit(0)
 

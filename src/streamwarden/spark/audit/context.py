@@ -1,19 +1,17 @@
 """Input of the sides of a query's books: its plans, its output, and its state after a batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from streamwarden.sinks.base import WRITTEN_BY, Sink
 from streamwarden.spark.audit.input import AuditedInput
-from streamwarden.spark.audit.plan import AUDIT, CannotBalance, Catalyst, children, kind
+from streamwarden.spark.audit.plan import AUDIT, CannotBalance, Catalyst, children, descended, kind
 from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.balance import Range
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +58,6 @@ class Audited:
             )
         if "files" in self.request["output"]:
             return self._files()
-        from pyspark.sql import functions as f
-
         return self.written.where(f.col(WRITTEN_BY) <= self.upto).drop(WRITTEN_BY)
 
     def nothing(self) -> DataFrame:
@@ -95,10 +91,8 @@ class Audited:
         Args:
             repeated: how many of the first columns are there a second time, and are left out.
         """
-        plan = self.batch
-        while kind(plan) != name:
-            plan = children(plan)[0]
-        rows = self.catalyst.frame(self.catalyst.tagged(children(plan)[0]))
+        below = children(descended(self.batch, name))[0]
+        rows = self.catalyst.frame(self.catalyst.tagged(below))
         if AUDIT not in rows.columns:
             raise CannotBalance("the operator's rows do not come from the stream's source")
         if repeated:  # not otherwise: it would give the columns new ids

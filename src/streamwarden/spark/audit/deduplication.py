@@ -5,22 +5,21 @@ of each key, and with `dropDuplicatesWithinWatermark` also the first after the k
 books hold the keys that the state has to remember after the last batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from streamwarden.spark.audit.books import Sides
 from streamwarden.spark.audit.context import Audited
-from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, elements, kind
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, descended, elements, kind, watermarked
 
 ROWS: Final = "rows"
 HELD: Final = "keys in the state"
+_OPERATORS: Final = ("Deduplicate", "DeduplicateWithinWatermark")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +45,6 @@ class Deduplication:
 
 def sides(audited: Audited) -> Sides:
     """The sides of the books of a query whose last step is a deduplication. Raises CannotBalance."""
-    from pyspark.sql import functions as f
-
     deduplication = _read(audited)
     column = audited.catalyst.column
     rows = audited.rows_below("DeduplicateWithinWatermark" if deduplication.within else "Deduplicate")
@@ -100,7 +97,7 @@ def _read(audited: Audited) -> Deduplication:
     shown: Sequence[Any] = elements(plan.output())
     if kind(plan) == "Project":
         shown, plan = elements(plan.projectList()), children(plan)[0]
-    if kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
+    if kind(plan) not in _OPERATORS:
         raise CannotBalance(f"the step {kind(plan)} above the deduplication may drop or change its rows")
     ids = {name: expression for expression in shown if (name := _attribute(expression)) is not None}
     keys = {}
@@ -140,14 +137,8 @@ def _attribute(expression: Any) -> int | None:
 
 def _time_of(audited: Audited, below: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
     """The column with a watermark: by its position below the operator of the streaming query, which alone knows it."""
-    plan = audited.streaming
-    while kind(plan) not in ("Deduplicate", "DeduplicateWithinWatermark"):
-        plan = children(plan)[0]
-    named = {
-        attribute.name(): attribute
-        for attribute in elements(children(plan)[0].output())
-        if attribute.metadata().contains(DELAY)
-    }
+    plan = descended(audited.streaming, *_OPERATORS)
+    named = {attribute.name(): attribute for attribute in watermarked(children(plan)[0])}
     ids = {attribute.exprId().id() for attribute in keys.values()}
     for attribute in elements(below.output()):
         if attribute.name() in named:
@@ -158,8 +149,6 @@ def _time_of(audited: Audited, below: Any, keys: Mapping[str, Any]) -> dict[str,
 
 def _state(audited: Audited, deduplication: Deduplication, batch: int) -> DataFrame:
     """The keys that are remembered after `batch`, and `__expires`, when each may be forgotten (null: never)."""
-    from pyspark.sql import functions as f
-
     raw = audited.state(batch)
     held: Any = raw.schema["key"].dataType
     if len(held.names) != len(deduplication.keys):
@@ -185,8 +174,6 @@ def _expected(deduplication: Deduplication, rows: DataFrame, opening: DataFrame 
 
     `__unsure` is 1 for a key of which one batch read rows that differ: Spark does not define which of them it keeps.
     """
-    from pyspark.sql import functions as f
-
     keys, numbers = list(deduplication.keys), list(deduplication.numbers)
     grouped = rows.groupBy(*keys).agg(
         f.sort_array(f.collect_set(f.struct("__batch", "__late_us", "__time", *numbers))).alias("rows")
@@ -244,8 +231,6 @@ def _expected(deduplication: Deduplication, rows: DataFrame, opening: DataFrame 
 
 def _batches() -> Column:
     """The batches of a key's `rows`."""
-    from pyspark.sql import functions as f
-
     return f.transform("rows", lambda row: row["__batch"])
 
 

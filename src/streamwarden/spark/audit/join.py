@@ -5,19 +5,17 @@ They are joined again as a batch, by the job's own condition. A pair of two rows
 A row of the outer side without a partner is written when it leaves the state, so it is in the output or in the state.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from streamwarden.spark.audit.books import Sides
 from streamwarden.spark.audit.context import Audited
-from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, elements, kind
+from streamwarden.spark.audit.plan import AUDIT, CannotBalance, children, descended, elements, kind, watermarked
 from streamwarden.spark.internals.plans import analyzed
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 ROWS: Final = "rows"
 _SIDES: Final = ("left", "right")
@@ -44,8 +42,6 @@ class Joined:
 
 def sides(audited: Audited) -> Sides:
     """The sides of the books of a query whose last stateful step is a join. Raises CannotBalance."""
-    from pyspark.sql import functions as f
-
     join = _read(audited)
     new = {side: _new(audited, join, side) for side in _SIDES}
     in_time = {side: rows.where("NOT __late").drop("__late") for side, rows in new.items()}
@@ -88,24 +84,17 @@ def _read(audited: Audited) -> Joined:
     type_of = str(plan.joinType().getClass().getSimpleName()).rstrip("$")
     if type_of not in _OUTER:
         raise CannotBalance(f"the audit does not know how to balance a join of the type {type_of}")
-    node, streaming = audited.batch, audited.streaming
-    while kind(node) != "Join":
-        node = children(node)[0]
-    while kind(streaming) != "Join":
-        streaming = children(streaming)[0]
-    late = {}
-    for side, child in zip(_SIDES, children(streaming), strict=True):
-        marked = [attribute.name() for attribute in elements(child.output()) if attribute.metadata().contains(DELAY)]
-        late[side] = marked[0] if marked else None
+    of_sides = zip(_SIDES, children(descended(audited.streaming, "Join")), strict=True)
     return Joined(
-        node=node, shown={attribute.name(): attribute for attribute in shown}, late=late, outer=_OUTER[type_of]
+        node=descended(audited.batch, "Join"),
+        shown={attribute.name(): attribute for attribute in shown},
+        late={side: next((marked.name() for marked in watermarked(child)), None) for side, child in of_sides},
+        outer=_OUTER[type_of],
     )
 
 
 def _new(audited: Audited, join: Joined, side: str) -> DataFrame:
     """The rows that came in the audited batches, and whether each was late."""
-    from pyspark.sql import functions as f
-
     child = children(join.node)[_SIDES.index(side)]
     rows = audited.given.with_batches(audited.catalyst.frame(audited.catalyst.tagged(child)))
     named = join.late[side]
@@ -117,16 +106,12 @@ def _new(audited: Audited, join: Joined, side: str) -> DataFrame:
 
 def _with_state(audited: Audited, new: DataFrame, side: str) -> DataFrame:
     """The new rows, and those that the state held before them: `__SIDE_old`, `__SIDE_matched`."""
-    from pyspark.sql import functions as f
-
     marked = new.select("*", f.lit(False).alias(f"__{side}_old"), f.lit(False).alias(f"__{side}_matched"))
     return marked if audited.after < 0 else marked.union(_state(audited, new, side, audited.after))
 
 
 def _state(audited: Audited, like: DataFrame, side: str, batch: int) -> DataFrame:
     """The rows that the state holds after `batch`. A column that the join does not need is null."""
-    from pyspark.sql import functions as f
-
     raw = audited.state(batch, storeName=f"{side}-keyWithIndexToValue")
     held: Any = raw.schema["value"].dataType
     if "matched" not in held.names:
@@ -143,8 +128,6 @@ def _state(audited: Audited, like: DataFrame, side: str, batch: int) -> DataFram
 
 def _joined(audited: Audited, join: Joined, rows: dict[str, DataFrame]) -> DataFrame:
     """The rows that have to be written: by the batches, or by a later one."""
-    from pyspark.sql import functions as f
-
     plans = [analyzed(rows[side]) for side in _SIDES]
     joined = audited.catalyst.frame(join.node.withNewChildren(audited.catalyst.seq(plans)))
     left, right = (f.col(f"__{side}_old") for side in _SIDES)
@@ -164,8 +147,6 @@ def _joined(audited: Audited, join: Joined, rows: dict[str, DataFrame]) -> DataF
 
 def _waiting(audited: Audited, join: Joined, like: dict[str, DataFrame]) -> DataFrame:
     """The rows of an outer side that the state holds after the batches and that have no partner yet."""
-    from pyspark.sql import functions as f
-
     waiting = audited.nothing()
     for side in join.outer:
         rows = {name: _marked_none(like[name], name) for name in _SIDES}
@@ -176,16 +157,12 @@ def _waiting(audited: Audited, join: Joined, like: dict[str, DataFrame]) -> Data
 
 
 def _marked_none(like: DataFrame, side: str) -> DataFrame:
-    from pyspark.sql import functions as f
-
     none = like.where(f.lit(False))
     return none.select("*", f.lit(False).alias(f"__{side}_old"), f.lit(False).alias(f"__{side}_matched"))
 
 
 def _dropped(audited: Audited, new: dict[str, DataFrame]) -> DataFrame:
     """As many rows as were late, without values: they were never joined."""
-    from pyspark.sql import functions as f
-
     nothing = [f.lit(None).cast(field.dataType).alias(field.name) for field in audited.frame.schema.fields]
     left, right = (rows.where("__late").select(*nothing) for rows in new.values())
     return left.unionAll(right)

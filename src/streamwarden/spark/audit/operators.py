@@ -8,7 +8,7 @@ from streamwarden.spark.audit import aggregation, deduplication, join, processor
 from streamwarden.spark.audit.books import Sides
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.input import AuditedInput
-from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, kind, require_repeatable
+from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, descended, kind, require_repeatable
 from streamwarden.stream.spec import StreamSpec
 
 _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
@@ -52,9 +52,7 @@ def sides(
 def _require_repeatable(plan: Any, operator: str) -> None:
     """Raises CannotBalance if the audit would compute other rows than the query did. An aggregation knows by itself
     which of its own columns differ."""
-    while operator == "Aggregate" and kind(plan) != operator:
-        plan = children(plan)[0]
-    for node in children(plan) if operator == "Aggregate" else [plan]:
+    for node in children(descended(plan, operator)) if operator == "Aggregate" else [plan]:
         require_repeatable(node)
 
 

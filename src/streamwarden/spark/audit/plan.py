@@ -6,20 +6,16 @@ up to the operator: the file that it comes from. It gives the batch that read th
 before, which decides whether the row is late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from streamwarden.sources.audited import AUDIT as AUDIT
+from streamwarden.sources.audited import CannotBalance as CannotBalance
 from streamwarden.spark.internals import plans
 from streamwarden.spark.internals.plans import kind as kind
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-AUDIT: Final = "__streamwarden_audit"
-"""The column that each row carries: the URI of the file that it comes from."""
 
 DELAY: Final = "spark.watermarkDelayMs"
 """Metadata of the column that has a watermark, in the plan of a streaming query."""
@@ -38,10 +34,6 @@ _CLOCKS: Final = frozenset(
 
 _SAME_AGAIN: Final = frozenset({"InputFileBlockLength", "InputFileBlockStart", "InputFileName", "RaiseError"})
 """Expressions that Spark does not call deterministic, and whose value is the same when a file is read again."""
-
-
-class CannotBalance(Exception):
-    """The audit cannot balance this query; the text gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +101,18 @@ def elements(seq: Any) -> list[Any]:
 def children(node: Any) -> list[Any]:
     """The children of a plan or an expression."""
     return elements(node.children())
+
+
+def descended(plan: Any, *names: str) -> Any:
+    """The first operator of one of these names on the way down by the first children."""
+    while kind(plan) not in names:
+        plan = children(plan)[0]
+    return plan
+
+
+def watermarked(plan: Any) -> list[Any]:
+    """The attributes of the output that have a watermark, in the plan of a streaming query."""
+    return [attribute for attribute in elements(plan.output()) if attribute.metadata().contains(DELAY)]
 
 
 def within(expression: Any) -> Iterator[Any]:

@@ -5,19 +5,19 @@ input row adds, how much an output row writes, and how much an entry of a state 
 the amount in the state before and in the input is then that in the output and in the state after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from streamwarden.spark.audit.books import Sides
 from streamwarden.spark.audit.context import Audited
-from streamwarden.spark.audit.plan import AUDIT, DELAY, CannotBalance, children, elements, kind
+from streamwarden.spark.audit.plan import AUDIT, CannotBalance, children, elements, kind, watermarked
 from streamwarden.stream.audit import Counted
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _ABOVE: Final = frozenset({"CollectMetrics", "Project"})
 """Steps above the operator that drop no row."""
@@ -52,7 +52,7 @@ def sides(audited: Audited) -> Sides:
     return Sides(
         operator="transformWithState",
         frames={
-            side: frame.select("*", _null_bigint().alias("__end_us"), _one().alias("__groups"))
+            side: frame.select("*", f.lit(None).cast("bigint").alias("__end_us"), f.lit(1).alias("__groups"))
             for side, frame in frames.items()
         },
         keys=keys,
@@ -86,17 +86,11 @@ def _input(
     audited: Audited, counted: Mapping[str, Counted], keys: Sequence[str], operator: str, streaming: Any
 ) -> dict[str, DataFrame]:
     """The rows that were in time, and those that were late."""
-    from pyspark.sql import functions as f
-
-    marked = [
-        attribute.name()
-        for attribute in elements(children(streaming)[0].output())
-        if attribute.metadata().contains(DELAY)
-    ]
+    marked = watermarked(children(streaming)[0])
     rows = audited.rows_below(operator, repeated=0 if operator == _OF_JVM else len(keys))
     late = f.lit(False)
     if marked:
-        late = f.coalesce(f.unix_micros(f.col(f"`{marked[0]}`")) <= f.col(f"{AUDIT}.late_us"), f.lit(False))
+        late = f.coalesce(f.unix_micros(f.col(f"`{marked[0].name()}`")) <= f.col(f"{AUDIT}.late_us"), f.lit(False))
     tagged = rows.withColumn("__late", late)
     batches = {"__first": f.min(f"{AUDIT}.batch"), "__last": f.max(f"{AUDIT}.batch")}
     amounts = {name: amount.input for name, amount in counted.items()}
@@ -108,8 +102,6 @@ def _input(
 
 def _state(audited: Audited, counted: Mapping[str, Counted], keys: Sequence[str], batch: int) -> DataFrame:
     """Content of the variables after `batch`: one frame for all of them, since their amounts add up."""
-    from pyspark.sql import functions as f
-
     none = dict.fromkeys(counted, "0")
     frames = [_summed(audited.nothing(), keys, none)]
     for variable in dict.fromkeys(amount.variable for amount in counted.values() if amount.variable is not None):
@@ -125,9 +117,6 @@ def _state(audited: Audited, counted: Mapping[str, Counted], keys: Sequence[str]
 
 def _entries(audited: Audited, variable: str, keys: Sequence[str], batch: int) -> DataFrame:
     """The entries of a variable: the columns `__key0`, … and the fields of its value."""
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import StructType
-
     raw = audited.state(batch, stateVarName=variable)
     value = next(name for name in ("value", "list_element", "user_map_value") if name in raw.columns)
     fields: Any = raw.schema[value].dataType
@@ -144,9 +133,6 @@ def _summed(
     frame: DataFrame, keys: Sequence[str], amounts: Mapping[str, str], more: Mapping[str, Column] | None = None
 ) -> DataFrame:
     """The sums of the amounts by key. Raises CannotBalance for an expression that Spark does not understand."""
-    from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as f
-
     sums = []
     for name, expression in amounts.items():
         try:
@@ -158,15 +144,3 @@ def _summed(
     more = more or {}
     grouped = frame.groupBy(*(f.col(f"`{key}`") for key in keys))
     return grouped.agg(*sums, *(column.alias(name) for name, column in more.items()))
-
-
-def _null_bigint() -> Column:
-    from pyspark.sql import functions as f
-
-    return f.lit(None).cast("bigint")
-
-
-def _one() -> Column:
-    from pyspark.sql import functions as f
-
-    return f.lit(1)

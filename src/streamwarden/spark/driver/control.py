@@ -181,10 +181,8 @@ class Control:
 
         If that batch begins and ends between two turns, the query ends with the batch after it.
         """
-        if self._spec.last_batch is None:
-            return False
-        checkpoint = checkpoint_of(self._spec)
-        return self._spec.is_last(log_position(checkpoint).planned)
+        spec = self._spec
+        return spec.last_batch is not None and spec.is_last(log_position(checkpoint_of(spec)).planned)
 
     def _is_abandoned(self) -> bool:
         """Whether a query failed, no query runs any more, and the script continues without a new one.

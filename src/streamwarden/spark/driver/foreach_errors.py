@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.spark.driver.failures import chain_of, is_of_function, run_of
 from streamwarden.spark.internals.hooks import around
@@ -55,8 +57,6 @@ class ForeachErrors:
 
     def watch(self) -> None:
         """From now on, wrap each foreachBatch function and keep each query that is started."""
-        from pyspark.sql.streaming.readwriter import DataStreamWriter
-
         around(DataStreamWriter, "foreachBatch", self._guard)
         around(DataStreamWriter, "start", self._start)
         around(DataStreamWriter, "toTable", self._start)

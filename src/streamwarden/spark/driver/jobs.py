@@ -1,28 +1,24 @@
 """The job: a module with `build(spark, spec)`, or any PySpark script."""
 
-from __future__ import annotations
-
 import importlib.util
 import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamwarden.errors import JobError, ScriptFailed
 from streamwarden.stream.spec import StreamSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    Build = Callable[[SparkSession, StreamSpec], DataFrame | DataStreamWriter]
+Build = Callable[[SparkSession, StreamSpec], DataFrame | DataStreamWriter]
 
 
 def load_build(job: Path) -> Build:
     """Import the job's module and return its `build`. Raises whatever the module raises."""
-    from pyspark import cloudpickle
-
     sys.path.insert(0, str(job.parent))
     spec = importlib.util.spec_from_file_location(job.stem, job)
     if spec is None or spec.loader is None:

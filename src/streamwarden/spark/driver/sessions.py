@@ -5,9 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from streamwarden.lifecycle.location import is_temporary, plain_path
 from streamwarden.spark.internals.hooks import around
-from streamwarden.spark.internals.jvm import is_same_session, jvm_errors
+from streamwarden.spark.internals.jvm import JVM_ERRORS, is_same_session
 from streamwarden.spark.internals.listener import ProgressListener, QueryEvent
 from streamwarden.spark.internals.queries import Execution
 from streamwarden.stream.spec import TriggerSpec
@@ -54,8 +56,6 @@ class Sessions:
 
     def watch(self) -> None:
         """From now on, attach to each session as it is opened."""
-        from pyspark.sql import SparkSession
-
         around(SparkSession, "__init__", self._open)
         around(SparkSession, "stop", self._stop)
 
@@ -85,7 +85,7 @@ class Sessions:
         for session in sessions:
             try:
                 queries.extend(session.streams.active)
-            except jvm_errors():  # stopped by the script, or the JVM is going down
+            except JVM_ERRORS:  # stopped by the script, or the JVM is going down
                 continue
         return queries
 

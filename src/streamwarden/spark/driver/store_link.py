@@ -33,6 +33,7 @@ from streamwarden.spark.driver.failures import from_spark
 from streamwarden.spark.driver.query_registry import Admission, QueryRegistry
 from streamwarden.spark.internals.listener import QueryEvent, QueryProgressed, QueryStarted, QueryTerminated
 from streamwarden.spark.log import say
+from streamwarden.waiting import wait_until
 
 RENEW_EVERY: Final = 5.0
 STOP_POLL: Final = 1.0
@@ -60,7 +61,7 @@ class StoreLink:
         url: the store's; it may hold a password.
         lease: the launcher's claim, to be bound to `process`.
         watcher: see Watcher; called on this link's thread.
-        registry: knows under which names the driver's queries are kept; None: all under the stream's.
+        registry: knows under which names the driver's queries are kept.
         beats: whether the JVM answers; the lease is renewed only then.
     """
 
@@ -72,8 +73,8 @@ class StoreLink:
         folder: Path,
         lease: Lease,
         process: ProcessIdentity,
+        registry: QueryRegistry,
         watcher: Watcher = lambda progress: None,
-        registry: QueryRegistry | None = None,
         beats: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -172,7 +173,7 @@ class StoreLink:
     def admitted(self, admission: Admission) -> None:
         """Store the query's batches under its name from now on; called before its first batch."""
         with contextlib.suppress(OSError):  # the file is for an outage of the store that outlasts the driver
-            write_queries(self._folder, self._registry.records() if self._registry else ())
+            write_queries(self._folder, self._registry.records())
         if admission.renamed is not None:
             old, new = admission.renamed
             self._owe(lambda: self._store.batches.move(old.identity, new.query_id, new.identity))
@@ -193,11 +194,7 @@ class StoreLink:
 
     def await_last_report(self, timeout: float = 3.0) -> None:
         """Wait until Spark has reported the end of each query, which it does after all of the query's reports."""
-        deadline = time.monotonic() + timeout
-        while not set(self.runs) <= set(self.terminated):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.02)
+        wait_until(lambda: set(self.runs) <= set(self.terminated), within=timeout, every=0.02)
 
     def close(self, timeout: float = 10.0) -> None:
         """Store or spill what is still queued, then end the thread."""
@@ -270,8 +267,8 @@ class StoreLink:
             self._owe(lambda: self._fill_from_logs(event.query_id))
 
     def _ended(self, event: QueryTerminated) -> None:
-        record = self._record(event.query_id)
-        if record is None or self._registry is None:
+        record = self._registry.record_of(event.query_id)
+        if record is None:
             return
         at, why = self._clock(), None
         if event.error is not None:
@@ -279,20 +276,12 @@ class StoreLink:
             why = f"{error_class}: {message}"
         self._owe(lambda: self._store.queries.ended(record.stream, record.name, event.run_id, at, why))
 
-    def _query_ids(self) -> tuple[str, ...]:
-        if self._registry is not None:
-            return tuple(record.query_id for record in self._registry.records())
-        return () if self.started is None else (self.started.query_id,)
-
-    def _record(self, query_id: str) -> QueryRecord | None:
-        return None if self._registry is None else self._registry.record_of(query_id)
-
     def _identity(self, query_id: str) -> str:
-        record = self._record(query_id)
+        record = self._registry.record_of(query_id)
         return self._stream if record is None else record.identity
 
     def _place(self, query_id: str) -> str:
-        record = self._record(query_id)
+        record = self._registry.record_of(query_id)
         return self._checkpoint if record is None else record.checkpoint
 
     def _keep(self, progress: Progress) -> None:
@@ -338,8 +327,8 @@ class StoreLink:
                 count = load_spill(self._folder, self._identity, self._store)
                 self._spilled = False
                 say(f"the store is back: {count} progress reports loaded")
-                for query_id in self._query_ids():
-                    self._fill_from_logs(query_id)
+                for record in self._registry.records():
+                    self._fill_from_logs(record.query_id)
             self._pay()
             if self._measurements:
                 self._store_measurements()

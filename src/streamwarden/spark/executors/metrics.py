@@ -35,8 +35,8 @@ class SparkExecutor:
 
     Args:
         host: `host:port`.
-        peak_bytes: the most memory that it has held: resident memory of its JVM, its Python workers and what else they
-            started; without process-tree metrics, what its JVM used on and off the heap. None before its first report.
+        peak_bytes: the most memory that it has held: resident memory of its JVM and its Python workers; without
+            process-tree metrics, what its JVM used on and off the heap. None before its first report.
         resident: whether `peak_bytes` is resident memory.
         reason: why it was removed; empty while it is alive.
         lost: it ended without having been stopped by Spark.
@@ -84,9 +84,13 @@ def _field(document: object, name: str) -> object:
 
 
 def _peak(metrics: Mapping[str, Any]) -> tuple[int | None, bool]:
-    """The sum of the parts' peaks: they need not have come at one time, so it is an upper bound."""
+    """The sum of the parts' peaks: they need not have come at one time, so it is an upper bound.
+
+    `ProcessTreeOtherRSSMemory` is left out: a child that Spark measures between its clone and its exec still has the
+    pages of the JVM, counts as a second one, and a peak is never taken back.
+    """
     for parts, resident in (
-        (("ProcessTreeJVMRSSMemory", "ProcessTreePythonRSSMemory", "ProcessTreeOtherRSSMemory"), True),
+        (("ProcessTreeJVMRSSMemory", "ProcessTreePythonRSSMemory"), True),
         (("JVMHeapMemory", "JVMOffHeapMemory"), False),
     ):
         total = sum(int(metrics.get(part, 0)) for part in parts)

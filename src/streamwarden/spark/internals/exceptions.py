@@ -7,6 +7,9 @@ exception that no PySpark exception wraps.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
+
 from streamwarden.lifecycle.failures.error_chain import Chain, ErrorLink, of_java
 
 LONGEST_CHAIN: Final = 30
@@ -42,9 +45,6 @@ def _links(exception: Any) -> Iterator[ErrorLink]:
 
 
 def _java_condition(exception: Any) -> str | None:
-    from py4j.java_gateway import is_instance_of
-    from pyspark import SparkContext
-
     if not is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"):
         return None
     jvm: Any = SparkContext._jvm

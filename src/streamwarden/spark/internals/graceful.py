@@ -15,6 +15,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
+
 from streamwarden.spark.internals.queries import terminated
 
 POLL: Final = 0.01
@@ -34,8 +36,6 @@ def stop_at_boundary(query: Any, give_up: Callable[[], bool]) -> Stop:
         query: a started `pyspark.sql.streaming.StreamingQuery`.
         give_up: asked between two checks; True ends the attempt and leaves the query running.
     """
-    from py4j.protocol import Py4JError
-
     wrapped = query._jsq
     while not give_up():
         if not wrapped.isActive():
@@ -55,8 +55,6 @@ def stop_at_boundary(query: Any, give_up: Callable[[], bool]) -> Stop:
 
 def stop_now(query: Any) -> None:
     """Stop without waiting for a boundary; the next driver repeats the running batch."""
-    from py4j.protocol import Py4JError
-
     with contextlib.suppress(Py4JError):  # a query whose JVM is going down stops by itself
         query._jsq.stop()
 

@@ -8,15 +8,14 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
 ANSWER_WITHIN: Final = 10.0
 """Seconds that one question to `jvm_clock` waits; then it is asked again on a new connection."""
 
-
-def jvm_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of a call into a JVM that refuses it, is going down, or has ended."""
-    from py4j.protocol import Py4JError
-
-    return Py4JError, OSError
+JVM_ERRORS: Final = (Py4JError, OSError)
+"""The exceptions of a call into a JVM that refuses it, is going down, or has ended."""
 
 
 def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
@@ -24,8 +23,6 @@ def jvm_clock(environ: Mapping[str, str] = os.environ) -> Callable[[], object]:
 
     It needs no Spark session, so a driver that is still starting is asked too.
     """
-    from py4j.java_gateway import GatewayParameters, JavaGateway
-
     parameters = GatewayParameters(
         port=int(environ["PYSPARK_GATEWAY_PORT"]),
         auth_token=environ["PYSPARK_GATEWAY_SECRET"],
@@ -57,8 +54,6 @@ def stop_state_stores(session: Any) -> None:
 
 def loaded_class(session: Any, name: str) -> Any:
     """The Java class, uninitialized. Raises LookupError with the JVM's exception if it cannot be loaded."""
-    from py4j.protocol import Py4JJavaError
-
     try:
         return session._jvm.org.apache.spark.util.Utils.classForName(name, False, False)
     except Py4JJavaError as error:

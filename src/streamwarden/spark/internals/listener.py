@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark import SparkContext
+
 
 @dataclass(frozen=True, slots=True)
 class QueryStarted:
@@ -40,8 +42,6 @@ class ProgressListener:
     """
 
     def __init__(self, emit: Callable[[QueryEvent], None]) -> None:
-        from pyspark import SparkContext
-
         jvm: Any = SparkContext._jvm
         self._jlistener = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_JavaSide(emit))
 

@@ -4,15 +4,14 @@ Needs Catalyst's `EliminateSubqueryAliases`, `CollapseProject` and logical nodes
 `classic.ExpressionUtils`, the session's SQL parser, and the streaming relations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from streamwarden.lifecycle.script_queries import NamedInput
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _LEAVES_OUT: Final = ("pathGlobFilter", "maxFileAge", "latestFirst", "modifiedBefore", "modifiedAfter")
 """Options of a source of files under which it may never read some of them."""
@@ -36,16 +35,14 @@ def merged_projections(session: SparkSession, plan: Any) -> Any:
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
     """The rows of a plan."""
-    from pyspark.sql.classic.dataframe import DataFrame
-
-    return DataFrame(_jvm(session).org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+    return ClassicDataFrame(
+        _jvm(session).org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session
+    )
 
 
 def column_of(session: SparkSession, expression: Any) -> Column:
     """An expression over the rows of its plan."""
-    from pyspark.sql.classic.column import Column
-
-    return Column(_jvm(session).org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return ClassicColumn(_jvm(session).org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
 def logical_nodes(session: SparkSession) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark import SparkContext
+
 from streamwarden.lifecycle.failures.error_chain import Chain
 from streamwarden.spark.internals.exceptions import java_chain
 from streamwarden.stream.spec import TriggerSpec
@@ -57,8 +59,6 @@ def trigger_of(trigger: Any) -> TriggerSpec:
 
 def terminated() -> Any:
     """Spark's own constant for a query that was stopped."""
-    from pyspark import SparkContext
-
     jvm: Any = SparkContext._jvm
     package = jvm.org.apache.spark.sql.execution.streaming.runtime
     return getattr(getattr(package, "TERMINATED$"), "MODULE$")

@@ -4,21 +4,17 @@ Needs the fields `source`, `extraOptions`, `trigger`, `outputMode`, `partitionin
 JVM's `DataStreamReader`, `DataStreamWriter` and `DataFrameWriter`, and `_df` and `_spark` of PySpark's.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamwarden.spark.internals.queries import trigger_of
 from streamwarden.stream.spec import TriggerSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 def frame_of(built: Any) -> Any:
     """The frame that a DataStreamWriter writes; anything else as it is."""
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
     return written_frame(built) if isinstance(built, DataStreamWriter) else built
 
 

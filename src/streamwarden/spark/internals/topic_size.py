@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
+
 _OF_KAFKA: Final = "kafka."
 """Begins the options that Spark's connector hands over to Kafka's client."""
 
@@ -21,8 +23,6 @@ def kept_records(spark: Any, options: Mapping[str, str | None]) -> int | None:
 
     None: the brokers or the options do not say. Reading with them then raises why.
     """
-    from py4j.protocol import Py4JError
-
     try:
         consumer = _consumer(spark, options)
         try:

@@ -4,13 +4,13 @@ Argument: a folder with `request.json`; it writes `result.json`. It reads the in
 and the state before and after them, and changes nothing. What it cannot balance it says in `impossible`.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.audit.books import compared
@@ -21,14 +21,9 @@ from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.readers_writers import frame_of
 from streamwarden.verification.balance import Result
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 def main(folder: Path) -> None:
     """Build the query over both kinds of input, make the sides of its books, compare them."""
-    from pyspark.sql import SparkSession
-
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     spec = spec_from_dict(request["spec"])
     spark = SparkSession.builder.getOrCreate()
@@ -53,8 +48,6 @@ def main(folder: Path) -> None:
 
 
 def _frame(built: Any) -> DataFrame:
-    from pyspark.sql import DataFrame
-
     frame = frame_of(built)
     if not isinstance(frame, DataFrame):
         raise CannotBalance(f"build() returned {type(built).__name__}, not a DataFrame")

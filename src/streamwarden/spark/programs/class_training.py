@@ -6,14 +6,14 @@ Argument: a folder with `input/`, which the caller fills and removes.
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
 from streamwarden.spark.internals.listener import ProgressListener
 
 
 def main(folder: Path) -> None:
     """Count rows in windows, from JSON files to parquet, under the listener, until the input is read."""
-    from pyspark.sql import SparkSession
-    from pyspark.sql import functions as f
-
     spark: Any = SparkSession.builder.getOrCreate()
     spark.streams.addListener(ProgressListener(lambda event: None))
     schema = "key INT, at TIMESTAMP, _corrupt_record STRING"

@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.drills.crash_states import CrashState, Operation
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.crash_matrix.crash_layout import Record
+from streamwarden.services.crash_matrix.crash_layout import OUTCOMES, TASK, Record
 from streamwarden.services.crash_matrix.executing import Execution
-from streamwarden.services.crash_matrix.task import OUTCOMES, TASK
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
 from streamwarden.spark.scripts.fork_fence import fence_fork
@@ -29,8 +30,6 @@ _ENDS_WITHIN: Final = 120
 
 def main(folder: Path) -> int:
     """Do the task; returns the exit code. Raises whatever the run without a crash raises, and if Spark ends."""
-    from pyspark.sql import SparkSession
-
     task, document = files.read_document(folder / TASK), files.read_spec(folder)
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"

@@ -17,6 +17,8 @@ if __name__ == "__main__":
     # spark-submit put this file's folder first: its modules must not shadow those of the job.
     sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).resolve().parent)]
 
+from pyspark.sql import SparkSession
+
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import remember_all
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
@@ -164,8 +166,6 @@ class Runner:
             self._run_script(job)
 
     def _run_build(self, job: Path) -> None:
-        from pyspark.sql import SparkSession
-
         build = load_build(job)
         spark = SparkSession.builder.getOrCreate()
         require_provider(spark, self._spec)
@@ -181,10 +181,8 @@ class Runner:
         query.awaitTermination()
 
     def _has_committed_its_last(self) -> bool:
-        if self._spec.last_batch is None:
-            return False
-        checkpoint = checkpoint_of(self._spec)
-        return self._spec.is_last(log_position(checkpoint).committed)
+        spec = self._spec
+        return spec.last_batch is not None and spec.is_last(log_position(checkpoint_of(spec)).committed)
 
     def _run_script(self, job: Path) -> None:
         """Run the script in this thread; it may wait for its query itself, or return and leave it running."""
@@ -357,17 +355,9 @@ def main(argv: list[str]) -> int:
     except StreamwardenError as error:
         say(str(error))
         with contextlib.suppress(OSError):
-            files.write_outcome(
-                folder,
-                failure(
-                    type(error).__name__,
-                    str(error),
-                    at=time.time(),
-                    cut_batch=None,
-                    built=False,
-                    chain=failures.chain_of(error),
-                ),
-            )
+            kind, chain = type(error).__name__, failures.chain_of(error)
+            record = failure(kind, str(error), at=time.time(), cut_batch=None, built=False, chain=chain)
+            files.write_outcome(folder, record)
         return 1
     return runner.run()
 

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
+
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.plans import analyzed
@@ -16,8 +18,6 @@ from streamwarden.spark.internals.readers_writers import frame_of
 
 def main(folder: Path) -> None:
     """Build, analyze, write."""
-    from pyspark.sql import SparkSession
-
     spec = spec_from_dict(json.loads((folder / "spec.json").read_text(encoding="utf-8")))
     spark = SparkSession.builder.getOrCreate()
     try:
@@ -31,8 +31,6 @@ def main(folder: Path) -> None:
 
 def analyzed_plan(built: Any) -> str:
     """The analyzed logical plan of what `build` returned, as Spark prints it. Raises TypeError if that is no query."""
-    from pyspark.sql import DataFrame
-
     frame = frame_of(built)
     if not isinstance(frame, DataFrame):
         raise TypeError(f"build() returned {type(built).__name__}")

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.lifecycle import driver_folder as files
@@ -33,8 +35,6 @@ others have it beside their input, as a clock."""
 
 def main(folder: Path) -> int:
     """Execute every batch; returns the exit code."""
-    from pyspark.sql import SparkSession
-
     task, document = files.read_document(folder / TASK), files.read_spec(folder)
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"

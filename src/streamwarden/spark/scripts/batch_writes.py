@@ -13,14 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark import RDD
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, plain_path
+from streamwarden.lint.named_places import BY_FORMAT
+from streamwarden.sinks import KINDS
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.plans import statement_kinds
 from streamwarden.spark.internals.readers_writers import format_of, options_of
 from streamwarden.stream.spec import StreamSpec
 
-_TO_A_PATH: Final = ("save", "json", "parquet", "text", "csv", "xml", "orc")
+_TO_A_PATH: Final = ("save", *BY_FORMAT)
 _TO_A_TABLE: Final = ("insertInto", "saveAsTable", "jdbc")
 _TO_A_TABLE_V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _OF_RDD: Final = (
@@ -34,7 +42,9 @@ _OF_RDD: Final = (
 )
 _OF_CATALOG: Final = ("createTable", "createExternalTable")
 
-_FILES: Final = frozenset({"parquet", "orc", "json", "text", "csv", "xml", "avro", "delta"})
+_FILES: Final = frozenset(
+    {"xml", "avro", "delta", *(name for kind in KINDS.values() if kind.PLACE == "path" for name in kind.FORMATS)}
+)
 """Formats whose path is the only place that they write to."""
 
 _CHANGES: Final = re.compile(
@@ -78,11 +88,6 @@ class BatchWrites:
 
     def watch(self) -> None:
         """From now on, redirect or refuse each batch write of this process."""
-        from pyspark import RDD
-        from pyspark.sql import SparkSession
-        from pyspark.sql.catalog import Catalog
-        from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
-
         for name in _TO_A_PATH:
             around(DataFrameWriter, name, self._redirect)
         for owner, names in (
@@ -120,8 +125,6 @@ class BatchWrites:
         return run(session, *args, **options)
 
     def _require_reading(self, session: Any, text: str) -> None:
-        from pyspark.errors import ParseException
-
         try:
             kinds = statement_kinds(session, text)
         except ParseException:

@@ -5,19 +5,15 @@ again replaces the folder, and what was there before stays as an earlier attempt
 own function would have been in its output twice.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from streamwarden.checkpoint.captures import AGAIN, attempt_name, batch_name
 from streamwarden.spark.scripts.batch_writes import BatchWrites
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 class Capture:

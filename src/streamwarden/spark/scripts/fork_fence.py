@@ -8,13 +8,18 @@ what a function writes that the job passes to foreachBatch. The queries of a scr
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path, same_place
+from streamwarden.sinks import KINDS
 from streamwarden.spark.scripts.query_starts import CHECKPOINT, FORMAT, QueryStart, watch_starts
 from streamwarden.stream.spec import StreamSpec
+
+_PLACES: Final = tuple(dict.fromkeys(kind.PLACE for kind in KINDS.values() if kind.PLACE is not None))
+"""Options of a writer that name a place."""
 
 
 def fence_fork(spec: StreamSpec) -> None:
@@ -46,13 +51,21 @@ def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None
         return "a query without a checkpoint of the fork"
     if not same_place(checkpoint, spec.checkpoint):
         return f"a query with the checkpoint {checkpoint}"
-    for name, own in (("path", spec.sink.path), ("topic", spec.sink.topic), ("table", None)):
-        place = options.get(name)
+    for name in _PLACES:
+        place, own = options.get(name), _own(spec) if name == spec.sink.PLACE else None
         if place is not None and (own is None or not _within(place, own)):
             return f"a query with the output {name} {place}"
-    if "kafka" in (options.get(FORMAT) or "").lower() and options.get("topic") is None:
-        return "a query with the output topics that its rows name"  # the option wins over a column `topic`
+    format = (options.get(FORMAT) or "").lower()
+    for kind in KINDS.values():  # an option wins over a column with the name of the place
+        named = kind.SERVICE is not None and any(name in format for name in kind.FORMATS)
+        if named and options.get(str(kind.PLACE)) is None:
+            return f"a query with the output {kind.PLACE}s that its rows name"
     return None
+
+
+def _own(spec: StreamSpec) -> str | None:
+    """Where Spark's own writer writes the fork's output; None if another one does, or nothing is declared."""
+    return spec.sink.place if spec.sink.FORMATS else None
 
 
 def _within(place: str, own: str) -> bool:
@@ -68,7 +81,7 @@ def _refuse_outside(spec: StreamSpec, start: QueryStart) -> None:
 def _refusal(spec: StreamSpec, outside: str) -> JobError:
     return JobError(
         f"the fork's job starts {outside}, which is not a place of the fork",
-        expected=f"the fork's checkpoint {spec.checkpoint} and output {spec.sink.path or spec.sink.topic or '(none)'}",
+        expected=f"the fork's checkpoint {spec.checkpoint} and output {_own(spec) or '(none)'}",
         where=spec.job,
         next_step="take checkpoint and output from the `spec` that build() gets, or return a DataFrame",
     )

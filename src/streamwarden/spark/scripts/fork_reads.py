@@ -9,23 +9,19 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamwarden.lifecycle.forks.scripts import FILE_FORMATS, TOPIC_FORMAT
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from streamwarden.lint.named_places import BY_FORMAT
+from streamwarden.sources import KINDS
+from streamwarden.sources.base import StoredSource
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.readers_writers import format_of, options_of, session_of
 from streamwarden.spark.internals.topic_size import kept_records
 
-_BY_FORMAT: Final = ("json", "orc", "parquet", "text", "csv", "xml")
+_READERS: Final = {name: kind for kind in KINDS.values() if issubclass(kind, StoredSource) for name in kind.FORMATS}
 
-_CLEANING: Final = frozenset({"cleansource", "sourcearchivedir"})
-
-_FILES_LIMIT: Final = "maxFilesPerTrigger"
-
-_RECORDS_LIMIT: Final = "maxOffsetsPerTrigger"
-
-_BEGIN: Final = "startingOffsets"
-
-_BY_TIME: Final = frozenset({"startingtimestamp", "startingoffsetsbytimestamp"})
-"""Options of a topic before which Spark does not read `startingOffsets`."""
+_COUNTED: Final = {"kafka": kept_records}
+"""Formats whose input only private parts of Spark can count."""
 
 
 def watch_reads(batches: int | None) -> None:
@@ -34,7 +30,6 @@ def watch_reads(batches: int | None) -> None:
     Args:
         batches: about how many batches the input of each source is cut into; None: as the script cuts it.
     """
-    from pyspark.sql.streaming.readwriter import DataStreamReader
 
     def load(method: Callable[..., Any], reader: Any, *args: Any, **options: Any) -> Any:
         given = inspect.signature(method).bind(reader, *args, **options).arguments
@@ -42,16 +37,17 @@ def watch_reads(batches: int | None) -> None:
         format = str(given.get("format") or format_of(reader)) if name == "load" else name
         named = {key.lower(): str(value) for key, value in options.items() if value is not None}
         merged = {**options_of(reader), **named}
-        path = given.get("path") or merged.get("path")
+        if isinstance(path := given.get("path"), str):
+            merged["path"] = path
         changes = changed(format.lower(), merged)
-        if batches is not None and (cut := _cut(session_of(reader), format.lower(), path, merged, batches)) is not None:
+        if batches is not None and (cut := _cut(session_of(reader), format.lower(), merged, batches)) is not None:
             changes[cut[0]] = str(cut[1])
         for key, value in changes.items():
             reader.option(key, value)
-        own = {*_CLEANING, *(key.lower() for key in changes)}
+        own = {key.lower() for key in changes}
         return method(reader, *args, **{key: value for key, value in options.items() if key.lower() not in own})
 
-    for name in ("load", *_BY_FORMAT):
+    for name in ("load", *BY_FORMAT):
         around(DataStreamReader, name, load)
 
 
@@ -62,34 +58,19 @@ def changed(format: str, options: Mapping[str, str | None]) -> dict[str, str]:
         format: in lower case.
         options: of the script, with names in lower case.
     """
-    if format == TOPIC_FORMAT:  # as the fork of any other job: the rows that are new when it starts would be none
-        return {} if _BY_TIME & set(options) else {_BEGIN: "earliest"}
-    return {"cleanSource": "off"} if _CLEANING & set(options) else {}
+    kind = _READERS.get(format)
+    return {} if kind is None else kind.fork_options(options)
 
 
-def _cut(
-    spark: Any, format: str, path: object, options: Mapping[str, str | None], batches: int
-) -> tuple[str, int] | None:
+def _cut(spark: Any, format: str, options: Mapping[str, str | None], batches: int) -> tuple[str, int] | None:
     """The option that limits a batch of the source, and its value; None for a source that is not cut."""
-    if format == TOPIC_FORMAT:
-        records = kept_records(spark, options)
-        return None if records is None else (_RECORDS_LIMIT, limit(records, batches))
-    if format in FILE_FORMATS and isinstance(path, str) and "maxbytespertrigger" not in options:
-        return _FILES_LIMIT, limit(_files(spark, path), batches)
-    return None
+    kind = _READERS.get(format)
+    if kind is None:
+        return None
+    inputs = _COUNTED.get(format, kind.count)(spark, options)
+    return None if inputs is None else (kind.LIMIT, limit(inputs, batches))
 
 
 def limit(inputs: int, batches: int) -> int:
     """Files or records in a batch, for about that many batches."""
     return max(1, math.ceil(inputs / batches))
-
-
-def _files(spark: Any, path: str) -> int:
-    """Number of files that exist now; 0 if they cannot be listed: reading them raises the same error."""
-    from pyspark.errors import AnalysisException
-
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    try:
-        return len(reader.load(path).inputFiles())
-    except AnalysisException:
-        return 0

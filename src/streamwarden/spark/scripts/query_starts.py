@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.plans import streaming_inputs
@@ -82,8 +84,6 @@ def watch_starts(examine: Callable[[QueryStart], Instead | None]) -> None:
 
     If it returns a function, that function starts the query instead, from what is set on the writer by then.
     """
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
     start_of_spark = DataStreamWriter.start
 
     def start(started: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:

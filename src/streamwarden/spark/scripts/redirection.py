@@ -9,7 +9,7 @@ from typing import Any
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.driver_folder import read_document, write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
-from streamwarden.services.forks.scripts import listed
+from streamwarden.services.forks.scripts import listed, require_repeatable
 from streamwarden.spark.internals.readers_writers import clear_layout, format_of, options_of
 from streamwarden.spark.scripts.batch_writes import BatchWrites
 from streamwarden.spark.scripts.captures import Capture
@@ -68,9 +68,11 @@ class ForkedStarts:
     def _redirect(self, start: QueryStart) -> ForkQuery:
         named = named_by(start)
         start.settle()
+        inputs = start.inputs()
+        require_repeatable(self._spec, [named.trigger], inputs)
         query = self._queries.redirected(
             named,
-            start.inputs(),
+            inputs,
             options=start.options,
             partitioned=start.written("partitioningColumns") != "None",
             append=start.written("outputMode") == "Append",

@@ -68,18 +68,6 @@ class Totals:
     open_pairs: int = 0
 
 
-def watermarks(highest: Mapping[int, int | None], delay: int) -> dict[int, int]:
-    """The watermark of each batch, from the largest event time in each batch (None: it had no event)."""
-    result: dict[int, int] = {}
-    current = 0
-    for batch in sorted(highest):
-        result[batch] = current
-        top = highest[batch]
-        if top is not None:
-            current = max(current, top - delay)
-    return result
-
-
 def least_watermarks(
     highest: Sequence[Mapping[int, int | None]], delays: Sequence[int], batches: Iterable[int], restarts: Restarts
 ) -> dict[int, int]:

@@ -4,15 +4,12 @@ from collections.abc import Container, Mapping
 
 from sqlalchemy.engine import Connection
 
-from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.database import Repository, insert
 from streamwarden.adapters.store.tables import drill_schedules
 
 
-class SqlDrillScheduleRepository:
+class SqlDrillScheduleRepository(Repository):
     """Keeps one row for each drill that is scheduled and not paused."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def follow(self, schedules: Mapping[str, str], now: float, *, keep: Container[str] = ()) -> None:
         """Record the drills that are scheduled and not paused now: drill -> schedule. A new one counts from `now`.
@@ -44,5 +41,5 @@ class SqlDrillScheduleRepository:
         return {drill: since for drill, (_, since) in self._all().items()}
 
     def _all(self) -> dict[str, tuple[str, float]]:
-        rows = self._database.read(lambda connection: connection.execute(drill_schedules.select()).all())
+        rows = self._rows(drill_schedules.select())
         return {row.drill: (row.schedule, row.since) for row in rows}

@@ -6,7 +6,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.drills import trials
 from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import drills, journal_entries
@@ -24,11 +24,8 @@ _DEVIATED: Final[Mapping[DrillVerdict, sa.ColumnElement[bool]]] = {
 """The verdict that the second axis of a completed run stands for."""
 
 
-class SqlJournalRepository:
+class SqlJournalRepository(Repository):
     """Implements `drills.journal.JournalRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def save(self, run: DrillRun) -> None:
         """Insert the run or replace it, and the trials of one that has ended."""
@@ -44,18 +41,18 @@ class SqlJournalRepository:
     def append(self, run_id: str, entry: JournalEntry) -> None:
         """Add a line to the journal; a line is never changed or removed."""
         row = to_columns(journal_entries, entry, run_id=run_id, step=entry.step.value)
-        self._database.write(lambda connection: connection.execute(journal_entries.insert().values(row)))
+        self._execute(journal_entries.insert().values(row))
 
     def get(self, run_id: str) -> DrillRun | None:
         query = drills.select().where(drills.c.run_id == run_id)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        row = self._row(query)
         return None if row is None else _run(row)
 
     def entries(self, run_id: str) -> Sequence[JournalEntry]:
         """The lines in the order in which they were appended. Raises DrillError if another version wrote some of a
         step that this one does not know."""
         query = journal_entries.select().where(journal_entries.c.run_id == run_id).order_by(journal_entries.c.id)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return tuple(_entry(row) for row in rows)
 
     def recent(self, drill: str | None = None, stream: str | None = None, limit: int = 50) -> Sequence[DrillRun]:
@@ -65,7 +62,7 @@ class SqlJournalRepository:
             query = query.where(drills.c.drill == drill)
         if stream is not None:
             query = query.where(drills.c.stream == stream)
-        return tuple(_run(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+        return tuple(_run(row) for row in self._rows(query))
 
     def newest(self) -> dict[str, DrillRun]:
         """Stream -> its newest run."""
@@ -74,7 +71,7 @@ class SqlJournalRepository:
         query = drills.select().join(
             newest, (newest.c.stream == drills.c.stream) & (newest.c.at == drills.c.started_at)
         )
-        rows = self._database.read(lambda connection: connection.execute(query.order_by(drills.c.run_id)).all())
+        rows = self._rows(query.order_by(drills.c.run_id))
         return {row.stream: _run(row) for row in rows}
 
     def listed(self, chosen: RunFilter) -> tuple[Sequence[DrillRun], int]:
@@ -93,7 +90,7 @@ class SqlJournalRepository:
     def drilled(self) -> Sequence[tuple[str, str]]:
         """The name and the stream of each drill that ever ran, sorted."""
         query = sa.select(drills.c.drill, drills.c.stream).distinct().order_by(drills.c.drill, drills.c.stream)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return tuple((row.drill, row.stream) for row in rows)
 
     def newest_of_drills(self) -> dict[str, DrillRun]:
@@ -102,13 +99,13 @@ class SqlJournalRepository:
         newest = last.subquery()
         same = (newest.c.drill == drills.c.drill) & (newest.c.at == drills.c.started_at)
         query = sa.select(*_LISTED).join(newest, same).order_by(drills.c.run_id)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return {row.drill: _listed(row) for row in rows}
 
     def running(self) -> Sequence[DrillRun]:
         """Every run that has not ended, newest first."""
         query = drills.select().where(drills.c.ended_at.is_(None)).order_by(drills.c.started_at.desc(), drills.c.run_id)
-        return tuple(_run(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+        return tuple(_run(row) for row in self._rows(query))
 
 
 def _conditions(chosen: RunFilter) -> list[sa.ColumnElement[bool]]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.database import Repository
+from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import trials
 
 if TYPE_CHECKING:
@@ -22,11 +23,8 @@ RUNS: Final = 1000
 """Newest runs of each drill on each stream that are read."""
 
 
-class SqlTrialRepository:
+class SqlTrialRepository(Repository):
     """Reads trials. `SqlJournalRepository.save` writes them together with their run."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def newest(self, stream: str | None = None, runs: int = RUNS) -> Sequence[Trial]:
         """The trials of the newest runs of each drill on each stream, newest first.
@@ -36,7 +34,7 @@ class SqlTrialRepository:
             runs: of each drill on each stream.
         """
         query = newest_trials(stream, runs)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return tuple(_trial(row) for row in rows)
 
 
@@ -63,19 +61,14 @@ def put(connection: Connection, run: DrillRun) -> None:
 def _rows(found: Iterable[Trial]) -> list[dict[str, Any]]:
     """The trials as rows of the table."""
     return [
-        {
-            "run_id": trial.run_id,
-            "number": trial.number,
-            "drill": trial.drill,
-            "stream": trial.stream,
-            "fault": trial.fault,
-            "variant": trial.variant,
-            "started_at": trial.at,
-            "verdict": trial.verdict,
-            "recovery_seconds": trial.recovery,
-            "measured_seconds": trial.estimates[0].measured if trial.estimates else None,
-            "predicted": {estimate.formula: estimate.predicted for estimate in trial.estimates},
-        }
+        to_columns(
+            trials,
+            trial,
+            started_at=trial.at,
+            recovery_seconds=trial.recovery,
+            measured_seconds=trial.estimates[0].measured if trial.estimates else None,
+            predicted={estimate.formula: estimate.predicted for estimate in trial.estimates},
+        )
         for trial in found
     ]
 
@@ -83,18 +76,8 @@ def _rows(found: Iterable[Trial]) -> list[dict[str, Any]]:
 def _trial(row: Row[Any]) -> Trial:
     from streamwarden.drills.reporting.resilience import Estimate, Trial
 
-    return Trial(
-        run_id=row.run_id,
-        number=row.number,
-        drill=row.drill,
-        stream=row.stream,
-        fault=row.fault,
-        variant=row.variant,
-        at=row.started_at,
-        verdict=row.verdict,
-        recovery=row.recovery_seconds,
-        estimates=tuple(
-            Estimate(formula=formula, predicted=seconds, measured=row.measured_seconds)
-            for formula, seconds in row.predicted.items()
-        ),
+    estimates = tuple(
+        Estimate(formula=formula, predicted=seconds, measured=row.measured_seconds)
+        for formula, seconds in row.predicted.items()
     )
+    return to_record(Trial, row, at=row.started_at, recovery=row.recovery_seconds, estimates=estimates)

@@ -8,30 +8,23 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.database import Repository, insert
 from streamwarden.adapters.store.process_columns import process_columns, read_process, to_columns, to_record
 from streamwarden.adapters.store.sanitize import to_json
 from streamwarden.adapters.store.tables import driver_events, drivers
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitRecord, ProcessIdentity
 
 
-class SqlDriverRepository:
+class SqlDriverRepository(Repository):
     """Implements `lifecycle.driver.DriverRepository`. All writes are idempotent; the first recorded exit wins.
 
     A write about a driver that was never launched raises StoreError: it would have no stream to belong to.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def launched(self, record: DriverRecord) -> None:
         """Record a launch. A driver that is recorded already stays as it is."""
         row = to_columns(drivers, record, **process_columns(record.process), **_exit_columns(record.exit))
-        self._database.write(
-            lambda connection: connection.execute(
-                insert(connection, drivers).values(row).on_conflict_do_nothing(index_elements=["driver_id"])
-            )
-        )
+        self._insert_once(drivers, row, key="driver_id")
 
     def bound(self, driver_id: str, process: ProcessIdentity) -> None:
         """Record the driver's process."""
@@ -49,38 +42,25 @@ class SqlDriverRepository:
         """Record an event. Recording the same event again changes nothing."""
         content = to_json([event.driver_id, event.at, event.kind, sorted(event.detail.items())])
         row = to_columns(driver_events, event, digest=hashlib.sha256(content.encode()).hexdigest())
-        self._database.write(
-            lambda connection: connection.execute(
-                insert(connection, driver_events).values(row).on_conflict_do_nothing(index_elements=["digest"])
-            )
-        )
+        self._insert_once(driver_events, row, key="digest")
 
     def get(self, driver_id: str) -> DriverRecord | None:
-        query = drivers.select().where(drivers.c.driver_id == driver_id)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
-        return None if row is None else _read(row)
+        return self._newest(drivers.c.driver_id == driver_id)
 
     def latest(self, stream: str) -> DriverRecord | None:
         """The driver of `stream` that was launched last."""
-        newest = drivers.c.launched_at.desc(), drivers.c.token.desc()
-        query = drivers.select().where(drivers.c.stream == stream).order_by(*newest).limit(1)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
-        return None if row is None else _read(row)
+        return self._newest(drivers.c.stream == stream)
 
     def before(self, driver: DriverRecord) -> DriverRecord | None:
         """The driver of the same stream that was launched before this one."""
-        newest = drivers.c.launched_at.desc(), drivers.c.token.desc()
-        earlier = drivers.c.stream == driver.stream, drivers.c.launched_at < driver.launched_at
-        query = drivers.select().where(*earlier).order_by(*newest).limit(1)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
-        return None if row is None else _read(row)
+        return self._newest(drivers.c.stream == driver.stream, drivers.c.launched_at < driver.launched_at)
 
     def latests(self, streams: Collection[str]) -> dict[str, DriverRecord]:
         """`latest` of many streams in one query; a stream that never had a driver is left out."""
         newest = sa.select(drivers.c.stream, sa.func.max(drivers.c.launched_at).label("at")).group_by(drivers.c.stream)
         last = newest.subquery()
         query = drivers.select().join(last, (last.c.stream == drivers.c.stream) & (last.c.at == drivers.c.launched_at))
-        rows = self._database.read(lambda connection: connection.execute(query.order_by(drivers.c.token)).all())
+        rows = self._rows(query.order_by(drivers.c.token))
         return {row.stream: _read(row) for row in rows if row.stream in streams}
 
     def unfinished(self) -> tuple[DriverRecord, ...]:
@@ -106,11 +86,7 @@ class SqlDriverRepository:
             .join(begun, (begun.c.stream == drivers.c.stream) & (drivers.c.launched_at >= begun.c.at))
             .order_by(drivers.c.launched_at, drivers.c.token)
         )
-        records_of: dict[str, list[DriverRecord]] = {stream: [] for stream in streams}
-        for row in self._database.read(lambda connection: connection.execute(query).all()):
-            if row.stream in records_of:
-                records_of[row.stream].append(_read(row))
-        return {stream: tuple(records) for stream, records in records_of.items()}
+        return self._grouped(query, streams, _read)
 
     def events(self, driver_id: str) -> Sequence[DriverEvent]:
         """The events of the driver, oldest first."""
@@ -120,10 +96,7 @@ class SqlDriverRepository:
         """`events` of many drivers in one query."""
         order = driver_events.c.at, driver_events.c.id
         query = driver_events.select().where(driver_events.c.driver_id.in_(driver_ids)).order_by(*order)
-        events_of: dict[str, list[DriverEvent]] = {driver_id: [] for driver_id in driver_ids}
-        for row in self._database.read(lambda connection: connection.execute(query).all()):
-            events_of[row.driver_id].append(_event(row))
-        return {driver_id: tuple(events) for driver_id, events in events_of.items()}
+        return self._grouped(query, driver_ids, _event, by="driver_id")
 
     def events_of(self, stream: str, kind: str) -> Sequence[DriverEvent]:
         """The events of this kind of all drivers of `stream`, oldest first."""
@@ -133,7 +106,19 @@ class SqlDriverRepository:
             .where(drivers.c.stream == stream, driver_events.c.kind == kind)
             .order_by(driver_events.c.at, driver_events.c.id)
         )
-        return tuple(map(_event, self._database.read(lambda connection: connection.execute(query).all())))
+        return tuple(map(_event, self._rows(query)))
+
+    def _newest(self, *conditions: sa.ColumnElement[bool]) -> DriverRecord | None:
+        query = drivers.select().where(*conditions).order_by(drivers.c.launched_at.desc(), drivers.c.token.desc())
+        row = self._row(query.limit(1))
+        return None if row is None else _read(row)
+
+    def _insert_once(self, table: sa.Table, row: dict[str, Any], *, key: str) -> None:
+        self._database.write(
+            lambda connection: connection.execute(
+                insert(connection, table).values(row).on_conflict_do_nothing(index_elements=[key])
+            )
+        )
 
     def _update(self, driver_id: str, values: dict[str, Any], *, unless_exited: bool = False) -> None:
         def change(connection: Connection) -> bool:

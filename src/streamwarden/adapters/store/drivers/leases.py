@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Database
-from streamwarden.adapters.store.process_columns import process_columns, read_process
+from streamwarden.adapters.store.process_columns import process_columns, read_process, to_columns, to_record
 from streamwarden.adapters.store.sanitize import storable
 from streamwarden.adapters.store.tables import leases
 from streamwarden.errors import LeaseHeld, LeaseLost
@@ -33,7 +33,7 @@ SAME_TIME: Final = 2.0
 
 
 class SqlLeaseRepository:
-    """Implements `lifecycle.lease.LeaseRepository`."""
+    """Where leases are kept. Each call is one transaction."""
 
     def __init__(self, database: Database, alive: Liveness, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -288,16 +288,14 @@ def _install(connection: Connection, lease: Lease, claim: Claim, *, instead_of: 
         )
     connection.execute(
         leases.insert().values(
-            checkpoint_key=_key(claim.resource),
-            token=claim.token,
-            checkpoint=claim.resource,
-            stream=lease.stream,
-            holder=lease.holder,
-            acquired_at=lease.acquired_at,
-            renewed_at=lease.renewed_at,
-            expires_at=lease.expires_at,
-            released_at=lease.released_at,
-            **process_columns(lease.process),
+            to_columns(
+                leases,
+                lease,
+                checkpoint_key=_key(claim.resource),
+                checkpoint=claim.resource,
+                token=claim.token,
+                **process_columns(lease.process),
+            )
         )
     )
 
@@ -317,17 +315,8 @@ def _key(resource: str) -> str:
 
 
 def _read(row: Row[Any]) -> Lease:
-    return Lease(
-        stream=row.stream,
-        holder=row.holder,
-        claims=(Claim(row.checkpoint, row.token),),
-        process=read_process(row),
-        acquired_at=row.acquired_at,
-        renewed_at=row.renewed_at,
-        expires_at=row.expires_at,
-        released_at=row.released_at,
-        revision=row.renewed_at,
-    )
+    claims = (Claim(row.checkpoint, row.token),)
+    return to_record(Lease, row, claims=claims, process=read_process(row), revision=row.renewed_at)
 
 
 def _held(lease: Lease, resource: str) -> LeaseHeld:

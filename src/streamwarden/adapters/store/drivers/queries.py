@@ -7,17 +7,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.tables import queries
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.stream.spec import TriggerSpec
 
 
-class SqlQueryRepository:
-    """Implements `lifecycle.queries.QueryRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SqlQueryRepository(Repository):
+    """Where queries are recorded. All writes are idempotent."""
 
     def started(self, record: QueryRecord) -> None:
         """Record that a run of the query started. A newer run, and when the query was first seen, stay as they are."""
@@ -38,12 +35,12 @@ class SqlQueryRepository:
     def ended(self, stream: str, name: str, run_id: str, at: float, error: str | None) -> None:
         """Record that the run ended. The end of an older run than the recorded one changes nothing."""
         end = queries.update().where(*_is(stream, name), queries.c.run_id == run_id, queries.c.ended_at.is_(None))
-        self._database.write(lambda connection: connection.execute(end.values(ended_at=at, error=error)))
+        self._execute(end.values(ended_at=at, error=error))
 
     def forget(self, stream: str, name: str) -> None:
         """Remove the query, because it has another name from now on."""
         gone = queries.delete().where(*_is(stream, name))
-        self._database.write(lambda connection: connection.execute(gone))
+        self._execute(gone)
 
     def of(self, stream: str) -> tuple[QueryRecord, ...]:
         """The queries of `stream`, by name."""
@@ -54,11 +51,7 @@ class SqlQueryRepository:
         wanted = queries.select().order_by(queries.c.stream, queries.c.name)
         if len(streams) == 1:
             wanted = wanted.where(queries.c.stream == next(iter(streams)))
-        records_of: dict[str, list[QueryRecord]] = {stream: [] for stream in streams}
-        for row in self._database.read(lambda connection: connection.execute(wanted).all()):
-            if row.stream in records_of:
-                records_of[row.stream].append(_read(row))
-        return {stream: tuple(records) for stream, records in records_of.items()}
+        return self._grouped(wanted, streams, _read)
 
 
 def _is(stream: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:

@@ -7,17 +7,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.process_columns import to_record
 from streamwarden.adapters.store.tables import desired_states, stop_requests
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, StopRequest
 
 
-class SqlStopRepository:
+class SqlStopRepository(Repository):
     """Implements `lifecycle.stop.StopRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def request(self, request: StopRequest) -> None:
         """Request a stop. Every request is kept, the latest counts: a second one may shorten or lengthen the wait."""
@@ -34,7 +31,7 @@ class SqlStopRepository:
         """The latest request for this driver, also after it ended: the request says whether a restart was meant."""
         newest = stop_requests.c.requested_at.desc(), stop_requests.c.id.desc()
         query = stop_requests.select().where(stop_requests.c.driver_id == driver_id).order_by(*newest).limit(1)
-        row = self._database.read(lambda connection: connection.execute(query).one_or_none())
+        row = self._row(query)
         return None if row is None else to_record(StopRequest, row)
 
     def set_desired(self, state: DesiredState) -> None:
@@ -53,7 +50,7 @@ class SqlStopRepository:
     def every_desired(self, streams: Collection[str]) -> dict[str, DesiredState]:
         """`desired` of many streams in one query; a stream whose state was never set is left out."""
         query = desired_states.select().where(desired_states.c.stream.in_(streams))
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return {row.stream: _desired(row) for row in rows}
 
 

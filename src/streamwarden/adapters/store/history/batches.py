@@ -8,10 +8,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.history.merging import BatchRow, StoredReport, from_progress, merge, to_batch
 from streamwarden.adapters.store.history.rollup import Rolled
 from streamwarden.adapters.store.history.rollup_hours import horizon, mark_unrolled
+from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import batches, hourly, state_operators
 from streamwarden.health.window import Batch
 from streamwarden.progress import OperatorProgress, Progress
@@ -81,15 +82,12 @@ class NewestBatch:
     rows: int | None
 
 
-class SqlBatchRepository:
+class SqlBatchRepository(Repository):
     """Keeps micro-batches. Each method is one transaction (`upsert_many`: a few) and raises StoreError.
 
     Upserts are idempotent, and reports and logs may arrive in any order. Anything older than the retention horizon is
     ignored, because the roll-ups have counted that time already.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def upsert_progress(
         self, stream: str, progress: Progress, planned_at: float | None = None, committed_at: float | None = None
@@ -162,7 +160,7 @@ class SqlBatchRepository:
         query = (
             batches.select().where(*first_batches, batches.c.batch_id.in_(first)).order_by(batches.c.batch_id.desc())
         )
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         found = (to_batch(_read(row)).progress for row in rows)
         return {report.run_id: report for report in found if report is not None}
 
@@ -177,7 +175,7 @@ class SqlBatchRepository:
             .where(batches.c.stream.in_(streams), batches.c.at >= since, batches.c.executed)
             .group_by(batches.c.stream)
         )
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return {row.stream: Flow(rows=int(row.rows or 0), busy=float(row.busy_ms or 0) / 1000) for row in rows}
 
     def newest(self, streams: Collection[str]) -> dict[str, NewestBatch]:
@@ -209,7 +207,7 @@ class SqlBatchRepository:
             .join(last, sa.and_(batches.c.stream == last.c.stream, batches.c.at == last.c.at))
             .where(_DONE)
         )
-        rows: Sequence[Any] = self._database.read(lambda connection: connection.execute(query).all())
+        rows: Sequence[Any] = self._rows(query)
         return {row.stream: _newest(row) for row in sorted(rows, key=attrgetter("batch_id"))}
 
     def sampled(self, stream: str, since: float, until: float, points: int) -> tuple[Batch, ...]:
@@ -235,7 +233,7 @@ class SqlBatchRepository:
             .where(batches.c.at.in_(sa.select(at.label("at")).select_from(number)))
             .order_by(batches.c.at, batches.c.batch_id)
         )
-        rows = self._database.read(lambda connection: connection.execute(query).all())
+        rows = self._rows(query)
         return tuple(to_batch(_read(row)) for row in rows)
 
     def chosen(self, wanted: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, tuple[Batch, ...]]:
@@ -341,20 +339,14 @@ def _put_operators(
 
 
 def _operator(operator: OperatorProgress) -> dict[str, Any]:
-    return {
-        "operator": operator.index,
-        "name": operator.name,
-        "rows_total": operator.rows_total,
-        "rows_updated": operator.rows_updated,
-        "rows_removed": operator.rows_removed,
-        "rows_dropped": operator.rows_dropped_by_watermark,
-        "memory_bytes": operator.memory_used_bytes,
-        "sst_bytes": operator.custom.get("rocksdbSstFileSize") or None,
-        "update_ms": operator.update_ms,
-        "removal_ms": operator.removal_ms,
-        "commit_ms": operator.commit_ms,
-        "partitions": operator.partitions,
-    }
+    return to_columns(
+        state_operators,
+        operator,
+        operator=operator.index,
+        rows_dropped=operator.rows_dropped_by_watermark,
+        memory_bytes=operator.memory_used_bytes,
+        sst_bytes=operator.custom.get("rocksdbSstFileSize") or None,
+    )
 
 
 def _find(connection: Connection, key: tuple[str, str, int], *, lock: bool = False) -> BatchRow | None:
@@ -365,31 +357,13 @@ def _find(connection: Connection, key: tuple[str, str, int], *, lock: bool = Fal
 
 def _columns(row: BatchRow) -> dict[str, Any]:
     report = row.report
-    return {
-        "stream": row.stream,
-        "query_id": row.query_id,
-        "batch_id": row.batch_id,
-        "at": row.at,
-        "planned_at": row.planned_at,
-        "committed_at": row.committed_at,
-        "origin": row.origin.value,
-        **{name: report and getattr(report, name) for name in _REPORTED},
-        "executed": report is not None and report.executed,
-    }
+    reported = {name: report and getattr(report, name) for name in _REPORTED}
+    reported["executed"] = report is not None and report.executed
+    return to_columns(batches, row, at=row.at, origin=row.origin.value, **reported)
 
 
 def _read(row: Row[Any]) -> BatchRow:
-    report = None
-    if row.progress is not None:
-        report = StoredReport(**{name: getattr(row, name) for name in _REPORTED})
-    return BatchRow(
-        stream=row.stream,
-        query_id=row.query_id,
-        batch_id=row.batch_id,
-        planned_at=row.planned_at,
-        committed_at=row.committed_at,
-        report=report,
-    )
+    return to_record(BatchRow, row, report=None if row.progress is None else to_record(StoredReport, row))
 
 
 def _newest(row: Row[Any]) -> NewestBatch:

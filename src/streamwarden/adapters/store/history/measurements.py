@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from itertools import groupby
-from operator import attrgetter
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.history.rollup_hours import horizon, hour_of, mark_unrolled
 from streamwarden.adapters.store.tables import hourly, measurements
 from streamwarden.health.window import Measurement
@@ -43,11 +42,8 @@ class RolledUp:
         return self.total / self.samples
 
 
-class SqlMeasurementRepository:
+class SqlMeasurementRepository(Repository):
     """Keeps measurements. Each method is one transaction and raises StoreError."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def add(self, new: Iterable[Measurement]) -> None:
         """Store measurements; storing one again changes nothing. One older than the retention horizon is ignored."""
@@ -56,7 +52,7 @@ class SqlMeasurementRepository:
         def put(connection: Connection) -> None:
             before = horizon(connection, hold=True)
             taken = {
-                (measurement.stream, measurement.at, measurement.name, measurement.source): _row(measurement)
+                (measurement.stream, measurement.at, measurement.name, measurement.source): asdict(measurement)
                 for measurement in given
                 if measurement.at >= before
             }
@@ -81,7 +77,7 @@ class SqlMeasurementRepository:
         )
         if names:
             query = query.where(measurements.c.name.in_(names))
-        return {stream: tuple(map(_raw, rows)) for stream, rows in self._by_stream(query, streams).items()}
+        return self._grouped(query, streams, _raw)
 
     def hourly(self, stream: str, since: float, statistic: Statistic = Statistic.MEAN) -> tuple[Measurement, ...]:
         """Roll-ups of the hours from the one of `since` on, oldest first; `at` is the middle of the hour.
@@ -105,10 +101,7 @@ class SqlMeasurementRepository:
         )
         if only:
             query = query.where(hourly.c.name.in_(only))
-        return {
-            stream: tuple(_rolled(row, statistic) for row in rows)
-            for stream, rows in self._by_stream(query, streams).items()
-        }
+        return self._grouped(query, streams, partial(_rolled, statistic=statistic))
 
     def kept_since(self) -> float:
         """Unix seconds: batches and measurements before this time were pruned, only their roll-ups are kept. 0 before
@@ -161,7 +154,7 @@ class SqlMeasurementRepository:
             .order_by(rows.c.number)
         )
         samples: dict[float, dict[str, RolledUp]] = {}
-        for row in self._database.read(lambda connection: connection.execute(query).all()):
+        for row in self._rows(query):
             start = first + row.number * span
             numbers = samples.setdefault((start + min(start + span, end)) / 2, {})
             numbers[row.name] = RolledUp(int(row.hours), int(row.samples), float(row.total))
@@ -204,24 +197,6 @@ class SqlMeasurementRepository:
             }
         )
         return {series: tuple((row.at, row.value) for row in rows) for series, rows in rows_of.items()}
-
-    def _by_stream(self, query: sa.Select[Any], streams: Sequence[str]) -> dict[str, list[Row[Any]]]:
-        """The rows of a query that is ordered by stream, also of the streams that have none."""
-        rows = self._database.read(lambda connection: connection.execute(query).all())
-        return {stream: [] for stream in streams} | {
-            stream: list(group) for stream, group in groupby(rows, key=attrgetter("stream"))
-        }
-
-
-def _row(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "stream": measurement.stream,
-        "at": measurement.at,
-        "name": measurement.name,
-        "source": measurement.source,
-        "value": measurement.value,
-        "unit": measurement.unit,
-    }
 
 
 def _raw(row: Row[Any]) -> Measurement:

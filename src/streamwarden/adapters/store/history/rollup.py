@@ -7,7 +7,7 @@ it has the totals of the raw rows.
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -23,42 +23,30 @@ _SPARK: Final = "Spark's progress"
 
 
 class Rolled(StrEnum):
-    """Numbers rolled up from batches (of those that ran); a measurement keeps its own name."""
+    """Numbers rolled up from batches (of those that ran), each with its unit; a measurement keeps its own name."""
 
-    BATCHES = "progress.batches"  # each counts 1, so the total is their number, with those known from the logs only
-    ROWS = "progress.rows"
-    MALFORMED = "progress.malformed"
-    DURATION = "progress.duration_ms"
-    PLANNING = "progress.planning_ms"
-    EXECUTION = "progress.execution_ms"
-    LOGS = "progress.logs_ms"
-    WATERMARK_LAG = "progress.watermark_lag"
-    STATE_ROWS = "progress.state_rows"  # per batch, all operators
-    STATE_MEMORY = "progress.state_memory_bytes"
-    STATE_SST = "progress.state_sst_bytes"  # batches without a flush report 0 and are left out
-    STATE_UPDATE = "progress.state_update_ms_per_row"  # of the slowest operator
-    STATE_REMOVAL = "progress.state_removal_ms"  # the sum over tasks, all operators; as is the next
-    STATE_COMMIT = "progress.state_commit_ms"
-    STATE_PARTITIONS = "progress.state_partitions"  # of the operator with most
+    unit: str
 
+    def __new__(cls, value: str, unit: str) -> Self:
+        member = str.__new__(cls, value)
+        member._value_, member.unit = value, unit
+        return member
 
-_UNITS: Final[Mapping[Rolled, str]] = {
-    Rolled.BATCHES: "batches",
-    Rolled.ROWS: "rows",
-    Rolled.MALFORMED: "rows",
-    Rolled.DURATION: "ms",
-    Rolled.PLANNING: "ms",
-    Rolled.EXECUTION: "ms",
-    Rolled.LOGS: "ms",
-    Rolled.WATERMARK_LAG: "seconds",
-    Rolled.STATE_ROWS: "rows",
-    Rolled.STATE_MEMORY: "bytes",
-    Rolled.STATE_SST: "bytes",
-    Rolled.STATE_UPDATE: "ms",
-    Rolled.STATE_REMOVAL: "ms",
-    Rolled.STATE_COMMIT: "ms",
-    Rolled.STATE_PARTITIONS: "partitions",
-}
+    BATCHES = "progress.batches", "batches"  # each counts 1: the total is their number, those of the logs included
+    ROWS = "progress.rows", "rows"
+    MALFORMED = "progress.malformed", "rows"
+    DURATION = "progress.duration_ms", "ms"
+    PLANNING = "progress.planning_ms", "ms"
+    EXECUTION = "progress.execution_ms", "ms"
+    LOGS = "progress.logs_ms", "ms"
+    WATERMARK_LAG = "progress.watermark_lag", "seconds"
+    STATE_ROWS = "progress.state_rows", "rows"  # per batch, all operators
+    STATE_MEMORY = "progress.state_memory_bytes", "bytes"
+    STATE_SST = "progress.state_sst_bytes", "bytes"  # batches without a flush report 0 and are left out
+    STATE_UPDATE = "progress.state_update_ms_per_row", "ms"  # of the slowest operator
+    STATE_REMOVAL = "progress.state_removal_ms", "ms"  # the sum over tasks, all operators; as is the next
+    STATE_COMMIT = "progress.state_commit_ms", "ms"
+    STATE_PARTITIONS = "progress.state_partitions", "partitions"  # of the operator with most
 
 
 def roll_up(database: Database, now: float) -> int:
@@ -90,7 +78,7 @@ def _of_batches(connection: Connection, stream: str, hour: int) -> list[dict[str
         for name in names:
             sums = {what: row[f"{name.name}_{what}"] for what in _SUMS}
             if sums["samples"]:
-                rows.append({"name": name.value, "source": _SPARK, "unit": _UNITS[name], **sums})
+                rows.append({"name": name.value, "source": _SPARK, "unit": name.unit, **sums})
     return rows
 
 
@@ -115,68 +103,43 @@ def _batch_queries() -> tuple[tuple[tuple[Rolled, ...], sa.Select[Any]], ...]:
     """One query for each kind of row, with the numbers that it gives. Built once: that takes longer than running it."""
     within = _is_within(batches)
     done = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
-    finished = sa.select(sa.literal(1).label("one")).select_from(batches).where(*within, done).subquery()
-    ran = (
-        sa.select(
-            *(
-                batches.c[name]
-                for name in ("rows", "malformed", "duration_ms", "planning_ms", "execution_ms", "logs_ms")
-            ),
-            (batches.c.started_at - batches.c.watermark).label("lag"),
-        )
-        .where(*within, batches.c.executed)
-        .subquery()
-    )
     same_batch = (batches.c[key] == state_operators.c[key] for key in ("stream", "query_id", "batch_id"))
     per_row = sa.cast(state_operators.c.update_ms, sa.Double) / sa.func.nullif(state_operators.c.rows_updated, 0)
-    state = (
-        sa.select(
-            sa.func.sum(state_operators.c.rows_total).label("rows"),
-            sa.func.sum(state_operators.c.memory_bytes).label("memory"),
-            sa.func.sum(state_operators.c.sst_bytes).label("sst"),
-            sa.func.max(per_row).label("update"),
-            sa.func.sum(state_operators.c.removal_ms).label("removal"),
-            sa.func.sum(state_operators.c.commit_ms).label("commit"),
-            sa.func.max(state_operators.c.partitions).label("partitions"),
-        )
+    state = {
+        Rolled.STATE_ROWS: sa.func.sum(state_operators.c.rows_total),
+        Rolled.STATE_MEMORY: sa.func.sum(state_operators.c.memory_bytes),
+        Rolled.STATE_SST: sa.func.sum(state_operators.c.sst_bytes),
+        Rolled.STATE_UPDATE: sa.func.max(per_row),
+        Rolled.STATE_REMOVAL: sa.func.sum(state_operators.c.removal_ms),
+        Rolled.STATE_COMMIT: sa.func.sum(state_operators.c.commit_ms),
+        Rolled.STATE_PARTITIONS: sa.func.max(state_operators.c.partitions),
+    }
+    of_batch = (
+        sa.select(*(number.label(name.name) for name, number in state.items()))
         .select_from(batches.join(state_operators, sa.and_(*same_batch)))
         .where(*within, batches.c.executed)
         .group_by(batches.c.query_id, batches.c.batch_id)
         .subquery()
     )
-    kinds: tuple[dict[Rolled, sa.ColumnElement[Any]], ...] = (
-        {Rolled.BATCHES: finished.c.one},
-        {
-            Rolled.ROWS: ran.c.rows,
-            Rolled.MALFORMED: ran.c.malformed,
-            Rolled.DURATION: ran.c.duration_ms,
-            Rolled.PLANNING: ran.c.planning_ms,
-            Rolled.EXECUTION: ran.c.execution_ms,
-            Rolled.LOGS: ran.c.logs_ms,
-            Rolled.WATERMARK_LAG: ran.c.lag,
-        },
-        {
-            Rolled.STATE_ROWS: state.c.rows,
-            Rolled.STATE_MEMORY: state.c.memory,
-            Rolled.STATE_SST: state.c.sst,
-            Rolled.STATE_UPDATE: state.c.update,
-            Rolled.STATE_REMOVAL: state.c.removal,
-            Rolled.STATE_COMMIT: state.c.commit,
-            Rolled.STATE_PARTITIONS: state.c.partitions,
-        },
+    ran = {
+        Rolled.ROWS: batches.c.rows,
+        Rolled.MALFORMED: batches.c.malformed,
+        Rolled.DURATION: batches.c.duration_ms,
+        Rolled.PLANNING: batches.c.planning_ms,
+        Rolled.EXECUTION: batches.c.execution_ms,
+        Rolled.LOGS: batches.c.logs_ms,
+        Rolled.WATERMARK_LAG: batches.c.started_at - batches.c.watermark,
+    }
+    return (
+        ((Rolled.BATCHES,), _sums({Rolled.BATCHES: sa.literal(1)}).select_from(batches).where(*within, done)),
+        (tuple(ran), _sums(ran).where(*within, batches.c.executed)),
+        (tuple(state), _sums({name: of_batch.c[name.name] for name in state})),
     )
-    return tuple(
-        (
-            tuple(numbers),
-            sa.select(
-                *(
-                    sums(number).label(f"{name.name}_{what}")
-                    for name, number in numbers.items()
-                    for what, sums in _SUMS.items()
-                )
-            ),
-        )
-        for numbers in kinds
+
+
+def _sums(numbers: Mapping[Rolled, sa.ColumnElement[Any]]) -> sa.Select[Any]:
+    return sa.select(
+        *(sums(number).label(f"{name.name}_{what}") for name, number in numbers.items() for what, sums in _SUMS.items())
     )
 
 

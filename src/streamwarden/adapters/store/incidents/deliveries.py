@@ -6,7 +6,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, insert
+from streamwarden.adapters.store.database import Repository, insert
 from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import deliveries
 from streamwarden.health.incidents.delivery import Delivery
@@ -16,16 +16,13 @@ _KEEP: Final = 90 * 86400.0
 """Seconds after which the deliveries of an incident are forgotten. An open incident is sent again long before."""
 
 
-class SqlDeliveryRepository:
-    """Implements `health.delivery.DeliveryRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SqlDeliveryRepository(Repository):
+    """Keeps deliveries. A message is claimed before it is sent, so no two processes send it."""
 
     def of(self, channel: str) -> Mapping[str, Delivery]:
         """The deliveries of this channel by their subjects."""
         wanted = deliveries.select().where(deliveries.c.channel == channel)
-        rows = self._database.read(lambda connection: connection.execute(wanted).all())
+        rows = self._rows(wanted)
         return {row.subject: _delivery(row) for row in rows}
 
     def claim(self, delivery: Delivery, status: Status, now: float) -> Delivery | None:
@@ -49,7 +46,7 @@ class SqlDeliveryRepository:
     def give_back(self, claimed: Delivery, before: Delivery, now: float) -> None:
         """Record that the message of `claimed` was refused: the channel is as it was `before`."""
         values = _columns(before.refused(claimed.attempts, now))
-        self._database.write(lambda connection: connection.execute(_update(claimed).values(values)))
+        self._execute(_update(claimed).values(values))
 
 
 def _forgotten(now: float) -> sa.Delete:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy.engine import Connection
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.tables import evaluations
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator
 
@@ -14,11 +14,8 @@ _KEEP: Final = 7 * 86400.0
 """Seconds after which the row of a host that judges no more is removed: a new container has a new host name."""
 
 
-class SqlEvaluationRepository:
-    """Implements `health.evaluations.EvaluationRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SqlEvaluationRepository(Repository):
+    """Keeps the newest evaluation of each kind of process and host."""
 
     def record(self, evaluation: EvaluationRecord) -> None:
         """Keep this evaluation as the newest of its kind of process and host."""

@@ -6,23 +6,20 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
-from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.database import Repository
 from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import incident_actions, incidents
 from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
 from streamwarden.health.verdict import Status
 
 
-class SqlIncidentActionRepository:
-    """Implements `health.actions.IncidentActionRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SqlIncidentActionRepository(Repository):
+    """The log of all actions: entries are only ever added. Each method raises StoreError."""
 
     def add(self, action: IncidentAction) -> None:
         """Add one entry to the log of its incident."""
         row = to_columns(incident_actions, action, kind=action.kind.value, status=action.status.value)
-        self._database.write(lambda connection: connection.execute(incident_actions.insert().values(row)))
+        self._execute(incident_actions.insert().values(row))
 
     def of(self, incident_id: str) -> Sequence[IncidentAction]:
         """The log of one incident, oldest first."""
@@ -42,7 +39,7 @@ class SqlIncidentActionRepository:
         """In the order in which they were added: the clocks of two hosts may differ."""
         ordered = wanted.order_by(incident_actions.c.id)
         actions: dict[str, tuple[IncidentAction, ...]] = {}
-        for row in self._database.read(lambda connection: connection.execute(ordered).all()):
+        for row in self._rows(ordered):
             actions[row.incident_id] = (*actions.get(row.incident_id, ()), _action(row))
         return actions
 

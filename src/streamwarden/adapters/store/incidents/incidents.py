@@ -6,7 +6,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.database import Repository
 from streamwarden.adapters.store.process_columns import to_columns, to_record
 from streamwarden.adapters.store.tables import desired_states, incidents
 from streamwarden.health.incidents.incident import Incident
@@ -17,11 +17,8 @@ from streamwarden.lifecycle.supervision.stop import Desired
 _OPEN: Final = incidents.select().where(incidents.c.resolved_at.is_(None)).order_by(incidents.c.opened_at)
 
 
-class SqlIncidentRepository:
+class SqlIncidentRepository(Repository):
     """Implements `health.incident.IncidentRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def open(self, stream: str | None = None) -> Sequence[Incident]:
         """Unresolved incidents, oldest first."""
@@ -108,7 +105,7 @@ class SqlIncidentRepository:
     def _read(self, query: sa.Select[Any], stream: str | None) -> tuple[Incident, ...]:
         if stream is not None:
             query = query.where(incidents.c.stream == stream)
-        return tuple(_incident(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+        return tuple(_incident(row) for row in self._rows(query))
 
 
 def _another_is_open(connection: Connection, incident: Incident) -> bool:

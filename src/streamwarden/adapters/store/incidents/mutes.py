@@ -7,21 +7,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database
+from streamwarden.adapters.store.database import Repository
 from streamwarden.adapters.store.tables import mutes
 from streamwarden.health.incidents.mutes import Mute
 
 
-class SqlMuteRepository:
-    """Implements `health.mutes.MuteRepository`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class SqlMuteRepository(Repository):
+    """Keeps mutes. Each method raises StoreError."""
 
     def add(self, mute: Mute) -> None:
         """Record a new mute. It counts from its `starts_at` on."""
         row = {**asdict(mute), "ended_by": mute.ended_by or None, "ended_reason": mute.ended_reason or None}
-        self._database.write(lambda connection: connection.execute(mutes.insert().values(row)))
+        self._execute(mutes.insert().values(row))
 
     def get(self, mute_id: str) -> Mute | None:
         """The mute with this id; None if there is none."""
@@ -48,7 +45,7 @@ class SqlMuteRepository:
         return self._database.write(put)
 
     def _read(self, wanted: sa.Select[Any]) -> tuple[Mute, ...]:
-        return tuple(_mute(row) for row in self._database.read(lambda connection: connection.execute(wanted).all()))
+        return tuple(_mute(row) for row in self._rows(wanted))
 
 
 def _mute(row: Row[Any]) -> Mute:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from streamwarden.adapters.store.database import Database, upsert
+from streamwarden.adapters.store.database import Repository, upsert
 from streamwarden.adapters.store.process_columns import to_columns
 from streamwarden.adapters.store.tables import verdict_changes, verdicts
 from streamwarden.health.verdict import Status, Verdict
@@ -18,11 +18,8 @@ _CHUNK: Final = 1000
 """Verdicts in one transaction, so that no writer waits long for the lock."""
 
 
-class SqlVerdictRepository:
+class SqlVerdictRepository(Repository):
     """Keeps verdicts. Each method raises StoreError; each is one transaction, `save` one for each 1,000 verdicts."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def save(self, new: Iterable[Verdict]) -> None:
         """Keep each verdict as the newest of its stream and check, unless a later one is there already."""
@@ -37,13 +34,13 @@ class SqlVerdictRepository:
         query = verdicts.select().order_by(verdicts.c.stream, verdicts.c.check_name)
         if stream is not None:
             query = query.where(verdicts.c.stream == stream)
-        return tuple(_read(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+        return tuple(_read(row) for row in self._rows(query))
 
     def forget(self, gone: Iterable[tuple[str, str]]) -> None:
         """Remove the newest verdicts of these (stream, check); their history stays."""
         doomed = [{"of_stream": stream, "of_check": check} for stream, check in gone]
         this = verdicts.c.stream == sa.bindparam("of_stream"), verdicts.c.check_name == sa.bindparam("of_check")
-        self._database.write(lambda connection: connection.execute(verdicts.delete().where(*this), doomed))
+        self._execute(verdicts.delete().where(*this), doomed)
 
     def changes(self, stream: str, since: float) -> Sequence[Verdict]:
         """The verdicts of `stream` that changed a status at or after `since`, oldest first."""
@@ -52,7 +49,7 @@ class SqlVerdictRepository:
             .where(verdict_changes.c.stream == stream, verdict_changes.c.at >= since)
             .order_by(verdict_changes.c.at, verdict_changes.c.id)
         )
-        return tuple(_read(row) for row in self._database.read(lambda connection: connection.execute(query).all()))
+        return tuple(_read(row) for row in self._rows(query))
 
 
 def _put(connection: Connection, new: dict[tuple[str, str], Verdict]) -> None:

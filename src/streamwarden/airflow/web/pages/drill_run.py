@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep
@@ -16,7 +14,8 @@ from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.journal import DrillRun, JournalEntry
 from streamwarden.drills.reporting.listing import RunFilter
 from streamwarden.drills.reporting.report import build_report
-from streamwarden.drills.reporting.timeline import Moment, Phase
+from streamwarden.drills.reporting.stages import stages
+from streamwarden.drills.reporting.timeline import Moment
 from streamwarden.drills.state import RunState
 from streamwarden.errors import DrillError
 from streamwarden.health.check_relations import DRILL
@@ -33,7 +32,7 @@ def run(request: Request, run: RunDep, user: GetUserDep, space: SpaceDep, part: 
     shown = {"run": run, "entries": entries, **_readable(run, entries, problems, time.time())}
     if part == "report":
         return page(request, "drill_report.html", **shown)
-    configured = run.drill in catalogs().drills(space)
+    configured = run.drill in catalogs().newest(space).drills
     may_run = configured and allowed(f"{DRILL}{run.drill}", user, "POST")
     return page(request, "drill.html", before=_before(space, run), configured=configured, may_run=may_run, **shown)
 
@@ -51,53 +50,15 @@ def _readable(run: DrillRun, entries: Sequence[JournalEntry], problems: list[str
     try:
         state, report = RunState.of(run), build_report(run, entries)
     except DrillError as error:
-        return {
-            "state": None,
-            "report": None,
-            "course": (),
-            "late": False,
-            "problems": [*problems, str(error)],
-            "lasted": lasted,
-        }
+        state, report, problems = None, None, [*problems, str(error)]
     return {
         "state": state,
         "report": report,
-        "course": course([*report.timeline, *_so_far(run, now)]),
-        "late": run.ended_at is None and lasted > longest_run(state.drill),
+        "course": stages([*report.timeline, *_so_far(run, now)]) if report else (),
+        "late": state is not None and run.ended_at is None and lasted > longest_run(state.drill),
         "problems": problems,
         "lasted": lasted,
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """The time from one moment of a drill to the next.
-
-    Args:
-        phase: how the stream stands meanwhile.
-        lasted: seconds; None: the moment is the last one.
-        percent: of the longest stage; at least 1, so that a bar of it can be seen.
-    """
-
-    moment: Moment
-    phase: Phase
-    lasted: float | None
-    percent: float
-
-
-def course(moments: Sequence[Moment]) -> list[Stage]:
-    """The stages between the moments that have a label; none for fewer than two."""
-    labelled = [moment for moment in moments if moment.label]
-    waits = [max(0.0, after.at - before.at) for before, after in pairwise(labelled)]
-    if not waits:
-        return []
-    phases = accumulate(labelled, lambda phase, moment: moment.phase or phase, initial=Phase.UP)
-    next(phases)
-    longest = max(waits) or 1.0
-    return [
-        Stage(moment=moment, phase=phase, lasted=wait, percent=max(1.0, 100 * (wait or 0.0) / longest))
-        for moment, phase, wait in zip(labelled, phases, [*waits, None], strict=True)
-    ]
 
 
 def _so_far(run: DrillRun, now: float) -> list[Moment]:
@@ -106,6 +67,5 @@ def _so_far(run: DrillRun, now: float) -> list[Moment]:
 
 
 def _before(space: Workspace, run: DrillRun) -> DrillRun | None:
-    """The run of the same drill before this one."""
     runs, _ = space.store.journals.listed(RunFilter(drills=[run.drill], before=run.started_at, limit=1))
     return next(iter(runs), None)

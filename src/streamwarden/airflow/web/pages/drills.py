@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from streamwarden.airflow.web import readable_drills
-from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, run_for
+from streamwarden.airflow.web.access import DrillName, QueryName, RunIdQuery, readable_run
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.drills.records.journal import DrillRun
-from streamwarden.drills.reporting.comparison import Comparison, compare
+from streamwarden.drills.reporting.comparison import compare
 from streamwarden.drills.reporting.listing import PAGE, DrillVerdict, RunFilter
 from streamwarden.drills.reporting.resilience import cells, faults_of
 from streamwarden.errors import DrillError
@@ -101,7 +101,7 @@ def side_by_side(
     request: Request, user: GetUserDep, space: SpaceDep, a: RunIdQuery = None, b: RunIdQuery = None
 ) -> Response:
     """Two runs side by side, or a choice of runs."""
-    first, second = (None if run_id is None else run_for(run_id, user, space) for run_id in (a, b))
+    first, second = (None if run_id is None else readable_run(run_id, user, space) for run_id in (a, b))
     readable = {name for name, _ in readable_drills.drilled(space, user)}
     choice, _ = space.store.journals.listed(RunFilter(drills=readable, limit=CHOICE))
     return page(
@@ -121,11 +121,9 @@ def _with(choice: Sequence[DrillRun], *chosen: DrillRun | None) -> list[DrillRun
 
 
 def _compared(first: DrillRun | None, second: DrillRun | None) -> dict[str, Any]:
-    comparison: Comparison | None = None
-    problem = ""
+    if first is None or second is None:
+        return {"found": None, "problem": ""}
     try:
-        if first is not None and second is not None:
-            comparison = compare(first, second)
+        return {"found": compare(first, second), "problem": ""}
     except DrillError as error:
-        problem = str(error)
-    return {"found": comparison, "problem": problem}
+        return {"found": None, "problem": str(error)}

@@ -100,13 +100,13 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
 
 def _drills(space: Workspace, stream: str, user: Any) -> dict[str, bool]:
     """The drills of this stream that `user` may read, by name -> whether `user` may run it."""
-    names = [name for name, spec in catalogs().drills(space).items() if spec.stream == stream]
+    names = [name for name, spec in catalogs().newest(space).drills.items() if spec.stream == stream]
     return {name: allowed(f"{DRILL}{name}", user, "POST") for name in sorted(readable_drills(names, user))}
 
 
 def _audits(space: Workspace, stream: str, user: Any) -> bool | None:
     """Whether `user` may run the audit of this stream; None: it has no DAG, or `user` may not read it."""
-    spec, dag_id = catalogs().of(space).streams.get(stream), f"audit_{stream}"
+    spec, dag_id = catalogs().newest(space).catalog.streams.get(stream), f"audit_{stream}"
     if spec is None or spec.audit.schedule is None or not allowed(dag_id, user):
         return None
     return allowed(dag_id, user, "POST")

@@ -13,16 +13,16 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import measured, status_word
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, workspace
+from streamwarden.errors import ConfigError
 from streamwarden.health.evaluations import Evaluator
-from streamwarden.health.verdict import Status, worst
+from streamwarden.health.verdict import Status, worst_of
 from streamwarden.lifecycle.queries import SEPARATOR, owner
+from streamwarden.services.workspace import Workspace
 
 if TYPE_CHECKING:
     from streamwarden.config.notifications import Notifications
-    from streamwarden.errors import ConfigError
     from streamwarden.services.monitoring.health_monitor import Evaluation
     from streamwarden.services.notifying.sending import SendReport
-    from streamwarden.services.workspace import Workspace
 
 
 def check(
@@ -53,7 +53,7 @@ def check(
         _show(report)
     if notify:
         _notify(space, settings, broken, None if stream is None else evaluated.streams)
-    level = worst(report.verdicts)
+    level = worst_of(verdict.status for verdict in report.verdicts)
     if level is Status.CRITICAL:
         return Exit.BAD
     if all(verdict.status is Status.UNKNOWN for verdict in report.verdicts):

@@ -1,9 +1,7 @@
 """`incidents`, `incident show`, `incident ack`, …: what is wrong, and what people do about it."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -12,15 +10,13 @@ from streamwarden.cli.formatting import NONE, ago, clock, held_back, status_word
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, who, workspace
 from streamwarden.health.incidents.consequences import grouped
+from streamwarden.health.incidents.handling import Handling
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_actions import IncidentAction
+from streamwarden.health.incidents.incident_log import LogEntry
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.units import format_duration, format_fact
-
-if TYPE_CHECKING:
-    from streamwarden.health.incidents.handling import Handling
-    from streamwarden.health.incidents.incident import Incident
-    from streamwarden.health.incidents.incident_actions import IncidentAction
-    from streamwarden.health.incidents.incident_log import LogEntry
 
 SHORT_ID: Final = 8
 """Characters of an id in a table; a command takes as many as identify one."""

@@ -11,23 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, size
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, session
 from streamwarden.errors import CheckpointMissing, ConfigError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
-from streamwarden.services.overview.anatomy import (
-    facts,
-    moment_words,
-    operator_words,
-    partitions_words,
-    replay_words,
-    versions_words,
-)
+from streamwarden.services.overview import anatomy
+from streamwarden.units import format_count
 
 if TYPE_CHECKING:
-    from streamwarden.checkpoint.diagnosis.damage import Damage
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
 
 _COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
@@ -108,7 +102,7 @@ def _is_known(context: typer.Context, target: str) -> bool:
 
 def _show(report: CheckpointReport) -> None:
     now = time.time()
-    for name, value in facts(report, now):
+    for name, value in anatomy.facts(report, now):
         say(f"[bold]{name:<12}[/] {text(value)}")
     table(
         ("batch", "planned", "committed", "watermark", "reads up to"),
@@ -117,7 +111,7 @@ def _show(report: CheckpointReport) -> None:
                 str(batch.batch),
                 ago(batch.planned_at, now),
                 ago(batch.committed_at, now),
-                moment_words(batch.watermark_ms),
+                anatomy.moment_words(batch.watermark_ms),
                 text("\n".join(batch.sources)) or NONE,
             )
             for batch in report.batches
@@ -131,17 +125,17 @@ def _show(report: CheckpointReport) -> None:
 
 def _show_state(report: CheckpointReport) -> None:
     for operator in report.operators:
-        name = operator_words(operator)
+        name, partitions = anatomy.operator_words(operator), format_count(operator.partitions, "partition")
         rows = [
-            (str(store.partition), text(store.store), size(store.bytes), versions_words(store.snapshots),
-             versions_words(store.changelogs), replay_words(store))
+            (str(store.partition), text(store.store), size(store.bytes), anatomy.versions_words(store.snapshots),
+             anatomy.versions_words(store.changelogs), anatomy.replay_words(store))
             for store in report.stores
             if store.operator == operator.operator
         ]  # fmt: skip
         table(
             ("partition", "store", "bytes", "snapshots", "changelogs", "a restart replays"),
             rows,
-            title=f"Operator {operator.operator}: {name}, {partitions_words(operator)}, {size(operator.bytes)}",
+            title=f"Operator {operator.operator}: {name}, {partitions}, {size(operator.bytes)}",
         )
         _show_schemas(operator)
     if len(report.operators) > 1:
@@ -168,12 +162,7 @@ def _show_findings(report: CheckpointReport) -> None:
     table(
         ("file", "what is wrong", "what Spark does", "next"),
         [
-            (
-                text(finding.path),
-                text(finding.what),
-                _reaction(finding),
-                text(finding.next_step),
-            )
+            (text(finding.path), text(finding.what), _reaction(finding), text(finding.next_step))
             for finding in report.findings
         ],
         title="Missing or damaged",

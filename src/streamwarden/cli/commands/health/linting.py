@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,12 +12,10 @@ from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeStream, workspace
 from streamwarden.errors import JobError
 from streamwarden.lint.finding import Finding, Severity
+from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
     from streamwarden.lint.facts import PlanFacts
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.UNKNOWN: "dim"}
 
@@ -44,7 +41,7 @@ def lint(
     space = workspace(context)
     catalog = space.catalog()
     specs = [catalog.get(stream)] if stream is not None else [catalog.streams[name] for name in sorted(catalog.streams)]
-    drills, store, now = tuple(space.drills().values()), _store(space), time.time()
+    drills, store, now = tuple(space.drills().values()), space.store if space.has_store() else None, time.time()
     findings_of: dict[str, tuple[Finding, ...]] = {}
     problems: dict[str, tuple[str, ...]] = {}
     for spec in specs:
@@ -63,7 +60,6 @@ def lint(
 
 
 def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = ()) -> None:
-    """Print one stream's findings as a table, or that there are none."""
     rows = [
         (
             finding.rule,
@@ -76,12 +72,6 @@ def _show(name: str, findings: tuple[Finding, ...], problems: tuple[str, ...] = 
     table(("rule", "severity", "what", "read from"), rows, title=name, empty=f"[green]✓[/] {text(name)}: nothing found")
     for problem in problems:
         say(f"  [yellow]not read:[/] {text(problem)}")
-
-
-def _store(space: Workspace) -> Store | None:
-    """The store, if it exists: `lint` does not create one."""
-    embedded = space.store_url.removeprefix("sqlite:///")
-    return None if embedded != space.store_url and not Path(embedded).exists() else space.store
 
 
 def _plan(spec: StreamSpec) -> tuple[PlanFacts | None, str]:

@@ -1,10 +1,8 @@
 """`mute`, `unmute`, `mutes`, `maintenance plan`, …: for a time, nothing is sent of some streams."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,10 +12,8 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import clock
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, duration, moment, who, workspace
-
-if TYPE_CHECKING:
-    from streamwarden.health.incidents.mutes import Mute
-    from streamwarden.services.workspace import Workspace
+from streamwarden.health.incidents.mutes import Mute
+from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Maintenance windows: mutes that are planned.")
 
@@ -202,7 +198,6 @@ def _state(entry: Mute, now: float) -> str:
 
 
 def _early(entry: Mute) -> str:
-    """Who ended it early."""
     return (
         f"\n[italic]ended by {text(entry.ended_by)}: {text(entry.ended_reason)}[/]"
         if entry.ended_at is not None

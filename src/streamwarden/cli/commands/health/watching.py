@@ -18,12 +18,12 @@ from streamwarden.cli.output import say, text
 from streamwarden.cli.session import duration, workspace
 from streamwarden.errors import StreamwardenError
 from streamwarden.health.verdict import Status
+from streamwarden.services.workspace import Workspace
 from streamwarden.units import format_duration
 
 if TYPE_CHECKING:
     from streamwarden.services.monitoring.rounds import Round
     from streamwarden.services.notifying.sending import SendReport
-    from streamwarden.services.workspace import Workspace
 
 
 def watch(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -13,11 +15,7 @@ from streamwarden.cli.output import say, text
 from streamwarden.cli.session import workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
     from streamwarden.config.loading import Catalog
-    from streamwarden.services.fleet.exits.exit_recorder import Observation
 
 
 def up(
@@ -60,7 +58,9 @@ def up(
             say("stopping Airflow, then the drivers at a batch boundary …")
             return Exit.OK
         finally:
-            _report(installation.stop())
+            for observation in installation.stop():
+                report_exit(observation)
+            say("no process of it runs any more; the data stays")
 
 
 def announce(catalog: Catalog, stopped: Collection[str], folder: Path) -> None:
@@ -71,12 +71,6 @@ def announce(catalog: Catalog, stopped: Collection[str], folder: Path) -> None:
         say(f"{text(name)} was stopped on purpose; the DAG start_stream starts it again")
     for error in catalog.broken.values():
         say(f"[bold red]{text(error)}[/]")
-
-
-def _report(ended: list[Observation]) -> None:
-    for observation in ended:
-        report_exit(observation)
-    say("no process of it runs any more; the data stays")
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

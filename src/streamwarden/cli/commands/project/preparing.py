@@ -1,37 +1,98 @@
-"""`prepare`: makes the drivers of this host start faster."""
+"""`prepare` and `dev kafka`: what the streams of this machine need."""
 
-from typing import Annotated
+import inspect
+import signal
+import subprocess
+from collections.abc import Callable
+from json import dumps
+from typing import Annotated, Final
 
 import typer
 
+from streamwarden.adapters.jvm import maven
+from streamwarden.adapters.jvm.connectors import connectors
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import size
-from streamwarden.cli.output import say
+from streamwarden.cli.output import say, text
+from streamwarden.cli.session import workspace
+
+PARTITIONS: Final = 3
+
+app = typer.Typer(no_args_is_help=True, help="Servers for trying things out on one machine.")
 
 
+@app.command("kafka")
+def kafka(
+    context: typer.Context,
+    port: Annotated[
+        int, typer.Option(min=1024, max=65534, help="Of the broker; the next one is its controller's.")
+    ] = 9092,
+    topic: Annotated[
+        list[str] | None, typer.Option(help=f"Create this topic, with {PARTITIONS} partitions, if it does not exist.")
+    ] = None,
+) -> int:
+    """Run a Kafka broker of one node on 127.0.0.1 until Ctrl-C. It has no authentication, and keeps its records.
+
+    It needs Maven once, for Kafka's jars. A stream starts only if its topic exists: create it with --topic.
+    """
+    from streamwarden.adapters.jvm.java import find_java
+    from streamwarden.adapters.kafka.dev_broker import create_topics, set_up
+
+    folder = workspace(context).data / "dev" / "kafka"
+    jars = maven.resolve(maven.KAFKA_BROKER)
+    command = set_up(folder, java_home=find_java(), jars=jars, port=port, controller=port + 1)
+    connection = dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": f"127.0.0.1:{port}"}})
+    say(f"broker: 127.0.0.1:{port}, records and log in {text(folder)}")
+    say("its connection, for the shells that start streams:")
+    say(text(f"  export AIRFLOW_CONN_EVENTS_BROKER='{connection}'"))
+    with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as broker:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the broker ends with this command
+        try:
+            for name in create_topics(f"127.0.0.1:{port}", topic or (), PARTITIONS):
+                say(f"created the topic {text(name)}")
+            status = broker.wait()
+        except KeyboardInterrupt:
+            broker.terminate()
+            broker.wait(timeout=60)
+            return Exit.INTERRUPTED
+    say(f"the broker ended with status {status}: read {text(folder / 'log')}")
+    return Exit.BAD
+
+
+def _with_flags(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with a flag for each connector."""
+    signature = inspect.signature(command)
+    flags = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option(f"--{name}", help=f"Only fetch the jars for {of.use} (by Maven).")],
+        )
+        for name, of in connectors().items()
+    ]
+    given = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    command.__signature__ = signature.replace(parameters=[*given, *flags])  # type: ignore[attr-defined]
+    return command
+
+
+@_with_flags
 def prepare(
     again: Annotated[bool, typer.Option("--again", help="Recreate the archive if it exists.")] = False,
-    kafka: Annotated[
-        bool, typer.Option("--kafka", help="Only fetch the jars for streams on Kafka (by Maven).")
-    ] = False,
-    s3: Annotated[
-        bool, typer.Option("--s3", help="Only fetch the jars for streams on s3a:// paths (by Maven).")
-    ] = False,
+    **fetched: bool,
 ) -> int:
     """Archive the classes that drivers load, so that each start on this host takes less time.
 
     This is needed once for each Java and Spark; `make setup` does it. It runs a small stream and takes about a minute.
     """
-    from streamwarden.adapters.jvm import maven
     from streamwarden.adapters.jvm.java import find_java
     from streamwarden.services.fleet.launching import class_archive
 
-    fetched = [(maven.KAFKA, "Kafka")] if kafka else []
-    fetched += [(maven.S3, "s3a:// paths")] if s3 else []
-    for pom, what in fetched:
-        jars = maven.resolve(pom)
-        say(f"{len(jars)} jars for {what} in {jars[0].parent}")
-    if fetched:
+    wanted = [connector for name, connector in connectors().items() if fetched[name]]
+    for connector in wanted:
+        jars = maven.resolve(connector.pom)
+        say(f"{len(jars)} jars for {connector.use} in {jars[0].parent}")
+    if wanted:
         return Exit.OK
     java = find_java()
     there = class_archive.find(java)

@@ -9,6 +9,8 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, session
+from streamwarden.config.places import resolve
+from streamwarden.errors import ConfigError
 
 _TOPIC: Final = re.compile(r"kafka:([A-Za-z][A-Za-z0-9_]*)/([A-Za-z0-9._-]{1,249})")
 
@@ -87,13 +89,11 @@ def _send(name: str, topic: str, speedup: float | None, rows_per_portion: int, l
 
 
 def _folder(context: typer.Context, into: str | None, stream: str | None) -> tuple[Path, tuple[str, ...]]:
-    from streamwarden.errors import ConfigError
-
     if into is not None and Path(into).is_absolute():
         return Path(into), ()
     space = session(context).workspace
     if into is not None:
-        return Path(space.locate(into)), ()
+        return Path(resolve(into, space.data)), ()
     source = space.stream(str(stream)).source
     path = source.path
     if path is None or "://" in path:

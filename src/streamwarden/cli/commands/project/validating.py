@@ -1,24 +1,20 @@
 """`validate`: checks every file of the configuration."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
+from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
+from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, StreamwardenError, VerificationError
-
-if TYPE_CHECKING:
-    from streamwarden.checkpoint.diagnosis.damage import Damage
-    from streamwarden.drills.spec import DrillSpec
-    from streamwarden.lint.finding import Finding
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.lint.finding import Finding
+from streamwarden.problems import ConfigFileError
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 
 def validate(context: typer.Context, json: AsJson = False) -> int:
@@ -170,18 +166,11 @@ def _moved(streams: Iterable[StreamSpec]) -> dict[str, Damage]:
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:
-    from streamwarden.problems import ConfigFileError
-
-    problems: list[dict[str, object]] = []
-    if isinstance(error, ConfigFileError):
-        problems = [
-            {
-                "key": problem.dotted,
-                "line": problem.line,
-                "observed": problem.observed,
-                "allowed": problem.allowed,
-                "next_step": problem.next_step,
-            }
-            for problem in error.problems
-        ]
+    problems = [
+        {
+            "key": problem.dotted,
+            **{part: getattr(problem, part) for part in ("line", "observed", "allowed", "next_step")},
+        }
+        for problem in (error.problems if isinstance(error, ConfigFileError) else ())
+    ]
     return {"kind": kind, "name": name, "message": str(error), "problems": problems}

@@ -1,18 +1,14 @@
 """`audit`: balances the books of a stream, running or stopped."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, who, workspace
-
-if TYPE_CHECKING:
-    from streamwarden.verification.balance import Audit
+from streamwarden.verification.balance import Audit
 
 _SIDES = {
     "opening": "state before",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,10 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, duration, workspace
-from streamwarden.services.crash_matrix.task import AROUND, BATCHES
+from streamwarden.drills.crash_states import Outcome
+from streamwarden.services.crash_matrix.crash_layout import AROUND, BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from streamwarden.drills.crash_states import Outcome
     from streamwarden.services.crash_matrix.matrix import Matrix
 
 _AROUND = ",".join(map(str, AROUND))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,19 +14,18 @@ import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, drill_word
-from streamwarden.cli.output import as_json, console, say, table, text
+from streamwarden.cli.output import as_json, console, plain, say, table, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry, JournalRepository
 from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
-from streamwarden.errors import ConfigError
+from streamwarden.errors import ConfigError, StoreError
+from streamwarden.services.workspace import Workspace
 
 if TYPE_CHECKING:
     from streamwarden.drills.engine import Engine
-    from streamwarden.drills.records.journal import JournalEntry, JournalRepository
     from streamwarden.drills.reporting.comparison import Difference
-    from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and verify its output.")
 
@@ -133,43 +134,35 @@ def _run(space: Workspace, engine: Engine, name: str, run_id: str, json: bool) -
         as_json(_as_data(run))
         return exit_of_run(run)
     say(f"[bold]drill {text(name)}[/], run {text(run_id)}")
-    with _Narrator(space.store.journals, run_id):
+    with _narrated(space.store.journals, run_id):
         run = engine.run(name, run_id)
     _show(run, space)
     return exit_of_run(run)
 
 
-class _Narrator:
+@contextmanager
+def _narrated(journals: JournalRepository, run_id: str) -> Iterator[None]:
     """Prints the journal's lines while another thread writes them."""
+    over = threading.Event()
 
-    def __init__(self, journals: JournalRepository, run_id: str) -> None:
-        self._journals = journals
-        self._run_id = run_id
-        self._printed = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._print_all, name="narrator", daemon=True)
+    def narrate() -> None:
+        printed, last = 0, False
+        while not last:
+            last = over.wait(1.0)
+            with suppress(
+                StoreError
+            ):  # locked for a moment: the lines follow later, and the engine reports a lasting error
+                for entry in journals.entries(run_id)[printed:]:
+                    say(line_of(entry))
+                    printed += 1
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *exc: object) -> None:
-        self._over.set()
-        self._thread.join(10)
-
-    def _print_all(self) -> None:
-        from streamwarden.errors import StoreError
-
-        while True:
-            last = self._over.wait(1.0)
-            try:
-                entries = self._journals.entries(self._run_id)
-            except StoreError:  # locked for a moment: the lines follow later, and the engine reports a lasting error
-                entries = ()
-            for entry in entries[self._printed :]:
-                say(line_of(entry))
-            self._printed = max(self._printed, len(entries))
-            if last:
-                return
+    narrator = threading.Thread(target=narrate, name="narrator", daemon=True)
+    narrator.start()
+    try:
+        yield
+    finally:
+        over.set()
+        narrator.join(10)
 
 
 def line_of(entry: JournalEntry) -> str:
@@ -272,7 +265,6 @@ def _show(run: DrillRun, space: Workspace) -> None:
 
 
 def _as_data(run: DrillRun) -> dict[str, object]:
-    from streamwarden.cli.output import plain
     from streamwarden.drills.reporting.report import verdict_word
 
     return {**plain(run), "passed": run.passed, "verdict": verdict_word(run)}

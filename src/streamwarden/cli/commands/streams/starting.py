@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import LogPosition, log_position
@@ -17,13 +17,11 @@ from streamwarden.cli.output import say, text
 from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.services.analysis.linting import job_facts, job_problem
+from streamwarden.services.fleet.exits.exit_recorder import Observation
+from streamwarden.services.fleet.starting import Started
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration
-
-if TYPE_CHECKING:
-    from streamwarden.services.fleet.exits.exit_recorder import Observation
-    from streamwarden.services.fleet.starting import Started
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
 
 PLANNED_WITHIN: Final = 10.0
 """Seconds after the start of a query in which its first batch is planned if there is input to read."""
@@ -101,7 +99,6 @@ class Starts:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Declared but not started yet."""
         names = {query.name for query in self.started}
         return tuple(name for name in self.declared if name not in names)
 

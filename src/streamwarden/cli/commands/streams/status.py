@@ -51,18 +51,23 @@ def status(
     Streams in trouble come first, each with its reason. A stream that was stopped on purpose is not in trouble. The
     queries of a script that starts several follow their stream, as STREAM/QUERY.
     """
-    from streamwarden.services.overview.status import gather
-
     space = workspace(context)
     if watch:
         return _watch(space, stream, _interval(every, json), wide=wide, everything=everything)
-    now = time.time()
-    statuses, last = gather(space, stream, now=now), last_round(space.store.evaluations.all(), now)
+    statuses, last, now = _read(space, stream)
     if json:
         as_json({"at": now, "last_evaluation": last, "streams": statuses})
     else:
         _screen(wide).print(page(statuses, last, now, wide=wide, everything=everything or stream is not None))
     return Exit.BAD if any(row.in_trouble for row in statuses) else Exit.OK
+
+
+def _read(space: Workspace, stream: str | None) -> tuple[list[StreamStatus], LastRound, float]:
+    """The streams, when they were judged last, and the time."""
+    from streamwarden.services.overview.status import gather
+
+    now = time.time()
+    return gather(space, stream, now=now), last_round(space.store.evaluations.all(), now), now
 
 
 def _interval(given: str, json: bool) -> float:
@@ -76,13 +81,9 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
     from rich.console import Group
     from rich.live import Live
 
-    from streamwarden.services.overview.status import gather
-
-    statuses, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
-    evaluations = space.store.evaluations.all()
+    (statuses, last, seen_at), failure = _read(space, stream), ""
 
     def draw() -> RenderableType:
-        last = last_round(evaluations, seen_at)
         shown = page(statuses, last, seen_at, wide=wide, everything=everything or stream is not None)
         clock = datetime.fromtimestamp(seen_at).strftime("%H:%M:%S")
         problem = f"; [red]not updated since, because {text(failure)}[/]" if failure else ""
@@ -94,8 +95,7 @@ def _watch(space: Workspace, stream: str | None, interval: float, *, wide: bool,
             while True:
                 time.sleep(interval)
                 try:
-                    statuses, seen_at, failure = gather(space, stream, now=time.time()), time.time(), ""
-                    evaluations = space.store.evaluations.all()
+                    (statuses, last, seen_at), failure = _read(space, stream), ""
                 except StoreError as error:
                     failure = str(error)
                 live.update(draw(), refresh=True)

@@ -32,32 +32,12 @@ def exit_at(kind: str, at: float, now: float) -> str:
     return f"{kind} {datetime.fromtimestamp(at).strftime('%H:%M' if now - at < 86400 else '%b %d')}"
 
 
-def _name(status: StreamStatus, _: float) -> str:
-    return text(status.stream)
-
-
-def _state(status: StreamStatus, _: float) -> str:
-    return f"[{_COLOURS.get(status.state, 'bold red')}]{status.state}[/]"
-
-
-def _rate(status: StreamStatus, _: float) -> str:
-    return rate(status.rows_in_per_second)
-
-
-def _lag(status: StreamStatus, _: float) -> str:
-    return NONE if status.state in QUIET or status.backlog_seconds is None else short(status.backlog_seconds)
-
-
 def _health(status: StreamStatus, now: float) -> str:
     """`WARNING 25s`: the worst verdict, and how long ago it was reached."""
     if status.state in QUIET:
         return NONE
     since = "" if status.judged_at is None else f" {short(max(0.0, now - status.judged_at))}"
     return status_word(status.health) + (f"[bold red]{since}[/]" if status.stale else since)
-
-
-def _restarts(status: StreamStatus, _: float) -> str:
-    return f"[yellow]{status.restarts}[/]" if status.restarts else "0"
 
 
 def _last_exit(status: StreamStatus, now: float) -> str:
@@ -79,32 +59,27 @@ def _rows(status: StreamStatus, _: float) -> str:
 
 def _executors(status: StreamStatus, _: float) -> str:
     """`2 (1 lost)`, on a cluster."""
-    if status.executors is None:
-        return NONE
-    return (
-        f"{status.executors} [yellow]({status.executors_lost} lost)[/]"
-        if status.executors_lost
-        else f"{status.executors}"
-    )
+    lost = f" [yellow]({status.executors_lost} lost)[/]" if status.executors_lost else ""
+    return NONE if status.executors is None else f"{status.executors}{lost}"
 
 
-def _incidents(status: StreamStatus, _: float) -> str:
-    return f"[red]{status.open_incidents}[/]" if status.open_incidents else "0"
+def _alarming(count: int, colour: str) -> str:
+    return f"[{colour}]{count}[/]" if count else "0"
 
 
 COLUMNS: Final = (
-    Column("stream", _name),
-    Column("state", _state),
-    Column("rows/s", _rate, right=True),
-    Column("lag", _lag, right=True),
+    Column("stream", lambda status, _: text(status.stream)),
+    Column("state", lambda status, _: f"[{_COLOURS.get(status.state, 'bold red')}]{status.state}[/]"),
+    Column("rows/s", lambda status, _: rate(status.rows_in_per_second), right=True),
+    Column("lag", lambda status, _: short(None if status.state in QUIET else status.backlog_seconds), right=True),
     Column("health", _health),
-    Column("restarts", _restarts, right=True),
+    Column("restarts", lambda status, _: _alarming(status.restarts, "yellow"), right=True),
     Column("last exit", _last_exit),
     Column("state size", lambda status, _: size(status.state_bytes), right=True, wide=True),
     Column("rows in", _rows, right=True, wide=True),
     Column("batch", _batch, wide=True),
     Column("up", lambda status, now: age(status.since, now), right=True, wide=True),
-    Column("incidents", _incidents, right=True, wide=True),
+    Column("incidents", lambda status, _: _alarming(status.open_incidents, "red"), right=True, wide=True),
     Column("batches", lambda status, _: number(status.batches), right=True, wide=True),
     Column("executors", _executors, wide=True),
     Column("pid", lambda status, _: NONE if status.pid is None else str(status.pid), right=True, wide=True),

@@ -1,10 +1,10 @@
-"""`start`, `stop`, `restart`, `logs`: the life of a stream."""
-
-from __future__ import annotations
+"""`start`, `stop`, `restart`, `logs`, `drain`: the life of a stream."""
 
 import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
@@ -12,10 +12,8 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.exit_report import report_exit
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import StreamName, duration, who, workspace
-
-if TYPE_CHECKING:
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded.")]
 BatchDeadline = Annotated[
@@ -43,6 +41,9 @@ BeginAnew = Annotated[
     ),
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
+
+POLL: Final = 0.5
+"""Seconds between two readings of a log that is followed."""
 
 
 def start(
@@ -175,12 +176,38 @@ def logs(
     for line in end_of_log(record, lines):
         typer.echo(line, nl=False)
     if follow:
-        from streamwarden.cli.tail import follow as follow_log
-
-        follow_log(
-            space.fleet.log_path(record.driver_id), ended=lambda: not space.fleet.observe(record.driver_id).alive
-        )
+        driver_id = record.driver_id
+        follow_log(space.fleet.log_path(driver_id), ended=lambda: not space.fleet.observe(driver_id).alive)
     return Exit.OK
+
+
+def follow_log(path: Path, *, ended: Callable[[], bool], poll: float = POLL) -> None:
+    """Print what is added to `path` until `ended()`, with all that was written before the end."""
+    from streamwarden.services.fleet.exits.log_tail import LogTail
+
+    tail = LogTail(path, start=path.stat().st_size if path.exists() else 0)
+    while True:
+        last = ended()  # asked before reading: what was written before the end is still printed
+        for line in tail.read_all(final=last):
+            print(line, flush=True)
+        if last:
+            return
+        time.sleep(poll)
+
+
+def drain(context: typer.Context, reason: Reason = "no reason given") -> int:
+    """Stop all drivers of this host at a batch boundary, before an update or a reboot.
+
+    Every living driver counts, also one whose file was removed. The streams stay wanted: Airflow or a supervisor starts
+    their drivers again. A stream that was stopped stays stopped. Exit code 1 if one had to be killed.
+    """
+    from streamwarden.services.fleet.draining import drain as drain_host
+
+    space = workspace(context)
+    ended = drain_host(space.store, space.fleet, requested_by=who(), reason=reason)
+    if not ended:
+        say(f"no driver runs on this host, with the data folder {text(space.data)}")
+    return max((report_exit(observation) for observation in ended), default=Exit.OK)
 
 
 def _maybe(given: str | None, option: str) -> float | None:

@@ -1,40 +1,25 @@
 """`start --supervise`: keeps one stream running in the foreground, by the same policy as its DAG."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import say, text
 from streamwarden.lifecycle.driver import ExitKind, ProcessIdentity
+from streamwarden.lifecycle.supervision import supervisor
 from streamwarden.lifecycle.supervision.restart import describe
-from streamwarden.lifecycle.supervision.supervisor import (
-    Blind,
-    Down,
-    Finished,
-    Hold,
-    Launch,
-    Move,
-    Wait,
-    Watch,
-    supervise,
-)
 from streamwarden.services.fleet.exits.log_tail import LogTail
+from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.workspace import Workspace
+from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration
-
-if TYPE_CHECKING:
-    from streamwarden.services.fleet.fleet import Fleet
-    from streamwarden.services.workspace import Workspace
-    from streamwarden.stream.spec import StreamSpec
 
 
 def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> int:
     """Run the supervisor until the stream finished (0) or stays down (1). Ctrl-C leaves the driver running."""
     narrator = _SupervisionNarrator(space.fleet)
     try:
-        end = supervise(
+        end = supervisor.supervise(
             spec,
             launcher=space.fleet,
             drivers=space.store.drivers,
@@ -48,7 +33,7 @@ def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> i
         say(f"\nno longer supervised; the driver continues. Stop it with: streamwarden stop {text(spec.name)}")
         raise
     narrator.drain()
-    if isinstance(end, Finished):
+    if isinstance(end, supervisor.Finished):
         return Exit.OK if end.exit.kind in (ExitKind.COMPLETED, ExitKind.STOPPED) else Exit.BAD
     return Exit.BAD
 
@@ -61,26 +46,26 @@ class _SupervisionNarrator:
         self._log: LogTail | None = None
         self._process: ProcessIdentity | None = None
 
-    def announce(self, move: Move | Blind) -> None:
+    def announce(self, move: supervisor.Move | supervisor.Blind) -> None:
         self.drain()
         match move:
-            case Watch(driver_id=driver):
+            case supervisor.Watch(driver_id=driver):
                 path = self._fleet.log_path(driver)
                 say(f"[bold]watching driver {text(driver)}[/], log {text(path)}")
                 self._log = LogTail(path)
                 self._process = self._fleet.observe(driver).record.process
-            case Launch(reason=reason):
+            case supervisor.Launch(reason=reason):
                 say(f"[bold]launching[/]: {text(reason)}")
-            case Wait(until=until, reason=reason, attempt=attempt):
+            case supervisor.Wait(until=until, reason=reason, attempt=attempt):
                 wait = format_duration(max(0.0, until - time.time()))
                 say(f"[yellow]restart {attempt} in {wait}[/]: {text(reason)}")
-            case Blind(reason=reason):
+            case supervisor.Blind(reason=reason):
                 say(f"[yellow]waiting for the store[/], a living driver continues: {text(reason)}")
-            case Hold(state=state):
+            case supervisor.Hold(state=state):
                 say(f"[yellow]held[/]: stopped by {text(state.changed_by)} ({text(state.reason)}); waiting for a start")
-            case Down(verdict=verdict):
+            case supervisor.Down(verdict=verdict):
                 say(f"[bold red]down[/]: {text(verdict.reason)}\n  next: {text(verdict.next_step)}")
-            case Finished(exit=ended):
+            case supervisor.Finished(exit=ended):
                 say(f"[green]finished[/]: {text(describe(ended))}")
 
     def sleep(self, seconds: float) -> None:

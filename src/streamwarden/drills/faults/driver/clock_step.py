@@ -11,16 +11,14 @@ from typing import ClassVar, Final, Protocol
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
-    Fault,
     FaultContext,
     LiveUse,
+    ObservedFault,
     Proof,
     Strike,
-    prove_as_observed,
 )
 from streamwarden.drills.ports import Port, Ports
 from streamwarden.drills.records.sections import require
-from streamwarden.drills.waiting import wait_for
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, SignedSeconds, format_duration
 
@@ -57,7 +55,7 @@ DRIVER_CLOCK: Final = Port[DriverClock]("the drivers' clock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockStep(Fault):
+class ClockStep(ObservedFault):
     """Proof: the time in the plan of a batch differed by the step from the time at which the plan was written, which
     the storage's own clock says; and that batch was committed. The recovery is measured from the moment at which the
     clock is right again."""
@@ -85,7 +83,7 @@ class ClockStep(Fault):
     )
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         require(abs(self.size) >= SHORTEST_STEP, "by", self.by, "a minute at least, forth or back")
 
     @property
@@ -148,7 +146,13 @@ class ClockStep(Fault):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         """A miss may have let a batch run on the wrong time too."""
-        return replace(prove_as_observed(context, strike, _judge), clock_step=self.size)
+        return replace(ObservedFault.prove(self, context, strike), clock_step=self.size)
+
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        difference = strike.evidence["difference"]
+        if difference is None or not _shows(difference, strike.evidence["by"]):
+            return False, f"{strike.message}, but the plan of batch {strike.batch} does not show it"
+        return True, f"{strike.message}: batch {strike.batch} was planned {_words(difference)} and committed; then back"
 
 
 def _await_stepped(context: FaultContext, by: Seconds, *, after: int | None, deadline: float) -> int | None:
@@ -159,10 +163,7 @@ def _await_stepped(context: FaultContext, by: Seconds, *, after: int | None, dea
         fresh = newest is not None and newest > (-1 if after is None else after)
         return newest if fresh and newest is not None and _is_off(context, newest, by) else None
 
-    def probe() -> bool | None:
-        return True if stepped() is not None or not context.observe().alive else None
-
-    wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL)
+    context.wait_until(lambda: stepped() is not None or not context.observe().alive, deadline=deadline, every=POLL)
     return stepped()
 
 
@@ -175,14 +176,6 @@ def _shows(difference: Seconds, by: Seconds) -> bool:
     """Whether this difference of two clocks is that step: their own, and a slow write, are shorter than the half of the
     shortest step."""
     return abs(difference - by) < SHORTEST_STEP / 2
-
-
-def _judge(strike: Strike) -> tuple[bool, str]:
-    evidence = strike.evidence
-    difference = evidence["difference"]
-    if difference is None or not _shows(difference, evidence["by"]):
-        return False, f"{strike.message}, but the plan of batch {strike.batch} does not show it"
-    return True, f"{strike.message}: batch {strike.batch} was planned {_words(difference)} and committed; then back"
 
 
 def _words(step: Seconds) -> str:

@@ -3,18 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    LiveUse,
-    Proof,
-    Strike,
-    await_exit,
-    describe_exit,
-    moment_of,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, LiveUse, Proof, Strike
 from streamwarden.lifecycle.driver import ExitKind
 
 
@@ -48,7 +37,7 @@ class ControlledRestart(Fault):
         moment = context.mark() if context.marked_at is None else context.marked_at
         reason = f"drill {context.run_id}: controlled restart"
         context.ports.drivers.request_stop(context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=reason)
-        await_exit(context, deadline=deadline)
+        context.await_exit(deadline=deadline)
         return Strike(moment=moment, message="asked for a stop at the batch boundary")
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
@@ -68,12 +57,5 @@ class ControlledRestart(Fault):
             message = "the driver stopped only at the end of the input: no batch is left that a restart could commit"
         else:
             message = f"the driver stopped as asked; batch {position.committed} is the last planned and committed"
-        return Proof(
-            landed=stopped and whole and (left > 0 or context.fork.live),
-            driver_id=context.driver_id,
-            moment=moment_of(context, view, strike),
-            planned=position.planned,
-            committed=position.committed,
-            message=message,
-            evidence={**describe_exit(view), "unplanned_input": left},
-        )
+        landed, evidence = stopped and whole and (left > 0 or context.fork.live), {"unplanned_input": left}
+        return context.proof(strike, view, position, landed=landed, message=message, evidence=evidence)

@@ -13,15 +13,13 @@ from typing import ClassVar, Final
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
-    Fault,
     FaultContext,
     LiveUse,
+    ObservedFault,
     Proof,
     Strike,
-    prove_as_observed,
 )
 from streamwarden.drills.faults.driver.kill_driver import await_running_batch
-from streamwarden.drills.waiting import wait_for
 
 ENDS_WITHIN: Final = 60.0
 """Seconds after SIGCONT within which the driver must have ended: it renews its lease every 5 s, and an attempt at an
@@ -31,7 +29,7 @@ POLL: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeDriver(Fault):
+class FreezeDriver(ObservedFault):
     """Proof: the driver was paused with a batch planned and not committed; another driver, with a larger fencing
     token, committed that batch meanwhile; then the driver continued. It must not have survived that."""
 
@@ -48,8 +46,8 @@ class FreezeDriver(Fault):
     )
     description: ClassVar[Description] = Description(
         does="Stops the driver and its supervisor process (SIGSTOP) in mid-batch. Starts a second driver as another "
-        "host "
-        "does, when the lease has expired. Lets the first one go on (SIGCONT) when the second has committed a batch.",
+        "host does, when the lease has expired. Lets the first one go on (SIGCONT) when the second has committed a "
+        "batch.",
         promise="The lease of the first driver is lost: it ends as `fenced`. Until then Spark's log of commits, the "
         "sink's manifest, or the batch table of a database refuses what it writes. A topic takes it, with the event "
         "ids of the first time.",
@@ -72,32 +70,32 @@ class FreezeDriver(Fault):
             context.ports.drivers.thaw(context.driver_id)
             return Strike(moment=None, message="the driver does not stand still", batch=batch)
         position = context.ports.checkpoint.position(context.fork)
-        if position.gap == 0:
+        planned = position.planned
+        if position.gap == 0 or planned is None:
             context.ports.drivers.thaw(context.driver_id)
             return Strike(moment=None, message=f"batch {position.committed} was committed by then", batch=batch)
         try:
             successor = context.ports.drivers.take_over(
                 context.fork, context.run_id, context.driver_id, deadline=deadline
             )
-            redone = successor is not None and self._await_commit(context, position.planned, deadline)
+            redone = successor is not None and context.wait_until(
+                lambda: context.ports.checkpoint.is_committed(context.fork, planned), deadline=deadline, every=POLL
+            )
         finally:
             stood = context.ports.drivers.thaw(context.driver_id)
         thawed_at = context.ports.clock.now()
-        ended = wait_for(
-            lambda: None if context.ports.drivers.is_running(context.driver_id) else True,
-            clock=context.ports.clock,
-            deadline=thawed_at + ENDS_WITHIN,
-            every=POLL,
+        until = thawed_at + ENDS_WITHIN
+        lives = not context.wait_until(
+            lambda: not context.ports.drivers.is_running(context.driver_id), deadline=until, every=POLL
         )
-        lives = ended is None
         if lives:
             context.ports.drivers.kill(context.driver_id)
         return Strike(
             moment=moment,
-            message=f"the driver stood still for {thawed_at - moment:.1f} s, from batch {position.planned} on",
-            batch=position.planned,
+            message=f"the driver stood still for {thawed_at - moment:.1f} s, from batch {planned} on",
+            batch=planned,
             evidence={
-                "planned": position.planned,
+                "planned": planned,
                 "committed": position.committed,
                 "token": before.token,
                 "successor": None if successor is None else asdict(successor),
@@ -110,33 +108,24 @@ class FreezeDriver(Fault):
         )
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        proof = prove_as_observed(context, strike, _judge)
+        proof = ObservedFault.prove(self, context, strike)
         if proof.landed and proof.evidence["lived_on"]:
             return replace(proof, violation=_LIVED_ON)
         return proof
 
-    def _await_commit(self, context: FaultContext, batch: int | None, deadline: float) -> bool:
-        """Whether `commits/batch` is there before the deadline."""
-
-        def probe() -> bool | None:
-            return (batch is not None and context.ports.checkpoint.is_committed(context.fork, batch)) or None
-
-        return wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL) is True
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        evidence = strike.evidence
+        successor = evidence["successor"]
+        if successor is None:
+            return False, f"{strike.message}, and its lease had not expired: no other driver took over"
+        if not evidence["stood_still"]:
+            return False, f"{strike.message}, but it did not stand still until the end of that time"
+        if successor["token"] <= evidence["token"]:
+            return False, f"{strike.message}, but driver {successor['driver_id']} has no larger fencing token"
+        if not evidence["redone"]:
+            return False, f"{strike.message}, and driver {successor['driver_id']} did not commit that batch meanwhile"
+        end = _LIVED_ON if evidence["lived_on"] else f"it ended {evidence['ended_after']:.1f} s after it went on"
+        return True, f"{strike.message}; driver {successor['driver_id']} took over and committed that batch; {end}"
 
 
 _LIVED_ON: Final = f"the replaced driver still ran {ENDS_WITHIN:.0f} s after it went on"
-
-
-def _judge(strike: Strike) -> tuple[bool, str]:
-    evidence = strike.evidence
-    successor = evidence["successor"]
-    if successor is None:
-        return False, f"{strike.message}, and its lease had not expired: no other driver took over"
-    if not evidence["stood_still"]:
-        return False, f"{strike.message}, but it did not stand still until the end of that time"
-    if successor["token"] <= evidence["token"]:
-        return False, f"{strike.message}, but driver {successor['driver_id']} has no larger fencing token"
-    if not evidence["redone"]:
-        return False, f"{strike.message}, and driver {successor['driver_id']} did not commit that batch meanwhile"
-    end = _LIVED_ON if evidence["lived_on"] else f"it ended {evidence['ended_after']:.1f} s after it went on"
-    return True, f"{strike.message}; driver {successor['driver_id']} took over and committed that batch; {end}"

@@ -21,12 +21,8 @@ from streamwarden.drills.faults.base import (
     LiveUse,
     Proof,
     Strike,
-    await_exit,
-    describe_exit,
-    moment_of,
     require_this_host,
 )
-from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 
@@ -88,6 +84,7 @@ class MidBatchKill(Fault):
     of the batch are those of that moment, read after the driver's death."""
 
     expected_end: ClassVar[ExpectedEnd] = ExpectedEnd.ENDS
+    recovery: ClassVar[str] = "The start that follows."
     missed: ClassVar[str] = "no batch was caught between its plan and its commit"
 
     @property
@@ -107,7 +104,7 @@ class MidBatchKill(Fault):
         moment = context.ports.clock.now()
         if not context.ports.drivers.kill(context.driver_id):
             return Strike(moment=None, message="the driver's process was already gone", batch=batch)
-        await_exit(context, deadline=deadline)
+        context.await_exit(deadline=deadline)
         return Strike(moment=moment, message=f"SIGKILL while batch {batch} was running", batch=batch)
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
@@ -135,21 +132,14 @@ class MidBatchKill(Fault):
         else:
             left = "" if traces is None else f"; {'' if in_time else f'not {wanted}, but '}{_describe(traces)}"
             message = f"the driver died by signal 9 with offsets/{planned} written and commits/{planned} absent{left}"
-        return Proof(
-            landed=killed and not view.alive and offsets and not commits and in_time,
-            driver_id=context.driver_id,
-            moment=moment_of(context, view, strike),
-            planned=planned,
-            committed=position.committed,
-            message=message,
-            evidence={
-                **describe_exit(view),
-                "offsets_written": offsets,
-                "commits_written": commits,
-                "aimed_at_batch": strike.batch if strike else None,
-                **({} if traces is None else {"traces": asdict(traces)}),
-            },
-        )
+        landed = killed and not view.alive and offsets and not commits and in_time
+        evidence = {
+            "offsets_written": offsets,
+            "commits_written": commits,
+            "aimed_at_batch": strike.batch if strike else None,
+            **({} if traces is None else {"traces": asdict(traces)}),
+        }
+        return context.proof(strike, view, position, landed=landed, message=message, evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +155,6 @@ class KillDriver(MidBatchKill):
         "The driver ended by signal 9; `offsets/N` exists, `commits/N` does not; with a `moment`, the files "
         "of the batch are those of the moment."
     )
-    recovery: ClassVar[str] = "The start that follows."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="it ends a process that supervision starts again, and changes no file",
@@ -238,7 +227,7 @@ def await_batch(
         next_observation = clock.now() + OBSERVE_EVERY
         return None if context.observe().alive else False
 
-    result = wait_for(probe, clock=clock, deadline=deadline, every=POLL) if clock.now() < deadline else None
+    result = context.wait_for(probe, deadline=deadline, every=POLL) if clock.now() < deadline else None
     return None if result is False else result
 
 

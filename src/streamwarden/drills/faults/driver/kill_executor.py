@@ -8,19 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final, Protocol
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    LiveUse,
-    Proof,
-    Strike,
-    prove_as_observed,
-)
+from streamwarden.clusters import manager_of
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import POLL, await_running_batch
 from streamwarden.drills.ports import Port
-from streamwarden.drills.waiting import wait_for
 from streamwarden.errors import DrillAborted
 from streamwarden.lifecycle.driver import ProcessIdentity
 from streamwarden.stream.spec import StreamSpec
@@ -56,7 +47,7 @@ EXECUTORS: Final = Port[Executors]("the driver's executors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KillExecutor(Fault):
+class KillExecutor(ObservedFault):
     """Proof: an executor of this driver, named by pid and start time, ran before the strike and not after it, and when
     it was gone `offsets/N` was there and `commits/N` was not.
 
@@ -85,7 +76,7 @@ class KillExecutor(Fault):
     def require(self, stream: str, declared: StreamSpec) -> None:
         """In local mode the driver does the executors' work."""
         master = declared.spark.master
-        if master.startswith("local"):
+        if not manager_of(master).has_executors:
             raise self.not_applicable(
                 stream,
                 f"{stream} runs on the master {master}, which has no executors",
@@ -117,11 +108,8 @@ class KillExecutor(Fault):
         moment = context.ports.clock.now()
         if not context.ports[EXECUTORS].kill(struck):
             return Strike(moment=None, message=f"executor {struck.id} was already gone", batch=batch)
-        gone = wait_for(
-            lambda: None if context.ports[EXECUTORS].is_alive(struck) else True,
-            clock=context.ports.clock,
-            deadline=moment + GONE_WITHIN,
-            every=POLL,
+        gone = context.wait_until(
+            lambda: not context.ports[EXECUTORS].is_alive(struck), deadline=moment + GONE_WITHIN, every=POLL
         )
         # Read after the executor's end: what is absent now was absent then.
         position = context.ports.checkpoint.position(context.fork)
@@ -132,7 +120,7 @@ class KillExecutor(Fault):
             evidence={
                 "executor": asdict(struck),
                 "executors": len(executors),
-                "gone": gone is not None,
+                "gone": gone,
                 "gone_at": context.ports.clock.now(),
                 "planned": position.planned,
                 "committed": position.committed,
@@ -141,15 +129,11 @@ class KillExecutor(Fault):
             },
         )
 
-    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_observed(context, strike, _judge)
-
-
-def _judge(strike: Strike) -> tuple[bool, str]:
-    seen, batch = strike.evidence, strike.batch
-    name = f"executor {seen['executor']['id']} (pid {seen['executor']['process']['pid']})"
-    if not seen["gone"]:
-        return False, f"{name} is still alive {GONE_WITHIN:.0f} s after SIGKILL"
-    if seen["commits_written"] or not seen["offsets_written"]:
-        return False, f"{name} died by SIGKILL, but batch {batch} was committed by then"
-    return True, f"{name} died by SIGKILL with offsets/{batch} written and commits/{batch} absent"
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        seen, batch = strike.evidence, strike.batch
+        name = f"executor {seen['executor']['id']} (pid {seen['executor']['process']['pid']})"
+        if not seen["gone"]:
+            return False, f"{name} is still alive {GONE_WITHIN:.0f} s after SIGKILL"
+        if seen["commits_written"] or not seen["offsets_written"]:
+            return False, f"{name} died by SIGKILL, but batch {batch} was committed by then"
+        return True, f"{name} died by SIGKILL with offsets/{batch} written and commits/{batch} absent"

@@ -39,7 +39,7 @@ class InputChanged(ControlledRestart):
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Spark reads files by their times."""
-        require_files(self.kind, stream, declared)
+        require_files(self, stream, declared)
         options = {key.lower(): value.lower() for key, value in declared.source.options.items()}
         if options.get("latestfirst") == "true":
             raise self.not_applicable(
@@ -91,7 +91,6 @@ class InputDoubled(InputChanged):
     oracle tells"""
     event: ClassVar[str] = "the arrival of a file for the second time"
     proof: ClassVar[str] = "No batch was cut; the copy is in the input and is read next."
-    recovery: ClassVar[str] = "The start that follows."
     description: ClassVar[Description] = Description(
         does="Stops the driver at a batch boundary, and copies a file that the last batch has read. The copy has "
         "another name and is read next.",

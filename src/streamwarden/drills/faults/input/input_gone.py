@@ -43,7 +43,7 @@ class InputGone(MidBatchKill):
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:
-        require_files(self.kind, stream, declared)
+        require_files(self, stream, declared)
 
     def undo(self, context: FaultContext) -> str | None:
         return "the file is in the input again" if context.ports[INPUTS].put_back(context.fork) else None

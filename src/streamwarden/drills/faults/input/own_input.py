@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from streamwarden.drills.faults.base import Fault
 from streamwarden.drills.ports import Port
 from streamwarden.drills.records.types import ForkView
-from streamwarden.errors import DrillAborted
 from streamwarden.stream.spec import StreamSpec
 
 
@@ -41,13 +41,12 @@ class InputFiles(Protocol):
 INPUTS: Final = Port[InputFiles]("the fork's own input files")
 
 
-def require_files(kind: str, stream: str, declared: StreamSpec) -> None:
+def require_files(fault: Fault, stream: str, declared: StreamSpec) -> None:
     """Raises DrillAborted for a stream that reads no files. The records of a topic are lost otherwise."""
     if declared.source.path is None:
-        raise DrillAborted(
-            f"{kind} is not applicable: the source of {stream} is of the kind {declared.source.kind}, which reads no "
-            "files",
+        raise fault.not_applicable(
+            stream,
+            f"the source of {stream} is of the kind {declared.source.kind}, which reads no files",
             expected="source.kind files",
-            where=f"the drill of {stream}",
             next_step="drill a stream that reads a topic with `retention_passed`",
         )

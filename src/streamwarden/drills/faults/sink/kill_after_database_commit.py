@@ -34,7 +34,6 @@ class KillAfterDatabaseCommit(MidBatchKill):
     kind: str = "kill_after_database_commit"
     event: ClassVar[str] = "a crash just after the database had committed a batch"
     proof: ClassVar[str] = "That of `kill_driver`, and N is in the sink's batch table."
-    recovery: ClassVar[str] = "The start that follows."
     live: ClassVar[LiveUse] = LiveUse(
         allowed=True,
         reason="it ends a process that supervision starts again, changes no row, and the audit reads the table",
@@ -51,14 +50,10 @@ class KillAfterDatabaseCommit(MidBatchKill):
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         """The sink must write to such a place."""
-        given = declared.sink
-        if self.service != given.SERVICE:
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {given.kind}, which has no {self.place}",
-                expected=f"a sink of a kind that a {self.service} serves",
-                next_step=f"drill this stream with `{FITTING.get(given.SERVICE or '', 'kill_driver')}`",
-            )
+        if self.service != declared.sink.SERVICE:
+            expected = f"a sink of a kind that a {self.service} serves"
+            instead = FITTING.get(declared.sink.SERVICE or "", "kill_driver")
+            raise self.wrong_sink(stream, declared, self.place, expected=expected, instead=instead)
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         """Wait until a batch has arrived where the sink writes, and not in `commits/`; its id, or None if the driver

@@ -11,14 +11,12 @@ from typing import ClassVar, Final, Protocol
 from streamwarden.drills.faults.base import (
     Description,
     ExpectedEnd,
-    Fault,
     FaultContext,
     LiveUse,
+    ObservedFault,
     Proof,
     Strike,
-    await_exit,
     describe_exit,
-    prove_as_observed,
     require_this_host,
 )
 from streamwarden.drills.faults.driver.kill_driver import FITTING, await_running_batch
@@ -46,7 +44,7 @@ FOLDER: Final = Port[SinkFolder]("the sink's folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkFailing(Fault):
+class SinkFailing(ObservedFault):
     """Proof: the driver failed while the folder took no files, and so did each driver that was started after it,
     `times` in all; none committed a batch that was not in the sink's manifest before. The recovery is measured from the
     moment at which the folder takes files again."""
@@ -70,7 +68,7 @@ class SinkFailing(Fault):
     )
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         require(1 <= self.count <= MOST_TIMES, "times", self.times, f"from 1 to {MOST_TIMES}")
 
     @property
@@ -82,12 +80,7 @@ class SinkFailing(Fault):
         """A service fails otherwise: `service_outage`."""
         if not declared.sink.MANIFEST:
             instead = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no folder",
-                expected="a sink that writes files",
-                next_step=f"drill this stream with `{instead}`",
-            )
+            raise self.wrong_sink(stream, declared, "folder", expected="a sink that writes files", instead=instead)
 
     def undo(self, context: FaultContext) -> str | None:
         """Restore the folder and resume the driver if it is still paused."""
@@ -127,35 +120,34 @@ class SinkFailing(Fault):
 
     def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
         """The struck driver is the last one that failed."""
-        proof = prove_as_observed(context, strike, _judge)
+        proof = ObservedFault.prove(self, context, strike)
         return replace(proof, driver_id=proof.evidence.get("driver_id", proof.driver_id))
+
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        evidence = strike.evidence
+        before = -1 if evidence["committed_before"] is None else evidence["committed_before"]
+        failures, times = len(evidence["failures"]), evidence["times"]
+        which = "the driver" if times == 1 else f"driver {failures} of {times}"
+        if evidence["exit"] != ExitKind.FAILED:
+            return (
+                False,
+                f"{strike.message}, but {which} did not fail: {evidence['exit'] or 'it runs on'} {evidence['message']}",
+            )
+        if (evidence["committed"] or 0) > before + 1:
+            return False, f"{strike.message}, but batches were committed up to {evidence['committed']}"
+        who = "the driver" if times == 1 else f"{times} drivers"
+        return True, f"{strike.message}: {who} failed: {evidence['message'].partition(chr(10))[0]}"
 
 
 def _await_failures(context: FaultContext, times: int, deadline: float) -> Sequence[DriverView]:
     """The drivers as they ended, started one after the other as supervision does; the last may not have ended in
     time, or not have failed."""
-    views = [await_exit(context, deadline=deadline)]
+    views = [context.await_exit(deadline=deadline)]
     while len(views) < times and _has_failed(views[-1]):
         record = context.ports.drivers.start(context.fork, context.run_id)
-        views.append(await_exit(replace(context, driver_id=record.driver_id), deadline=deadline))
+        views.append(replace(context, driver_id=record.driver_id).await_exit(deadline=deadline))
     return views
 
 
 def _has_failed(view: DriverView) -> bool:
     return view.exit is not None and view.exit.kind is ExitKind.FAILED
-
-
-def _judge(strike: Strike) -> tuple[bool, str]:
-    evidence = strike.evidence
-    before = -1 if evidence["committed_before"] is None else evidence["committed_before"]
-    failures, times = len(evidence["failures"]), evidence["times"]
-    which = "the driver" if times == 1 else f"driver {failures} of {times}"
-    if evidence["exit"] != ExitKind.FAILED:
-        return (
-            False,
-            f"{strike.message}, but {which} did not fail: {evidence['exit'] or 'it runs on'} {evidence['message']}",
-        )
-    if (evidence["committed"] or 0) > before + 1:
-        return False, f"{strike.message}, but batches were committed up to {evidence['committed']}"
-    who = "the driver" if times == 1 else f"{times} drivers"
-    return True, f"{strike.message}: {who} failed: {evidence['message'].partition(chr(10))[0]}"

@@ -9,20 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-    prove_as_observed,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import FITTING
 from streamwarden.drills.ports import HeldTable, Port
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import ForkView
-from streamwarden.drills.waiting import wait_for
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_duration
 
@@ -43,7 +34,7 @@ TABLE: Final = Port[SinkTable]("the sink's table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkLocked(Fault):
+class SinkLocked(ObservedFault):
     """Proof: a session of the driver waited for the table's lock, as the database reports it, and no batch was
     committed meanwhile. The recovery is measured from the moment at which the table is free.
 
@@ -70,7 +61,7 @@ class SinkLocked(Fault):
     )
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         fits = self.lasts is None or 0 < self.lasts < self.within
         require(fits, "lasts", self.lasts, "a positive duration, shorter than `within`")
 
@@ -89,11 +80,8 @@ class SinkLocked(Fault):
         if declared.sink.SERVICE != "database":
             served = "service_outage" if declared.sink.SERVICE in FITTING else "kill_driver"
             instead = "sink_failing" if declared.sink.MANIFEST else served
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no table",
-                expected="a sink that writes to a database",
-                next_step=f"drill this stream with `{instead}`",
+            raise self.wrong_sink(
+                stream, declared, "table", expected="a sink that writes to a database", instead=instead
             )
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
@@ -123,8 +111,20 @@ class SinkLocked(Fault):
             },
         )
 
-    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_observed(context, strike, _judge)
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        evidence = strike.evidence
+        if not evidence["held"]:
+            return False, f"{strike.message}, but the table was no longer locked at the end"
+        if evidence["committed"] != evidence["committed_before"]:
+            return False, f"{strike.message}, but batch {evidence['committed']} was committed meanwhile"
+        if evidence["waited_seconds"] < evidence["wanted_seconds"]:
+            return False, f"{strike.message}, and not for the {evidence['wanted_seconds']:.1f} s that it should have"
+        attempts = len(evidence["sessions"])
+        failed = "" if attempts == 1 else f"; writing it was tried in {attempts} sessions"
+        return (
+            True,
+            f"{strike.message}: batch {evidence['planned']} was not committed before the table was free{failed}",
+        )
 
 
 def _watch(
@@ -135,26 +135,13 @@ def _watch(
     clock, sessions = context.ports.clock, set[int]()
     since: float | None = None
 
-    def probe() -> bool | None:
+    def is_over() -> bool:
         nonlocal since
         waiting = table.waiting()
         sessions.update(waiting)
         since = clock.now() if since is None and waiting else since
         over = since is not None and clock.now() >= since + lasts
-        return True if over or not context.observe().alive else None
+        return over or not context.observe().alive
 
-    wait_for(probe, clock=clock, deadline=deadline, every=POLL)
+    context.wait_until(is_over, deadline=deadline, every=POLL)
     return since, sorted(sessions)
-
-
-def _judge(strike: Strike) -> tuple[bool, str]:
-    evidence = strike.evidence
-    if not evidence["held"]:
-        return False, f"{strike.message}, but the table was no longer locked at the end"
-    if evidence["committed"] != evidence["committed_before"]:
-        return False, f"{strike.message}, but batch {evidence['committed']} was committed meanwhile"
-    if evidence["waited_seconds"] < evidence["wanted_seconds"]:
-        return False, f"{strike.message}, and not for the {evidence['wanted_seconds']:.1f} s that it should have"
-    attempts = len(evidence["sessions"])
-    failed = "" if attempts == 1 else f"; writing it was tried in {attempts} sessions"
-    return True, f"{strike.message}: batch {evidence['planned']} was not committed before the table was free{failed}"

@@ -9,20 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    LiveUse,
-    Proof,
-    Strike,
-    prove_as_observed,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, FaultContext, LiveUse, ObservedFault, Strike
 from streamwarden.drills.faults.driver.kill_driver import KillMoment, stop_at
 from streamwarden.drills.faults.sink.sink_failing import MOST_TIMES
 from streamwarden.drills.records.sections import require
-from streamwarden.drills.waiting import wait_for
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_duration
 
@@ -37,7 +27,7 @@ POLL: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkSlow(Fault):
+class SinkSlow(ObservedFault):
     """Proof: of each of `times` batches, the manifest's entry was written at least `lasts` after the first data file,
     by the times of the files. The recovery is measured from the moment at which the last of them continued."""
 
@@ -65,7 +55,7 @@ class SinkSlow(Fault):
 
     def __post_init__(self) -> None:
         """The fault `freeze_driver` is for longer times."""
-        Fault.__post_init__(self)
+        ObservedFault.__post_init__(self)
         fits = self.lasts is None or 0 < self.lasts < self.within
         require(fits, "lasts", self.lasts, "a positive duration, shorter than `within`")
         allowed = f"{format_duration(LONGEST)} at most: a driver that stands still for longer is replaced"
@@ -85,13 +75,8 @@ class SinkSlow(Fault):
     def require(self, stream: str, declared: StreamSpec) -> None:
         """Only Spark's own file sink has a manifest. A database that is slow to write is one with a locked table."""
         if not declared.sink.MANIFEST:
-            database = declared.sink.SERVICE == "database"
-            raise self.not_applicable(
-                stream,
-                f"the sink of {stream} is of the kind {declared.sink.kind}, which has no manifest",
-                expected="a sink that writes files",
-                next_step=f"drill this stream with `{'sink_locked' if database else 'kill_driver'}`",
-            )
+            instead = "sink_locked" if declared.sink.SERVICE == "database" else "kill_driver"
+            raise self.wrong_sink(stream, declared, "manifest", expected="a sink that writes files", instead=instead)
 
     def undo(self, context: FaultContext) -> str | None:
         return "the driver stood still and goes on" if context.ports.drivers.thaw(context.driver_id) else None
@@ -122,8 +107,20 @@ class SinkSlow(Fault):
             },
         )
 
-    def prove(self, context: FaultContext, strike: Strike | None) -> Proof:
-        return prove_as_observed(context, strike, _judge)
+    def judge(self, context: FaultContext, strike: Strike) -> tuple[bool, str]:
+        evidence = strike.evidence
+        if len(evidence["slow"]) < evidence["times"]:
+            return False, strike.message
+        for batch in evidence["slow"]:
+            if not batch["committed"]:
+                return False, f"{strike.message}, but batch {batch['batch']} was not committed"
+            if (took := _held_up(batch)) is None or took < evidence["lasts"]:
+                return False, f"{strike.message}, but the files of batch {batch['batch']} do not show it"
+        longest = max(_held_up(batch) or 0.0 for batch in evidence["slow"])
+        batches = ("batch " if evidence["times"] == 1 else "batches ") + ", ".join(
+            str(batch["batch"]) for batch in evidence["slow"]
+        )
+        return True, f"the output of {batches} was slow: up to {longest:.1f} s from data file to manifest"
 
 
 def _hold_up(context: FaultContext, lasts: Seconds) -> float:
@@ -137,29 +134,12 @@ def _hold_up(context: FaultContext, lasts: Seconds) -> float:
 
 def _await_commit(context: FaultContext, batch: int, deadline: float) -> BatchTraces:
     """The files of the batch when it is committed, the driver ends, or time is up."""
-
-    def probe() -> bool | None:
-        done = context.ports.checkpoint.is_committed(context.fork, batch) or not context.observe().alive
-        return done or None
-
-    wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL)
-    return context.ports.checkpoint.traces(context.fork, batch)
-
-
-def _judge(strike: Strike) -> tuple[bool, str]:
-    evidence = strike.evidence
-    if len(evidence["slow"]) < evidence["times"]:
-        return False, strike.message
-    for batch in evidence["slow"]:
-        if not batch["committed"]:
-            return False, f"{strike.message}, but batch {batch['batch']} was not committed"
-        if (took := _held_up(batch)) is None or took < evidence["lasts"]:
-            return False, f"{strike.message}, but the files of batch {batch['batch']} do not show it"
-    longest = max(_held_up(batch) or 0.0 for batch in evidence["slow"])
-    batches = ("batch " if evidence["times"] == 1 else "batches ") + ", ".join(
-        str(batch["batch"]) for batch in evidence["slow"]
+    context.wait_until(
+        lambda: context.ports.checkpoint.is_committed(context.fork, batch) or not context.observe().alive,
+        deadline=deadline,
+        every=POLL,
     )
-    return True, f"the output of {batches} was slow: up to {longest:.1f} s from data file to manifest"
+    return context.ports.checkpoint.traces(context.fork, batch)
 
 
 def _held_up(traces: dict[str, Any]) -> Seconds | None:

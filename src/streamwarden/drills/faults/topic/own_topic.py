@@ -3,11 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
-from streamwarden.drills.faults.base import FaultContext, await_exit
+from streamwarden.drills.faults.base import Fault, FaultContext
 from streamwarden.drills.ports import Port
 from streamwarden.drills.records.types import ForkView
-from streamwarden.drills.waiting import wait_for
-from streamwarden.errors import DrillAborted, DrillError
+from streamwarden.errors import DrillError
 from streamwarden.health.window import PartitionLag
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
@@ -39,14 +38,13 @@ class SourceTopic(Protocol):
 TOPIC: Final = Port[SourceTopic]("the fork's own topic")
 
 
-def require_topic(kind: str, stream: str, declared: StreamSpec) -> None:
+def require_topic(fault: Fault, stream: str, declared: StreamSpec) -> None:
     """Raises DrillAborted for a stream that does not read a topic."""
-    given = declared.source.kind
     if not declared.source.OFFSETS:
-        raise DrillAborted(
-            f"{kind} is not applicable: the source of {stream} is of the kind {given}, not a topic",
+        raise fault.not_applicable(
+            stream,
+            f"the source of {stream} is of the kind {declared.source.kind}, not a topic",
             expected="source.kind kafka",
-            where=f"the drill of {stream}",
             next_step="drill this stream with `kill_driver`, or with another fault of docs/how-to/drills.md",
         )
 
@@ -74,7 +72,7 @@ def await_all_read(context: FaultContext, *, deadline: float) -> str | None:
             return True
         return None if context.observe().alive else "the driver's process was already gone"
 
-    result = wait_for(probe, clock=context.ports.clock, deadline=deadline, every=POLL_EVERY)
+    result = context.wait_for(probe, deadline=deadline, every=POLL_EVERY)
     if result is None:
         return f"the fork had still {left:,} records to read when the time of the attempt was up (`within`)"
     return result if isinstance(result, str) else None
@@ -87,7 +85,7 @@ def stop_between_batches(context: FaultContext, *, why: str, deadline: float) ->
     context.ports.drivers.request_stop(
         context.fork, context.driver_id, by=f"drill:{context.run_id}", reason=f"drill {context.run_id}: {why}"
     )
-    await_exit(context, deadline=deadline)
+    context.await_exit(deadline=deadline)
     return why_not_between_batches(context)
 
 
@@ -105,12 +103,5 @@ def why_not_between_batches(context: FaultContext) -> str | None:
 
 def parts(lags: Sequence[PartitionLag], topic: str) -> dict[str, dict[str, int]]:
     """The partitions as evidence: the offsets of the checkpoint and those of the topic."""
-    return {
-        f"{topic}-{lag.partition}": {
-            "first": lag.first,
-            "last": lag.last,
-            "planned": lag.planned,
-            "committed": lag.committed,
-        }
-        for lag in lags
-    }
+    names = ("first", "last", "planned", "committed")
+    return {f"{topic}-{lag.partition}": {name: getattr(lag, name) for name in names} for lag in lags}

@@ -4,21 +4,11 @@ The copy of the topic holds back the second half of each partition's records. Wh
 partitions are doubled and the rest of each partition goes to one new partition: records of one key stay in order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-    describe_exit,
-    moment_of,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, Proof, Strike
 from streamwarden.drills.faults.topic.own_topic import POLL_EVERY, TOPIC, await_all_read, copy_of, parts, require_topic
-from streamwarden.drills.waiting import wait_for
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.stream.spec import StreamSpec
 
@@ -48,7 +38,7 @@ class PartitionsAdded(Fault):
     feed: ClassVar[Feed] = Feed.GROWING
 
     def require(self, stream: str, declared: StreamSpec) -> None:
-        require_topic(self.kind, stream, declared)
+        require_topic(self, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         if len(context.ports[TOPIC].lags(context.fork)) == len(copy_of(context).partitions):
@@ -62,13 +52,8 @@ class PartitionsAdded(Fault):
             return Strike(moment=None, message="an earlier attempt had already added the partitions")
         context.ports[TOPIC].grow(context.fork)
         new = _new_partitions(context)
-        wait_for(
-            lambda: (
-                True
-                if context.ports[TOPIC].first_reach(context.fork, new) is not None or not context.observe().alive
-                else None
-            ),
-            clock=context.ports.clock,
+        context.wait_until(
+            lambda: context.ports[TOPIC].first_reach(context.fork, new) is not None or not context.observe().alive,
             deadline=deadline,
             every=POLL_EVERY,
         )
@@ -92,22 +77,17 @@ class PartitionsAdded(Fault):
             message = f"the new partitions have {sent:,} of {copied.held:,} records{detail}"
         else:
             message = f"{before} partitions became {len(lags)}, the new ones with {copied.held:,} records; {reached}"
-        return Proof(
-            landed=bool(new) and whole and copied.held > 0,
-            driver_id=context.driver_id,
-            moment=moment_of(context, view, strike),
-            planned=position.planned if batch is None else batch - 1,
-            committed=position.committed if batch is None else batch - 1,
-            message=message,
-            evidence={
-                **describe_exit(view),
-                "partitions_before": before,
-                "partitions_after": len(lags),
-                "first_batch": batch,
-                "partitions": parts(lags, copied.topic),
-            },
-            records=copied.records,
+        evidence = {
+            "partitions_before": before,
+            "partitions_after": len(lags),
+            "first_batch": batch,
+            "partitions": parts(lags, copied.topic),
+        }
+        landed = bool(new) and whole and copied.held > 0
+        proof = context.proof(
+            strike, view, position, landed=landed, message=message, evidence=evidence, records=copied.records
         )
+        return proof if batch is None else replace(proof, planned=batch - 1, committed=batch - 1)
 
 
 def _new_partitions(context: FaultContext) -> range:

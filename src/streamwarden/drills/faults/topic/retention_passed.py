@@ -12,16 +12,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from streamwarden.checkpoint.topics import TopicRange
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-    describe_exit,
-    moment_of,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, Proof, Strike
 from streamwarden.drills.faults.topic.own_topic import (
     TOPIC,
     copy_of,
@@ -68,12 +59,11 @@ class RetentionPassed(Fault):
         seen="The stream refused, the check `input_lost` reported the lost records of each partition, and the stream "
         "continued without them after one start with the option `failOnDataLoss: false`.",
         next_step="Accept the loss: set `failOnDataLoss: false` in source.options for one start. Then raise the "
-        "topic's "
-        "retention.",
+        "topic's retention.",
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:
-        require_topic(self.kind, stream, declared)
+        require_topic(self, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         missed = stop_between_batches(context, why="its unread records are to be removed", deadline=deadline)
@@ -104,14 +94,13 @@ class RetentionPassed(Fault):
         else:
             ranges = ", ".join(f"partition {place.partition}: {place.end - place.start:,}" for place in lost)
             message = f"{gone:,} records were removed that no batch had read ({ranges}); {left:,} are left to read"
-        return Proof(
+        return context.proof(
+            strike,
+            view,
+            position,
             landed=missed is None and gone > 0 and left > 0,
-            driver_id=context.driver_id,
-            moment=moment_of(context, view, strike),
-            planned=position.planned,
-            committed=position.committed,
             message=message,
-            evidence={**describe_exit(view), "partitions": parts(lags, copied.topic)},
+            evidence={"partitions": parts(lags, copied.topic)},
             lost=lost,
             records=copied.records - gone,
         )

@@ -9,16 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streamwarden.drills.faults.base import (
-    Description,
-    ExpectedEnd,
-    Fault,
-    FaultContext,
-    Proof,
-    Strike,
-    describe_exit,
-    moment_of,
-)
+from streamwarden.drills.faults.base import Description, ExpectedEnd, Fault, FaultContext, Proof, Strike
 from streamwarden.drills.faults.topic.own_topic import (
     TOPIC,
     await_all_read,
@@ -64,7 +55,7 @@ class TopicRecreated(Fault):
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:
-        require_topic(self.kind, stream, declared)
+        require_topic(self, stream, declared)
 
     def strike(self, context: FaultContext, *, deadline: float) -> Strike:
         missed = await_all_read(context, deadline=deadline) or stop_between_batches(
@@ -97,20 +88,12 @@ class TopicRecreated(Fault):
                 f"the topic was recreated: it has {records:,} records, and "
                 f"{sum(lag.committed for lag in lags):,} were read from the old one"
             )
-        return Proof(
-            landed=missed is None and bool(read) and len(shorter) == len(read) and records > 0,
-            driver_id=context.driver_id,
-            moment=moment_of(context, view, strike),
-            planned=position.planned,
-            committed=position.committed,
-            message=message,
-            evidence={
-                **describe_exit(view),
-                "partitions": parts(lags, copied.topic),
-                "made_anew": [f"{copied.topic}-{lag.partition}" for lag in shorter],
-            },
-            records=records,
-        )
+        landed = missed is None and bool(read) and len(shorter) == len(read) and records > 0
+        evidence = {
+            "partitions": parts(lags, copied.topic),
+            "made_anew": [f"{copied.topic}-{lag.partition}" for lag in shorter],
+        }
+        return context.proof(strike, view, position, landed=landed, message=message, evidence=evidence, records=records)
 
     def unreported(self, proof: Proof, evidence: Mapping[str, Any]) -> str | None:
         """Every partition that holds less than was read has to be named."""

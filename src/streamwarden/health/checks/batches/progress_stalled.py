@@ -185,27 +185,20 @@ CHECK = Check(
     target="a batch commits within its window while there is work",
     thresholds=(
         *limits(1.0, 3.0, ValueUnit.TIMES, "waiting time in windows"),
+        Threshold("tolerated", 3, ValueUnit.TIMES, "batches that may be missed, as in the window's formula"),
+        Threshold("least", 60.0, ValueUnit.SECONDS, "shortest window"),
         Threshold(
-            name="tolerated",
-            default=3,
-            unit=ValueUnit.TIMES,
-            meaning="batches that may be missed, as in the window's formula",
-        ),
-        Threshold(name="least", default=60.0, unit=ValueUnit.SECONDS, meaning="shortest window"),
-        Threshold(
-            name="longest_batch",
-            default=120.0,
-            unit=ValueUnit.SECONDS,
-            meaning=f"ceiling of p95 in the window's formula; {MEDIANS:g} median batches, if they are longer",
+            "longest_batch",
+            120.0,
+            ValueUnit.SECONDS,
+            f"ceiling of p95 in the window's formula; {MEDIANS:g} median batches, if they are longer",
         ),
         Threshold(
-            name="first_batch",
-            default=3600.0,
-            unit=ValueUnit.SECONDS,
-            meaning=(
-                f"shortest window until {ENOUGH} batches are completed, and longest window of the first batch after a "
-                "pause: a first batch may read a long backlog"
-            ),
+            "first_batch",
+            3600.0,
+            ValueUnit.SECONDS,
+            f"shortest window until {ENOUGH} batches are completed, and longest window of the first batch after a "
+            "pause: a first batch may read a long backlog",
         ),
     ),
     judge=check,

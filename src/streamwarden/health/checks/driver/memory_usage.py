@@ -97,16 +97,10 @@ CHECK = Check(
     thresholds=(
         *limits(2 * GB, 4 * GB, ValueUnit.BYTES, "resident bytes without state memory; on a cluster, the driver's"),
         Threshold(
-            name="executor_warning",
-            default=0.85,
-            unit=ValueUnit.SHARE,
-            meaning="WARNING from here on: share of its limit that an executor uses",
+            "executor_warning", 0.85, ValueUnit.SHARE, "WARNING from here on: share of its limit that an executor uses"
         ),
         Threshold(
-            name="executor_critical",
-            default=0.95,
-            unit=ValueUnit.SHARE,
-            meaning="CRITICAL beyond: share of its limit that an executor uses",
+            "executor_critical", 0.95, ValueUnit.SHARE, "CRITICAL beyond: share of its limit that an executor uses"
         ),
     ),
     judge=check,
@@ -118,8 +112,10 @@ CHECK = Check(
         "`stateOperators[].memoryUsedBytes` summed over operators, the smallest sum of the five newest reports, "
         "because RocksDB's value rises and falls with its memtables (nothing is subtracted for a driver of several "
         "queries). On a cluster the state is in the executors, and each of them is judged too: the peak of its "
-        "resident memory (`peakMemoryMetrics.ProcessTree*RSSMemory` of Spark's REST API; without process-tree "
-        "metrics `JVMHeapMemory` + `JVMOffHeapMemory`, which misses Python and RocksDB) against "
+        "resident memory (`ProcessTreeJVMRSSMemory` + `ProcessTreePythonRSSMemory` of `peakMemoryMetrics` in Spark's "
+        "REST API, without `ProcessTreeOtherRSSMemory`, which can count a child between its clone and its exec as a "
+        "second JVM and never takes that back; without process-tree metrics `JVMHeapMemory` + `JVMOffHeapMemory`, "
+        "which misses Python and RocksDB) against "
         "`spark.executor.memory` + overhead (+ off-heap and PySpark memory, where set). The verdict is the worse of "
         "the driver's and the fullest executor's."
     ),

@@ -61,7 +61,7 @@ CHECK = Check(
     target="fewer than 2 failures an hour",
     thresholds=(
         *limits(2, 4, ValueUnit.TIMES, "drivers that failed or were killed within `per`"),
-        Threshold(name="per", default=3600.0, unit=ValueUnit.SECONDS, meaning="time span in which they are counted"),
+        Threshold("per", 3600.0, ValueUnit.SECONDS, "time span in which they are counted"),
     ),
     judge=check,
     consequence_of=NOT_RUNNING,

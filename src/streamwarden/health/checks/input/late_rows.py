@@ -90,12 +90,7 @@ CHECK = Check(
     target="< 0.1 % of the input",
     thresholds=(
         *limits(0.001, 0.01, ValueUnit.SHARE, "share of the input"),
-        Threshold(
-            name="least_rows",
-            default=1000,
-            unit=ValueUnit.ROWS,
-            meaning="input rows below which the verdict is UNKNOWN",
-        ),
+        Threshold("least_rows", 1000, ValueUnit.ROWS, "input rows below which the verdict is UNKNOWN"),
     ),
     judge=check,
     consequence_of=NOT_RUNNING,

@@ -184,10 +184,11 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
         return finding(_Rule.CAUGHT_UP, Status.OK, "no record waits")
     stood = max(0.0, by.now - max(course.still_since, by.started) - by.one_batch) if lag.behind else 0.0
     status = CHECK.grade(stood, by.limits)
+    stands = (
+        f"{waits}, and the committed offset {lag.committed:,} has not moved for {format_duration(stood + by.one_batch)}"
+    )
     if status is not Status.OK:
-        still = format_duration(stood + by.one_batch)
-        words = f"{waits}, and the committed offset {lag.committed:,} has not moved for {still}"
-        return finding(_Rule.STALLED, status, words, stood)
+        return finding(_Rule.STALLED, status, stands, stood)
     if lag.last < lag.committed:
         words = f"it ends at {lag.last:,}, before the committed offset {lag.committed:,}: the topic was recreated"
         return finding(_Rule.REWINDING, Status.CRITICAL, words, advice=RECREATED)
@@ -201,9 +202,7 @@ def _finding(name: str, lag: PartitionLag, course: _Course, by: _Measure) -> _Fi
         words = f"{waits}, more at each of {course.grown} measurements in {format_duration(grew)}"
         return finding(_Rule.NEVER_CATCHING_UP, status, words, grew)
     if stood > FRESH:
-        still = format_duration(stood + by.one_batch)
-        words = f"{waits}, and the committed offset {lag.committed:,} has not moved for {still}"
-        return finding(_Rule.STANDING_STILL, Status.UNKNOWN, words, stood)
+        return finding(_Rule.STANDING_STILL, Status.UNKNOWN, stands, stood)
     return finding(_Rule.FOLLOWING, Status.OK, waits, max(stood, grew))
 
 

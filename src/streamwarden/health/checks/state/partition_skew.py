@@ -43,12 +43,7 @@ CHECK = Check(
     target="< 3 x the median of the other partitions",
     thresholds=(
         *limits(3.0, 10.0, ValueUnit.TIMES, "bytes of the fullest partition, in medians of the others"),
-        Threshold(
-            name="least_bytes",
-            default=64 * MB,
-            unit=ValueUnit.BYTES,
-            meaning="size below which a partition's skew is ignored",
-        ),
+        Threshold("least_bytes", 64 * MB, ValueUnit.BYTES, "size below which a partition's skew is ignored"),
     ),
     judge=check,
     raise_after=1,

@@ -15,6 +15,7 @@ from streamwarden.health.signals.series import (
 )
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Window
+from streamwarden.lifecycle.driver import startup_seconds
 from streamwarden.lifecycle.recovery import SnapshotFacts, predict_restart
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import Backend
@@ -108,23 +109,15 @@ def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: in
         if batch.batch_id < version:
             break
         if batch.progress is not None and batch.progress.has_run:
-            reported.append(_changed(batch.progress))
+            reported.append(batch.progress.rows_changed)
     lost = max(0, total - len(reported))
-    mean = statistics.fmean(reported or map(_changed, found)) if lost else 0.0
+    mean = statistics.fmean(reported or [report.rows_changed for report in found]) if lost else 0.0
     return round(sum(reported) + mean * lost), total, lost
-
-
-def _changed(progress: Progress) -> int:
-    return sum(operator.rows_updated + operator.rows_removed for operator in progress.operators)
 
 
 def _startup(window: Window) -> float | None:
     """Median seconds from launch to a running query in the drivers of the last day."""
-    seconds = [
-        driver.started_at - driver.launched_at
-        for driver in window.drivers
-        if driver.started_at is not None and driver.started_at >= driver.launched_at
-    ]
+    seconds = startup_seconds(window.drivers)
     return statistics.median(seconds) if seconds else None
 
 
@@ -135,12 +128,7 @@ CHECK = Check(
     target="a restart takes < 1 minute",
     thresholds=(
         *limits(60.0, 300.0, ValueUnit.SECONDS, "predicted recovery time"),
-        Threshold(
-            name="start_up",
-            default=15.0,
-            unit=ValueUnit.SECONDS,
-            meaning="start-up time if no driver of the last day shows it",
-        ),
+        Threshold("start_up", 15.0, ValueUnit.SECONDS, "start-up time if no driver of the last day shows it"),
     ),
     judge=check,
     consequence_of=(*NOT_RUNNING, RESTART_LOOP),

@@ -165,17 +165,12 @@ CHECK = Check(
     more_is_worse=False,
     thresholds=(
         *limits(7 * 86400.0, 86400.0, ValueUnit.SECONDS, "time left until `state_size.critical`"),
+        Threshold("least_history", 900.0, ValueUnit.SECONDS, "history below which there is no forecast"),
         Threshold(
-            name="least_history",
-            default=900.0,
-            unit=ValueUnit.SECONDS,
-            meaning="history below which there is no forecast",
-        ),
-        Threshold(
-            name="filling",
-            default=3600.0,
-            unit=ValueUnit.SECONDS,
-            meaning="history below which growth is at most a WARNING: new state first fills up to its steady size",
+            "filling",
+            3600.0,
+            ValueUnit.SECONDS,
+            "history below which growth is at most a WARNING: new state first fills up to its steady size",
         ),
     ),
     judge=check,

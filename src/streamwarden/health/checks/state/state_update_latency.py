@@ -42,12 +42,10 @@ CHECK = Check(
     thresholds=(
         *limits(0.010, 0.050, ValueUnit.SECONDS, "time per updated row"),
         Threshold(
-            name="least_rows",
-            default=100,
-            unit=ValueUnit.ROWS,
-            meaning=(
-                "updated rows below which a batch is not judged: the fixed cost of its tasks would count as latency"
-            ),
+            "least_rows",
+            100,
+            ValueUnit.ROWS,
+            "updated rows below which a batch is not judged: the fixed cost of its tasks would count as latency",
         ),
     ),
     judge=check,

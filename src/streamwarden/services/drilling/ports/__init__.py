@@ -1,19 +1,15 @@
 """Implementations of the ports that faults declare. Each module of this folder lists its own in `OFFERS`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from streamwarden.adapters.store import Store
 from streamwarden.drills.ports import Port
 from streamwarden.services.drilling.archive import DrillArchive
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 T = TypeVar("T")
 

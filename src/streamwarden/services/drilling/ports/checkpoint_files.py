@@ -32,7 +32,6 @@ class ForkCheckpointFiles:
         return read_checkpoint(open_path(fork.checkpoint), output=output).findings
 
     def keep(self, fork: ForkView) -> None:
-        """Copy the checkpoint over an earlier attempt's copy."""
         copy = _copy(fork)
         part = copy.with_name(f"{COPY}.part")
         for stale in (copy, part):

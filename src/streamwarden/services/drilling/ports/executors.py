@@ -20,7 +20,6 @@ class ForkExecutors:
     """Implements `Executors`."""
 
     def find(self, driver_id: str) -> Sequence[ExecutorProcess]:
-        """The executors of this driver, in the order of their ids."""
         tag = executor_tag(driver_id)
         executors = []
         for pid, command in processes.commands().items():

@@ -1,7 +1,5 @@
 """The services that a fork needs: probed with their own clients, stopped and started by a drill's commands."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
@@ -11,19 +9,18 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from streamwarden.adapters import processes
 from streamwarden.adapters.connections import connection
+from streamwarden.adapters.store import Store
+from streamwarden.clusters.standalone import MASTERS
 from streamwarden.drills.faults.service_outage import SERVICES, CommandResult, OutageService, ServiceStatus
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import StoreError
 from streamwarden.redaction import redacted_text
 from streamwarden.services.drilling.ports import Offer
 from streamwarden.units import Seconds
-
-if TYPE_CHECKING:
-    from streamwarden.adapters.store import Store
 
 ANSWERS_WITHIN: Final = 3
 """Seconds within which a running service answers. An open port is not an answer: the server may hang."""
@@ -188,7 +185,7 @@ def _store(store: Store | None) -> ServiceStatus:
 def _master(master: str, within: int) -> ServiceStatus:
     """One of several masters is enough."""
     refused = []
-    for address in master.removeprefix("spark://").split(","):
+    for address in MASTERS.named_by(master).split(","):
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=within).close()

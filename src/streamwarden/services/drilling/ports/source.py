@@ -30,7 +30,6 @@ class ForkSource:
             source.grow(spec, copied)
 
     def forget(self, fork: ForkView, before: Mapping[int, int]) -> None:
-        """Remove records as a retention does."""
         with _own(fork) as (spec, source, _):
             source.forget(spec, before)
 

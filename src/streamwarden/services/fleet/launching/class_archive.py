@@ -59,9 +59,10 @@ def _key(java_home: Path) -> str:
     return hashlib.sha256(f"{java_home}\n{jars}\n{int(jars.stat().st_mtime)}\n".encode() + build).hexdigest()[:16]
 
 
-def flags(archive: Path) -> tuple[str, ...]:
-    """JVM flags that let a driver use `archive`."""
-    return (f"-XX:SharedArchiveFile={archive}", *_SILENT)
+def flags(java_home: Path) -> tuple[str, ...]:
+    """JVM flags that let a driver use the archive; none if there is no archive."""
+    archive = find(java_home)
+    return () if archive is None else (f"-XX:SharedArchiveFile={archive}", *_SILENT)
 
 
 def make(java_home: Path) -> Path:

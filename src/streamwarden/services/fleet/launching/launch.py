@@ -115,8 +115,7 @@ def write_folder(
     files.write_spec(folder, document)
     files.write_document(folder / files.CODE, code_of(spec))
     files.write_lease(folder, lease)
-    archive = class_archive.find(Path(environment["JAVA_HOME"]))
-    flags = class_archive.flags(archive) if archive is not None else ()
+    flags = class_archive.flags(Path(environment["JAVA_HOME"]))
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
     conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
     if spec.in_object_store:

@@ -38,9 +38,23 @@ _SLICE: Final = 0.05
 """Seconds for which a program runs before it is stopped for a while: a small part of a batch."""
 
 
+_ADDRESSES: Final = frozenset(
+    {
+        "spark.driver.host",
+        "spark.driver.bindAddress",
+        "spark.driver.port",
+        "spark.driver.blockManager.port",
+        "spark.blockManager.port",
+    }
+)
+"""Settings by which a cluster reaches the stream's own driver: its host may be another one, and its ports are taken."""
+
+
 def on_this_host(spec: StreamSpec, master: str, memory: int) -> StreamSpec:
-    """The stream in a driver of this host, without a cluster. `memory`: bytes of the driver's heap."""
-    spark = replace(spec.spark, master=master, deploy_mode=DeployMode.CLIENT, driver_memory=memory)
+    """The stream in a driver of this host, without a cluster and at addresses of its own. `memory`: bytes of the
+    driver's heap."""
+    conf = {key: value for key, value in spec.spark.conf.items() if key not in _ADDRESSES}
+    spark = replace(spec.spark, master=master, deploy_mode=DeployMode.CLIENT, driver_memory=memory, conf=conf)
     return replace(spec, spark=spark)
 
 
@@ -73,9 +87,7 @@ def program_command(name: str, spec: StreamSpec, folder: Path, java: Path) -> li
         ProcessError: the jars that the stream needs are not on this host.
     """
     disk.private_folder(folder / files.TEMPORARY, below=folder)
-    archive = class_archive.find(java)
-    flags = class_archive.flags(archive) if archive is not None else ()
-    settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
+    settings = driver_properties(spec, folder, python=sys.executable, jvm_flags=class_archive.flags(java))
     settings.setdefault("spark.sql.warehouse.dir", str(folder / files.TEMPORARY / "warehouse"))
     settings, options = secret_options(settings, folder)
     if options is not None:

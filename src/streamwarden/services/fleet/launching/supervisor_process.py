@@ -43,7 +43,6 @@ def main(argv: Sequence[str]) -> int:
 
 def see_through(folder: Path, command: Sequence[str]) -> None:
     """Start `command`, wait for its end and write `exit.json`; then record the exit in the store, if it answers."""
-    driver_id = folder.name
     own = processes.identity(os.getpid())
     if own is not None:
         files.write_document(folder / files.SUPERVISOR, dataclasses.asdict(own))
@@ -72,10 +71,10 @@ def see_through(folder: Path, command: Sequence[str]) -> None:
     while child.poll() is None:
         signal.sigtimedwait({signal.SIGCHLD}, POLL)
         if child.poll() is None:
-            _enforce(folder, driver_id, child.pid, sent)
+            _enforce(folder, child.pid, sent)
             if pulse is not None and signal.SIGKILL not in sent and (problem := pulse.probe()) is not None:
                 sent.add(signal.SIGKILL)
-                _kill_unresponsive(folder, driver_id, child.pid, problem)
+                _kill_unresponsive(folder, child.pid, problem)
     ended_at = time.time()
     # A process that the leader left behind (the Python half of a killed JVM) must not outlive it.
     processes.signal_members(child.pid, signal.SIGKILL)
@@ -98,20 +97,25 @@ def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
         os.close(log)
 
 
-def _enforce(folder: Path, driver_id: str, group: int, sent: set[signal.Signals]) -> None:
+def _enforce(folder: Path, group: int, sent: set[signal.Signals]) -> None:
     """Send SIGTERM at the batch deadline of a stop request and SIGKILL at its kill deadline, each once and recorded."""
     request = files.read_stop(folder)
-    if request is None or request.driver_id != driver_id:
+    if request is None or request.driver_id != folder.name:
         return
     for deadline, signum in ((request.batch_deadline, signal.SIGTERM), (request.kill_deadline, signal.SIGKILL)):
         if time.time() >= deadline and signum not in sent:
             sent.add(signum)
-            landed = processes.signal_members(group, signum)
-            detail = {"signal": signum.name, "requested_by": request.requested_by, "landed": str(landed).lower()}
-            with contextlib.suppress(OSError):  # a full disk must not keep a stop from happening
-                files.append_event(
-                    folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail)
-                )
+            _send(folder, group, signum, requested_by=request.requested_by)
+
+
+def _send(folder: Path, group: int, signum: signal.Signals, **why: str) -> None:
+    """Send the signal to the driver's group, and record it."""
+    landed = processes.signal_members(group, signum)
+    detail = {"signal": signum.name, **why, "landed": str(landed).lower()}
+    with contextlib.suppress(OSError):  # a full disk must keep no driver from being stopped
+        files.append_event(
+            folder, DriverEvent(driver_id=folder.name, at=time.time(), kind="signal_sent", detail=detail)
+        )
 
 
 class _Pulse:
@@ -136,14 +140,11 @@ class _Pulse:
         return killed_unresponsive(float(document["silent_for"]), at=time.time(), by="its supervisor process")
 
 
-def _kill_unresponsive(folder: Path, driver_id: str, group: int, why: ExitRecord) -> None:
+def _kill_unresponsive(folder: Path, group: int, why: ExitRecord) -> None:
     """Send SIGKILL and record why, because the driver itself can no longer do so."""
     with contextlib.suppress(OSError):
         files.write_outcome(folder, why)
-    landed = processes.signal_members(group, signal.SIGKILL)
-    detail = {"signal": signal.SIGKILL.name, "reason": why.message, "landed": str(landed).lower()}
-    with contextlib.suppress(OSError):  # a full disk must not keep an unresponsive driver alive
-        files.append_event(folder, DriverEvent(driver_id=driver_id, at=time.time(), kind="signal_sent", detail=detail))
+    _send(folder, group, signal.SIGKILL, reason=why.message)
 
 
 def _record_exit(folder: Path) -> None:

@@ -1,0 +1,60 @@
+"""Shared by the kinds of source for an audit: how a job asks for a source, and the column of the rows that it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import StructType
+
+AUDIT: Final = "__streamwarden_audit"
+"""The column that each row carries: the URI of the file that it comes from, or the `batch_tag` of its batch."""
+
+BATCH: Final = "batch "
+"""In the column AUDIT of a row that comes from no file, before the number of the batch that read it."""
+
+
+class CannotBalance(Exception):
+    """The audit cannot balance this query; the text gives the reason."""
+
+
+@dataclass(frozen=True)
+class AskedSource:
+    """A streaming source as a job asks for it.
+
+    Args:
+        format: as the job names it; empty if it does not.
+        options: of the reader; path: of a folder.
+        seen: sources other than files that the job has read so far: the audit could not tell a second one from it.
+    """
+
+    spark: SparkSession
+    format: str
+    options: Mapping[str, str]
+    path: str | None
+    schema: StructType | str | None
+    seen: set[str]
+
+    @property
+    def lowered(self) -> dict[str, str]:
+        """The options by lower-case name."""
+        return {name.lower(): value for name, value in self.options.items()}
+
+    def require_first(self, place: str = "") -> None:
+        """Raises CannotBalance if the job has read this source before."""
+        if self.format + place in self.seen:
+            raise CannotBalance(f"the job reads one source of the format {self.format} several times")
+        self.seen.add(self.format + place)
+
+    def unreadable(self) -> CannotBalance:
+        return CannotBalance(f"the audit cannot read a source of the format {self.format or 'parquet'} again")
+
+
+def batch_tag(column: str) -> Column:
+    """The column AUDIT of rows whose batch is in `column`."""
+    from pyspark.sql import functions as f
+
+    return f.concat(f.lit(BATCH), f.col(column).cast("string")).alias(AUDIT)

@@ -1,0 +1,139 @@
+"""What the fleet page and the stream's page say of streams that need a person: in words, and what to do next.
+
+1. `spent` failed more often than its budget allows, and its supervisor has not decided yet; `left` likewise, and its
+   supervisor has given up.
+2. `far` ran on another host, which does not renew its lease.
+3. `frozen` lives, and its JVM does not answer.
+4. `gone` died a moment ago, and its death is not in the store yet: the page is the first to see it.
+5. `well` is the control: it runs, and none of this is said of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.processes import identity as process_identity
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver_folder import EXIT, write_document
+from streamwarden.lifecycle.supervision.heartbeat import JVM_SILENT
+from streamwarden.lifecycle.supervision.restart import GiveUp
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.supervisor import Down, gave_up
+from streamwarden.services.workspace import Workspace
+from support.airflow.project import add_stream
+from support.airflow.web_server import bearer, served
+
+PAGES = "/streamwarden"
+ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
+SAID = {
+    "spent": ("down", r"killed by signal 9.*left down: 2 failures within 1h.*budget is 1 restarts.*Next: read the "),
+    "left": ("down", r"killed by signal 9.*left down: 2 failures within an hour.*Next: buy a larger disk"),
+    "far": ("unseen", r"its driver, on another host, did not renew its lease in time"),
+    "gone": ("down", r"killed by signal 9.*restarts (now|in [\d.]+ m?s)"),
+    "frozen": ("unresponsive", r"its JVM has not answered for \d+ s.*driver is killed and restarted"),
+}
+"""Stream -> its state, and what its row says."""
+
+
+STATES = ("unseen", "unresponsive", "down")
+FLEET = "/?part=fleet"
+PATHS = (
+    FLEET,
+    "/streams/far?part=live",
+    *(f"{FLEET}&state={state}" for state in STATES),
+    *(f"/streams/{stream}?part=live" for stream in SAID),
+)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Path -> the page. All are read at once, those with `far` first: it counts as dead after some seconds."""
+    with served(tmp_path_factory.mktemp("states"), _fill) as client:
+        return {path: client.get(f"{PAGES}{path}", headers=bearer("VIEWER")).text for path in dict.fromkeys(PATHS)}
+
+
+def _fill(space: Workspace) -> None:
+    now, drivers = time.time(), space.store.drivers
+    for name in (*SAID, "well"):
+        add_stream(space.project, name, budget=1)
+    killed = ExitRecord(kind=ExitKind.KILLED, ended_at=now - 5, signal=9)
+    for name in ("spent", "left"):
+        for number in (1, 2):
+            drivers.launched(replace(_driver(space, name, number, now - 60), exit=killed))
+        drivers.event(supervised(f"{name}-2", Supervisor.SHELL, now - 50))
+    verdict = GiveUp(reason="2 failures within an hour", next_step="buy a larger disk", exhausted=True)
+    drivers.event(gave_up(Down(driver_id="left-2", verdict=verdict, at=now - 4)))
+    far = replace(_driver(space, "far", 1, now - 90), process=ELSEWHERE)
+    drivers.launched(far)
+    claim = space.store.leases.acquire(far.checkpoint, stream="far", holder=far.driver_id, ttl=30, now=now - 80)
+    space.store.leases.bind(claim, ELSEWHERE, ttl=30, now=now - 60)
+    for name in ("frozen", "well"):
+        drivers.launched(replace(_driver(space, name, 1, now - 90), process=process_identity(os.getpid())))
+        drivers.started(f"{name}-1", f"query-{name}", "run", now - 80)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        gone = replace(_driver(space, "gone", 1, now - 90), process=process_identity(process.pid))
+        process.kill()
+    drivers.launched(gone)
+    drivers.started("gone-1", "query-gone", "run", now - 80)
+    drivers.event(supervised("gone-1", Supervisor.SHELL, now - 90))
+    Path(gone.folder).mkdir(parents=True)
+    write_document(Path(gone.folder) / EXIT, {"exit_code": None, "signal": 9, "ended_at": now})
+    drivers.event(DriverEvent(driver_id="frozen-1", at=now - 10, kind=JVM_SILENT, detail={"silent_for": "15.0"}))
+
+
+def _driver(space: Workspace, stream: str, number: int, at: float) -> DriverRecord:
+    return DriverRecord(
+        driver_id=f"{stream}-{number}",
+        stream=stream,
+        checkpoint=space.stream(stream).checkpoint,
+        token=number,
+        folder=str(space.data / "drivers" / stream / f"{stream}-{number}"),
+        launched_by="a test",
+        launched_at=at + number,
+    )
+
+
+def _words(html: str) -> str:
+    """The text, without its tags."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def _row(fleet: str, stream: str) -> str:
+    """What the fleet says of one stream."""
+    found = re.search(rf'<tr [^>]*data-stream="{stream}">.*?</tr>', fleet, re.DOTALL)
+    assert found is not None
+    return _words(found[0])
+
+
+@pytest.mark.parametrize("stream", SAID)
+def test_the_fleet_and_the_stream_say_why_it_needs_a_person_and_what_to_do(pages: dict[str, str], stream: str) -> None:
+    state, said = SAID[stream]
+    row = _row(pages[FLEET], stream)
+    assert re.match(rf"{stream} {state} {said}", row), row
+    page = _words(pages[f"/streams/{stream}?part=live"])
+    assert re.search(rf"\b{state}\b.*{said}", page), page
+
+
+def test_nothing_of_this_is_said_of_a_stream_that_runs(pages: dict[str, str]) -> None:
+    row = _row(pages[FLEET], "well")
+    assert row.startswith("well running")
+    assert [said for _, said in SAID.values() if re.search(said, row)] == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_fleet_is_filtered_by_such_a_state(pages: dict[str, str], state: str) -> None:
+    found = re.findall(r'data-stream="([^"]+)"', pages[f"{FLEET}&state={state}"])
+    assert set(found) == {name for name, said in SAID.items() if said[0] == state}
+
+
+def test_all_of_them_are_in_trouble_and_come_first(pages: dict[str, str]) -> None:
+    assert re.findall(r'data-stream="([^"]+)"', pages[FLEET])[-1] == "well"
+    assert "5 in trouble" in _words(pages[FLEET])

@@ -1,0 +1,168 @@
+"""A stream's whole life from the shell, without Airflow.
+
+1. `start` launches a driver and returns once its query runs; a second `start` finds it.
+2. `status` and `inspect` show it; `check` judges it.
+3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
+4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
+   started again, unless a person lets it begin anew.
+5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.cli.exit_codes import Exit
+from support.command_line import Answer, in_process, in_shell
+from support.spark.drivers import COUNTS, Project, project, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+STREAM = """
+name: counts
+job: jobs/counts.py
+source: {path: input, max_files_per_trigger: 1}
+sink: {path: output/counts}
+checkpoint: checkpoints/counts
+trigger: {processing_time: 200 ms}
+state: {shuffle_partitions: 1}
+restart: {initial: 10m}   # which no first failure of a stream that worked waits for
+health: {thresholds: {batch_longer_than_trigger: {warning: 1000, critical: 2000}}}   # what a busy machine may take
+spark:
+  master: "local[1]"
+  driver_memory: 700 MiB
+  conf:
+    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+    spark.sql.codegen.wholeStage: "false"
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Project]:
+    with project(tmp_path) as made:
+        made.job("counts", COUNTS)
+        streams = tmp_path / "config" / "streams"
+        streams.mkdir(parents=True)
+        (streams / "counts.yaml").write_text(STREAM)
+        yield made
+
+
+def command(world: Project, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "streamwarden.cli", "--project", str(world.root), *arguments]
+
+
+def run(world: Project, *arguments: str) -> Answer:
+    return in_shell(world.root, *arguments)
+
+
+def only_stream(world: Project) -> dict[str, object]:
+    return dict(in_process(world.root, "status", "--json").json["streams"][0])
+
+
+def test_a_streams_life_from_the_shell(world: Project) -> None:
+    world.publish(3)
+    assert only_stream(world)["state"] == "new"
+
+    first = run(world, "start", "counts")
+    assert first.code == Exit.OK, first
+    assert re.search(r"query counts started; batch \d+ is committed", first.out), first
+    running = only_stream(world)
+    assert running["state"] == "running"
+    assert "runs already" in run(world, "start", "counts").out
+    assert only_stream(world)["pid"] == running["pid"]
+
+    until("three batches", lambda: world.store.batches.summary("counts").batches >= 3)
+    assert int(str(only_stream(world)["batches"])) >= 3
+    inspected = json.loads(run(world, "inspect", "counts", "--json").out)
+    assert inspected["committed"] >= 2
+    assert inspected["findings"] == []
+    checked = run(world, "check", "counts", "--json")
+    seen = {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]}
+    assert "CRITICAL" not in seen
+    assert checked.code == Exit.OK, checked
+    assert {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]} >= {"OK"}
+
+    again = run(world, "restart", "counts", "--reason", "a new version")
+    assert again.code == Exit.OK, again
+    assert "a new version" in again.out
+    restarted = only_stream(world)
+    assert restarted["driver_id"] != running["driver_id"]
+    world.publish(1)
+    until("one more batch", lambda: world.store.batches.summary("counts").batches >= 4)
+    assert int(str(only_stream(world)["batch_id"])) >= 3
+
+    drained = run(world, "drain", "--reason", "an update")
+    assert drained.code == Exit.OK, drained
+    assert "an update" in drained.out
+    assert only_stream(world)["state"] == "down", "it should run, and its supervisor starts it again"
+    assert "no driver runs on this host" in run(world, "drain").out
+
+    assert run(world, "start", "counts").code == Exit.OK
+    stopped = run(world, "stop", "counts", "--reason", "enough")
+    assert stopped.code == Exit.OK, stopped
+    assert "stopped" in stopped.out
+    assert only_stream(world)["state"] == "stopped"
+    assert "enough" in run(world, "status").out
+    stop = ["stop requested", "stopped"]
+    assert events(world) == ["launched", *stop, "restarted", *stop, "restarted", *stop]  # restart, drain, stop
+    assert "no driver runs on this host" in run(world, "drain").out
+    assert only_stream(world)["state"] == "stopped", "a drain starts nothing that a person stopped"
+
+    shutil.rmtree(world.data / "checkpoints/counts")
+    refused = run(world, "start", "counts")
+    assert refused.code == Exit.BAD, refused
+    assert "gone or empty" in refused.err
+    assert only_stream(world)["state"] == "down"
+    anew = run(world, "start", "counts", "--begin-anew", "the disk was replaced")
+    assert anew.code == Exit.OK, anew
+    until("a new first batch", lambda: (world.data / "output/counts/_spark_metadata/0").exists())
+    checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
+    assert {each["status"] for each in checked if each["check"] == "batches_skipped"} == {"OK"}
+    assert "began anew" in events(world)
+
+
+def events(world: Project) -> list[str]:
+    return [each["kind"] for each in in_process(world.root, "history", "counts", "--json").json["events"]]
+
+
+def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:
+    world.publish(2)
+    supervisor = subprocess.Popen(
+        command(world, "start", "counts", "--supervise"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+
+        def driver() -> tuple[str, int] | None:
+            record = world.store.drivers.latest("counts")
+            started = record is not None and record.started_at is not None and record.process is not None
+            return (record.driver_id, record.process.pid) if started and record and record.process else None
+
+        first = until("the first driver", driver)
+        until("its first commit", (world.data / "checkpoints/counts/commits/0").exists)
+        os.killpg(first[1], signal.SIGKILL)
+        second = until("another driver", lambda: found if (found := driver()) and found != first else None)
+        supervisor.send_signal(signal.SIGINT)
+        shown, _ = supervisor.communicate(timeout=30)
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+    assert supervisor.returncode == Exit.INTERRUPTED
+    assert "launching: killed by signal 9" in shown
+    assert "restart 1 in" not in shown
+    assert "the driver continues" in shown
+    assert world.fleet.observe(second[0]).alive
+    assert only_stream(world)["restarts"] == 1
+    assert "last exit: killed" in run(world, "status").out
+    assert events(world) == ["launched", "crashed", "restarted"]
+    assert run(world, "stop", "counts").code == Exit.OK

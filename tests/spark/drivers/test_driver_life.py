@@ -1,0 +1,288 @@
+"""One stream's drivers, from the first start to a stop, with every way to lose one in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters import processes
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
+from streamwarden.services.fleet.claims import LEASE_TTL
+from streamwarden.services.fleet.starting import Started
+from streamwarden.sinks.files.output import read_output
+from streamwarden.stream.spec import StreamSpec
+from support.spark.drivers import COUNTS, Project, minute_of, project, until
+
+pytestmark = pytest.mark.spark
+
+MALFORMED = (
+    '{"id": 3, "key": "zwei", "at": "2026-01-01T00:00:00Z"}',
+    "{not json",
+    '{"id": 4, "key": 1, "at": "2026-01-01T00:00:00Z", "note": 5, "id": "x"}',
+)
+LACKING = '{"id":5,"key":1}'
+
+
+class Life:
+    """The shared stream; each test leaves it in a state that the next one names in its docstring."""
+
+    def __init__(self, made: Project) -> None:
+        self.project = made
+        self.spec: StreamSpec = made.spec("counts", COUNTS)
+        options = self.spec.spark.conf["spark.driver.extraJavaOptions"]
+        secret = {
+            "spark.hadoop.fs.s3a.secret.key": "hunter2-secret",
+            "spark.driver.extraJavaOptions": f"{options} -Djavax.net.ssl.trustStorePassword=hunter2-option",
+        }
+        kept = {"spark.sql.streaming.minBatchesToRetain": "2000"}  # a test counts what is in the folder
+        self.spec.spark.conf.update(secret | kept)
+        self.store, self.fleet = made.store, made.fleet
+
+    def start(self) -> DriverRecord:
+        driver_id = self.project.start(self.spec)
+        return until("the query", lambda: (r := self.store.drivers.get(driver_id)) and r.run_id and r)
+
+    def process(self, record: DriverRecord) -> ProcessIdentity:
+        found = files.read_process(Path(record.folder))
+        assert found is not None
+        return found
+
+    def reported(self) -> set[int]:
+        return {batch.batch_id for batch in self.store.batches.window("counts") if batch.progress is not None}
+
+    def seconds_of(self, batch: int) -> float:
+        """From plan to commit, by the checkpoint's own files."""
+        checkpoint = Path(self.spec.checkpoint)
+        planned, committed = (checkpoint / log / str(batch) for log in ("offsets", "commits"))
+        return committed.stat().st_mtime - planned.stat().st_mtime
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
+    with project(tmp_path_factory.mktemp("life")) as made:
+        yield Life(made)
+
+
+def test_two_starts_at_once_give_one_driver(life: Life) -> None:
+    life.project.publish(1, extra=(*MALFORMED, LACKING))
+    started: list[Started] = []
+
+    def start() -> None:
+        started.append(life.fleet.start(life.spec, launched_by="racer"))
+
+    racers = [threading.Thread(target=start) for _ in range(4)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert sorted(each.reattached for each in started) == [False, True, True, True]
+    assert len({each.record.driver_id for each in started}) == 1
+    assert len(list((life.project.data / "drivers" / "counts").iterdir())) == 1
+
+
+def test_a_start_while_the_driver_lives_reattaches(life: Life) -> None:
+    life.project.await_batches(life.spec, 1)
+    again = life.fleet.start(life.spec, launched_by="a retried task")
+    assert again.reattached
+    assert "reattached" in [event.kind for event in life.store.drivers.events(again.record.driver_id)]
+
+
+def test_neither_settings_nor_secrets_show_in_a_process_list(life: Life) -> None:
+    record = life.store.drivers.latest("counts")
+    assert record is not None
+    commands = processes.commands()
+    shown = [" ".join(commands.get(pid, ())) for pid in processes.tree(life.process(record).pid)]
+    assert any("driver.py" in arguments for arguments in shown)
+    for arguments in shown:
+        assert "hunter2" not in arguments
+        assert life.project.url not in arguments
+    assert (Path(record.folder) / files.PROPERTIES).stat().st_mode & 0o077 == 0
+    assert "hunter2" not in (Path(record.folder) / files.SPEC).read_text()
+    assert Path(record.folder).stat().st_mode & 0o077 == 0
+
+
+def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
+    """Another program locks the store until the driver's lease has expired; batches go on at their pace;
+    afterwards no report is missing."""
+    life.project.publish(2)
+    life.project.await_batches(life.spec, 3)
+    until("their reports", lambda: len(life.reported()) >= 3)
+    lock = sqlite3.connect(life.project.data / "streamwarden.db", isolation_level=None, timeout=10)
+    lock.execute("BEGIN IMMEDIATE")
+    before = life.project.committed(life.spec)
+    locked_at = time.monotonic()
+    try:
+        while time.monotonic() - locked_at < LEASE_TTL + 5:
+            committed = life.project.committed(life.spec)
+            life.project.publish(1)
+            until("a batch", lambda n=committed: life.project.committed(life.spec) > n)  # type: ignore[misc]
+            time.sleep(0.25)  # the pace of the input, not a wait for anything
+        during = life.project.committed(life.spec) - before
+        record = life.store.drivers.latest("counts")
+        assert record is not None
+        assert (Path(record.folder) / files.SPILL).exists()
+    finally:
+        lock.rollback()
+        lock.close()
+    assert during >= 20
+    committed = life.project.committed(life.spec)
+    until("every report", lambda: life.reported() >= set(range(committed)))
+    until("the end of the spill", lambda: not (Path(record.folder) / files.SPILL).exists())
+    assert "reports loaded" in life.project.fleet.log_path(record.driver_id).read_text()
+    calm = [life.seconds_of(batch) for batch in range(1, before)]
+    stormy = [life.seconds_of(batch) for batch in range(before, before + during)]
+    # A batch that waited for the store would take its busy timeout, two seconds, longer.
+    assert statistics.median(stormy) < statistics.median(calm) + 1.5, (calm, stormy)
+
+
+def test_malformed_rows_are_counted_and_kept_aside_with_reason_and_file(life: Life) -> None:
+    first = next(b for b in life.store.batches.window("counts") if b.batch_id == 0)
+    assert first.progress is not None
+    assert first.progress.observed_metrics["input"] == {"read": 24, "malformed": 4, "empty": 0}
+    root = Path(life.spec.quarantine or "")
+    until("the quarantine", lambda: list(root.glob("query=*/batch=0/_SUCCESS")))
+    rows = [json.loads(line) for path in root.glob("query=*/batch=0/*.json") for line in path.read_text().splitlines()]
+    reasons = {row.get("raw", row["parsed"]): row["reason"] for row in rows}
+    assert reasons.keys() == {*MALFORMED, LACKING}
+    assert len(rows) == len(reasons)
+    assert reasons[LACKING] == "lacks at"
+    assert reasons[MALFORMED[0]] == "does not fit the schema: key is not of type int: zwei"
+    assert reasons[MALFORMED[1]] == "not a JSON object"
+    assert {Path(row["file"]).name for row in rows} == {"000000.json"}
+    lines = (life.project.input / "000000.json").read_text().splitlines()
+    assert [lines[row["number"] - 1] for row in rows] == [row.get("raw", row["parsed"]) for row in rows]
+    assert [path.name for path in root.glob("query=*/*")] == ["batch=0"]
+
+
+def test_memory_and_state_are_measured(life: Life) -> None:
+    found = until(
+        "measurements",
+        lambda: (
+            (names := {m.name: m.value for m in life.store.measurements.recent("counts", 0)})
+            and "state_dir_bytes" in names
+            and names
+        ),
+    )
+    assert 100e6 < found["resident_bytes"] < 3e9
+    assert found["state_dir_bytes"] > 100
+
+
+def test_a_stop_ends_at_a_batch_boundary(life: Life) -> None:
+    life.project.publish(5)  # batches are running back to back
+    seen = life.fleet.stop("counts", requested_by="ann", reason="deploy")
+    assert seen is not None
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.exit_code, seen.exit.message) == (ExitKind.STOPPED, 0, "stopped by ann: deploy")
+    position = log_position(open_path(life.spec.checkpoint))
+    assert seen.exit.cut_batch == (position.gap > 0)
+    assert position.gap == 0
+    lease = life.store.leases.current(life.spec.checkpoint)
+    assert lease is not None
+    assert lease.released_at is not None
+    assert not (Path(seen.record.folder) / files.TEMPORARY).exists()
+    until("nothing left", lambda: not life.project.living())
+
+
+def test_a_stop_of_a_stream_that_does_not_run_is_no_stop(life: Life) -> None:
+    assert life.fleet.request_stop("counts", requested_by="ann", reason="again") is None
+
+
+def test_a_killed_driver_is_noticed_at_once_and_its_batches_are_filled_in(life: Life) -> None:
+    """SIGKILL to JVM and Python: the stored reports may be short of the last batches, the store knows them anyway."""
+    record = life.start()
+    life.project.publish(2)
+    life.project.await_batches(life.spec, life.project.committed(life.spec) + 1)
+    assert life.fleet.kill(record.driver_id)
+    killed_at = time.monotonic()
+    until("the end", lambda: not life.fleet.observe(record.driver_id).alive, poll=0.05)
+    assert time.monotonic() - killed_at <= 6.0, "2 s, where the machine does nothing else"
+    seen = life.fleet.observe(record.driver_id)
+    assert seen.exit is not None
+    assert (seen.exit.kind, seen.exit.signal, seen.exit.curable) == (ExitKind.KILLED, 9, True)
+    position = log_position(open_path(life.spec.checkpoint))
+    assert position.query_id is not None
+    assert position.committed is not None
+    assert life.store.batches.missing("counts", position.query_id, position.committed) == ()
+    until("nothing left", lambda: not life.project.living())
+
+
+def test_a_driver_without_its_python_half_ends_as_killed(life: Life) -> None:
+    record = life.start()
+    jvm, commands = life.process(record).pid, processes.commands()
+    python = [pid for pid in processes.tree(jvm) if pid != jvm and "driver.py" in " ".join(commands.get(pid, ()))]
+    os.kill(python[0], signal.SIGKILL)
+    ended = life.project.await_end(record.driver_id)
+    assert (ended.kind, ended.signal) == (ExitKind.KILLED, 9)
+    until("nothing left", lambda: not life.project.living())
+
+
+def test_a_driver_that_was_replaced_stops_by_itself(life: Life) -> None:
+    """Its supervisor process is killed too: the driver alone keeps the lease."""
+    record = life.start()
+    guard = files.read_document(Path(record.folder) / files.SUPERVISOR)
+    assert guard is not None
+    os.kill(guard["pid"], signal.SIGKILL)
+    blind = Store(life.project.url, alive=lambda process: False)
+    taken = blind.leases.acquire(life.spec.checkpoint, stream="counts", holder="usurper", ttl=1, now=time.time())
+    ended = life.project.await_end(record.driver_id)
+    assert (ended.kind, ended.error_class) == (ExitKind.FENCED, "LeaseLost")
+    assert "usurper" in ended.message
+    blind.leases.release(taken, now=time.time())
+    blind.close()
+    until("nothing left", lambda: not life.project.living())
+
+
+def test_the_next_driver_goes_on_and_the_output_has_each_row_once(life: Life) -> None:
+    """After a stop, two kills and a fencing, each window holds its rows once. The newest file's are still open."""
+    life.fleet.set_running("counts", "ann", "deployed")
+    record = life.start()
+    life.project.publish(1)
+    closed = life.project.published - 1
+
+    def written() -> bool:
+        seen = life.fleet.observe(record.driver_id)
+        assert seen.alive, f"the driver ended: {seen.exit}\n{life.project.log(record.driver_id)}"
+        return sum(_counts(life).values()) >= 20 * closed
+
+    until("the closed windows", written, poll=0.2, told=lambda: _told(life, closed))
+    seen = life.fleet.stop("counts", requested_by="ann", reason="the end")
+    assert seen is not None
+    assert seen.record.driver_id == record.driver_id
+    assert _counts(life) == _expected(closed)
+
+
+def _expected(closed: int) -> dict[tuple[str, int], int]:
+    return {
+        (f"{minute_of(number)}:{second:02d}", key): 2
+        for number in range(closed)
+        for second in (0, 10)
+        for key in range(5)
+    }
+
+
+def _told(life: Life, closed: int) -> str:
+    counts, expected = _counts(life), _expected(closed)
+    position = log_position(open_path(life.spec.checkpoint))
+    missing = sorted({window for window, _ in expected.keys() - counts.keys()})
+    return f"missing windows {missing}; checkpoint {position}; published {life.project.published}"
+
+
+def _counts(life: Life) -> dict[tuple[str, int], int]:
+    output = read_output(Path(life.spec.sink.path or ""))
+    named = [dict(zip(output.columns, row, strict=True)) for row in output.rows]
+    rows = [(row["window"]["start"].strftime("%H:%M:%S"), row["key"], row["n"]) for row in named]
+    assert len({(start, key) for start, key, _ in rows}) == len(rows)
+    return {(start, key): n for start, key, n in rows}

@@ -1,0 +1,198 @@
+"""Forks of a real query: a file source -> windowed aggregation with a watermark -> parquet, RocksDB with changelogs.
+
+Numbered scenario: (1) a query reads 22 files, one a batch, and is forked three times while it runs; (2) it goes on to
+its end and is stopped; (3) each fork runs to its own end; (4) every output is what the rows say, row for row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.sources import file_source_log
+from streamwarden.checkpoint.formats.uris import file_name
+from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.services.forks.forks import fork
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.sources.files import FilesSource
+from streamwarden.stream.spec import StreamSpec
+from support.spark.worker import ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
+
+pytestmark = pytest.mark.spark
+
+FILES = 22
+FORK_AFTER = 11  # past the first compaction of both logs (batch 9), before the second (19): forks must get over that
+CONF = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "4",
+}
+EXPECTED = expected_rows(row for index in range(FILES) for row in minute_of_rows(index))
+
+
+@dataclass
+class Scene:
+    spec: StreamSpec
+    forks: dict[str, Fork]
+    committed_at_fork: int
+    spark: SparkWorker
+    digest: str
+
+
+def spec_at(root: Path) -> StreamSpec:
+    return StreamSpec(
+        name="minutes",
+        job=str(root / "minutes.py"),
+        checkpoint=str(root / "checkpoint"),
+        source=FilesSource(path=str(root / "input"), max_files_per_trigger=1),
+        sink=ParquetSink(path=str(root / "output")),
+    )
+
+
+def places(spec: StreamSpec) -> dict[str, object]:
+    return {
+        "input": spec.source.path,
+        "output": spec.sink.path,
+        "checkpoint": spec.checkpoint,
+        "options": spec.source.options,
+    }
+
+
+def await_commit(checkpoint: str, batch: int, *, within: float = 90) -> None:
+    deadline = time.monotonic() + within
+    while (log_position(open_path(checkpoint)).committed or 0) < batch:
+        assert time.monotonic() < deadline, f"batch {batch} was not committed within {within} s"
+        time.sleep(0.02)
+
+
+def digest(*roots: str | None) -> str:
+    """Names and contents of everything under the folders."""
+    sha = hashlib.sha256()
+    for root in roots:
+        assert root is not None
+        for path in sorted(Path(root).rglob("*")):
+            if path.is_file():
+                sha.update(f"{path}\0".encode() + path.read_bytes())
+    return sha.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkWorker]:
+    worker = SparkWorker(tmp_path_factory.mktemp("worker"), CONF)
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, spark: SparkWorker) -> Scene:
+    root = tmp_path_factory.mktemp("origin") / "with space"
+    spec = spec_at(root)
+    for index in range(FILES):
+        publish(root / "input", index, minute_of_rows(index))
+    spark.ask("start", query="origin", **places(spec))
+    await_commit(spec.checkpoint, FORK_AFTER)
+    committed = log_position(open_path(spec.checkpoint)).committed
+    assert committed is not None
+    forks = {
+        "newest": fork(spec, into=root.parent / "newest", rewind=0),
+        "rewound": fork(spec, into=root.parent / "rewound", rewind=5),
+        "beginning": fork(spec, into=root.parent / "beginning", rewind="all"),
+    }
+    committed = log_position(open_path(spec.checkpoint)).committed or 0
+    assert committed < FILES - 1, "the origin ended before it was forked"
+    await_commit(spec.checkpoint, FILES - 1)
+    await_commit(spec.checkpoint, FILES)  # the last window is emitted by a batch without data
+    spark.ask("stop", query="origin")
+    return Scene(spec, forks, committed, spark, digest(spec.checkpoint, spec.sink.path, spec.source.path))
+
+
+@pytest.mark.parametrize("name", ["newest", "rewound", "beginning"])
+def test_a_fork_of_a_running_query_ends_with_exactly_the_right_rows(scene: Scene, name: str) -> None:
+    """No row lost, none twice; and its logs say that it read each unseen file once and no seen file again."""
+    made = scene.forks[name]
+    options = {**made.spec.source.options, "maxFilesPerTrigger": "6" if name == "beginning" else "1"}
+    assert scene.spark.run(made.spec.name, **{**places(made.spec), "options": options}) is None
+    assert scene.spark.rows(made.spec.sink.path or "") == EXPECTED
+    read = file_source_log(open_path(made.spec.checkpoint))
+    own = [file_name(uri) for batch, uris in read.items() if made.batch is None or batch > made.batch for uri in uris]
+    assert len(own) == len(set(own)) == made.unseen
+    assert sorted(file_name(uri) for uris in read.values() for uri in uris) == [
+        f"in {i:03d}.json" for i in range(FILES)
+    ]
+
+
+def test_the_forks_start_where_they_were_asked_to(scene: Scene) -> None:
+    newest, rewound, beginning = (scene.forks[name] for name in ("newest", "rewound", "beginning"))
+    assert newest.batch is not None
+    assert rewound.batch is not None
+    assert newest.batch >= scene.committed_at_fork
+    assert newest.unseen == FILES - 1 - newest.batch
+    assert newest.batch - 5 <= rewound.batch <= FILES - 6
+    assert rewound.batches_left == rewound.unseen == FILES - 1 - rewound.batch
+    assert beginning.batch is None
+    assert beginning.unseen == beginning.inputs == FILES
+    assert newest.input_digest == beginning.input_digest
+    assert len({made.query_id for made in scene.forks.values()}) == 3
+
+
+def test_the_original_is_untouched_by_its_forks_running(scene: Scene) -> None:
+    assert digest(scene.spec.checkpoint, scene.spec.sink.path, scene.spec.source.path) == scene.digest
+    assert scene.spark.rows(scene.spec.sink.path or "") == EXPECTED
+
+
+def test_the_inspector_finds_nothing_wrong_with_origin_and_forks(scene: Scene) -> None:
+    for spec in (scene.spec, *(made.spec for made in scene.forks.values())):
+        report = read_checkpoint(open_path(spec.checkpoint), output=open_path(spec.sink.path))
+        assert report.findings == ()
+        assert report.position.committed is not None
+        assert json.loads(json.dumps(report.to_dict()))["committed"] == report.position.committed
+
+
+def test_a_fork_whose_manifest_keeps_the_origins_paths_is_caught(scene: Scene, tmp_path: Path) -> None:
+    """Negative control: without the rewriting of the manifest a reader of the fork's output does not see its rows."""
+    made = fork(scene.spec, into=tmp_path / "fork", rewind=2)
+    assert made.spec.sink.path is not None
+    assert set(scene.spark.rows(made.spec.sink.path)) < set(EXPECTED)
+    for entry in (Path(made.spec.sink.path) / "_spark_metadata").iterdir():
+        shutil.copy(Path(scene.spec.sink.path or "") / "_spark_metadata" / entry.name, entry)
+    assert scene.spark.run("wrong_manifest", **places(made.spec)) is None
+    assert scene.spark.rows(made.spec.sink.path) != EXPECTED
+
+
+def test_a_fork_that_does_not_know_seen_files_by_name_is_caught(scene: Scene, tmp_path: Path) -> None:
+    """Negative control: with foreign paths in the source's log, files that were read are read again."""
+    made = fork(scene.spec, into=tmp_path / "fork", rewind=2)
+    log = Path(made.spec.checkpoint) / "sources/0"
+    for entry in log.iterdir():
+        entry.write_text(entry.read_text().replace("/in%20", "/was%20"))
+    assert scene.spark.run("wrong_names", **places(made.spec)) is None
+    read = file_source_log(open_path(made.spec.checkpoint))
+    assert sum(len(uris) for batch, uris in read.items() if batch > (made.batch or 0)) > made.unseen
+
+
+def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWorker) -> None:
+    """Its state files carry unique ids that the commit log names."""
+    spec = spec_at(tmp_path / "origin")
+    rows = [minute_of_rows(index) for index in range(7)]
+    for index in range(4):
+        publish(tmp_path / "origin/input", index, rows[index])
+    conf = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
+    assert spark.run("second_format", conf=conf, **places(spec)) is None
+    for index in range(4, 7):
+        publish(tmp_path / "origin/input", index, rows[index])
+    made = fork(spec, into=tmp_path / "fork", rewind=2)
+    failure = spark.run(made.spec.name, conf=conf, **places(made.spec))
+    spark.ask("conf", key="spark.sql.streaming.stateStore.checkpointFormatVersion", value="1")
+    assert failure is None
+    assert spark.rows(made.spec.sink.path or "") == expected_rows(row for each in rows for row in each)

@@ -1,0 +1,97 @@
+"""A small fleet for the pages and the API, with a script in each text that a job or a person wrote."""
+
+from __future__ import annotations
+
+import time
+
+from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
+from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.mutes import Mute
+from streamwarden.health.verdict import Status, Verdict
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.services.workspace import Workspace
+from support.airflow.project import add_stream
+from support.streams.queries import query_record
+from support.streams.stored_journals import facts_with
+
+EVIL = "<script>alert('x')</script>"
+DRILL = """
+name: kill_driver
+stream: counted
+fault: {kind: kill_driver}
+"""
+
+
+def fill(space: Workspace) -> None:
+    """`counted`: down, drilled, with an incident; `halted`: stopped by a person; `pair`: two queries."""
+    path = add_stream(space.project, "counted", description=f"Counts {EVIL}")
+    path.write_text(f'{path.read_text()}\naudit: {{schedule: "30 3 * * *", batches: 50}}\n')
+    (space.project / "config" / "drills" / "kill_driver.yaml").write_text(DRILL)
+    add_stream(space.project, "halted")
+    add_stream(space.project, "pair")
+    now = time.time()
+    facts = facts_with("kill_driver", lost=1, samples={"lost": [EVIL]})
+    run = DrillRun(
+        run_id="run-1",
+        drill="kill_driver",
+        stream="counted",
+        started_at=now,
+        status=DrillStatus.COMPLETED,
+        deviated=True,
+        reason=f"the output is not exactly-once {EVIL}",
+        facts={**facts, "fault": {**facts["fault"], "message": EVIL}},
+    )
+    space.store.journals.save(run)
+    space.store.journals.append("run-1", JournalEntry(step=DrillStep.FAULT, at=now, kind="note", message=EVIL))
+    for name, error in {"left": None, "right": EVIL}.items():
+        ended = {"ended_at": 2.0, "error": error} if error else {}
+        space.store.queries.started(query_record("pair", name, driver="pair-1", at=1.0, **ended))
+    exit = ExitRecord(kind=ExitKind.KILLED, ended_at=now, signal=9, message=f"out of memory {EVIL}")
+    for number in (1, 2):  # the second failure in a row waits
+        space.store.drivers.launched(driver(space, number, now - 10 + number, exit))
+    space.store.drivers.event(supervised("counted-2", Supervisor.SHELL, now))
+    stopped = DesiredState(
+        stream="halted", desired=Desired.STOPPED, changed_by="ann", reason=f"the disk moves {EVIL}", changed_at=now
+    )
+    space.store.stops.set_desired(stopped)
+    verdict = Verdict(stream="counted", check="state_size", status=Status.CRITICAL, at=now, value=6e9, unit="bytes")
+    space.store.verdicts.save([verdict])
+    space.store.incidents.save(
+        Incident(
+            incident_id="i-1",
+            stream="counted",
+            check="state_size",
+            status=Status.CRITICAL,
+            opened_at=now,
+            updated_at=now,
+            reason=f"too large {EVIL}",
+            advice=EVIL,
+        )
+    )
+
+    space.store.mutes.add(
+        Mute(
+            mute_id="m-1",
+            who="ann",
+            reason=f"the disk moves {EVIL}",
+            created_at=now,
+            starts_at=now,
+            until=now + 86400,
+            streams=("halted",),
+        )
+    )
+
+
+def driver(space: Workspace, number: int, at: float, exit: ExitRecord | None) -> DriverRecord:
+    return DriverRecord(
+        driver_id=f"counted-{number}",
+        stream="counted",
+        checkpoint=str(space.data / "checkpoint"),
+        token=number,
+        folder=str(space.data / "drivers" / f"counted-{number}"),
+        launched_by="a test",
+        launched_at=at,
+        exit=exit,
+    )

@@ -1,0 +1,42 @@
+"""An object store of this process alone, for tests of what is asked of a store. A real one: `object_store`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from streamwarden.adapters.storage import object_stores
+from streamwarden.stream.spec import OBJECT_STORE
+
+
+class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec is untyped
+    """Objects by whole URLs, as `object_stores.BucketFiles` has them."""
+
+    cachable = False
+    protocol = "s3a"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store: dict[str, Any] = {}  # of its class there is one that all share
+        self.pseudo_dirs = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return "/" + OBJECT_STORE.sub("", path, count=1).strip("/")
+
+    def contents(self) -> dict[str, bytes]:
+        """BUCKET/KEY -> content of every object."""
+        return {path.lstrip("/"): file.getvalue() for path, file in self.store.items()}
+
+
+def bucket(patch: pytest.MonkeyPatch) -> Bucket:
+    """What every `s3a://` URL leads to from now on."""
+    made = Bucket()
+
+    def file_system(known: Any) -> Bucket:
+        return made
+
+    patch.setattr(object_stores, "file_system", file_system)
+    return made

@@ -1,0 +1,134 @@
+"""A project with a stream over real flights and one drill on it, for drills with real Spark drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import psutil
+
+from streamwarden.drills.faults import FAULTS, Fault
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.services.workspace import Workspace
+from support.spark.drivers import QUICK
+
+REPOSITORY = Path(__file__).parents[3]
+JOBS = REPOSITORY / "tests" / "drills" / "jobs"
+
+STREAM = """
+name: flights
+job: spark_jobs/{job}.py
+source: {source}
+sink: {sink}
+checkpoint: checkpoints/flights
+state: {state}
+spark: {spark}
+{more}
+"""
+
+LOCAL = json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK})
+
+FAULT = "fault: {{kind: {fault}, attempts: {attempts}, within: 2m{options}}}"
+
+DRILL = """
+name: drill
+stream: flights
+{faults}
+fork: {{rewind: {rewind}, batches: {batches}}}
+steady_state: {{min_batches: 2, within: 5m}}
+recovery: {{target: 8m, deadline: 8m}}
+verification: {{min_records: {min_records}, oracle: {oracle}}}
+"""
+
+
+@contextmanager
+def drill_project(
+    root: Path,
+    *,
+    inputs: Path,
+    fault: str | None = None,
+    faults: str | None = None,
+    job: str = "flight_departures",
+    rewind: int | str = "all",
+    batches: int = 10,
+    attempts: int = 2,
+    min_records: int = 100_000,
+    source: str = "{{path: {inputs}, format: json, max_files_per_trigger: 4}}",
+    sink: str = "{path: output/flights}",
+    spark: str = LOCAL,
+    oracle: str = "job",
+    state: str = "{shuffle_partitions: 2}",
+    more: str = "",
+    model: str = "flight_departures",
+    options: Mapping[str, str] | None = None,
+) -> Iterator[Workspace]:
+    """The workspace of such a project in `root`. At the end nothing that it started may still run.
+
+    Args:
+        inputs: folder of replayed flights.
+        fault: the one fault of the drill; faults: or the lines of its file that name several.
+        job: one of spark_jobs/, judged by its oracle, or of tests/drills/jobs/, judged by that of `model`.
+        source, sink, spark, state: the stream's, as YAML; more: further lines of the stream's file.
+        options: the fault's.
+        model: the job of spark_jobs/ that the tests' own job imports.
+        oracle: of the verification; a twin adds some 20 s to a drill.
+        rewind: of the fork: how many batches before the newest one it starts; "all": from nothing.
+    """
+    jobs = root / "spark_jobs"
+    (jobs / "oracles").mkdir(parents=True)
+    catalogue = REPOSITORY / "spark_jobs"
+    own = (catalogue / f"{job}.py").is_file()
+    shutil.copy(catalogue / f"{model}.py", jobs)
+    shutil.copy((catalogue if own else JOBS) / f"{job}.py", jobs)
+    shutil.copy(catalogue / "oracles" / f"{job if own else model}.py", jobs / "oracles" / f"{job}.py")
+    if fault is not None:
+        given = "".join(f", {key}: {value}" for key, value in (options or {}).items())
+        faults = FAULT.format(fault=fault, attempts=attempts, options=given)
+    for folder, name, text in (
+        (
+            "streams",
+            "flights",
+            STREAM.format(job=job, source=source.format(inputs=inputs), sink=sink, spark=spark, state=state, more=more),
+        ),
+        (
+            "drills",
+            "drill",
+            DRILL.format(
+                faults=faults,
+                rewind=rewind,
+                batches=batches,
+                min_records=min_records,
+                oracle=oracle,
+            ),
+        ),
+    ):
+        (root / "config" / folder).mkdir(parents=True)
+        (root / "config" / folder / f"{name}.yaml").write_text(text)
+    with Workspace.open(project=root, data=root / "var") as workspace:
+        yield workspace
+    deadline = time.monotonic() + 60  # a supervisor process records its driver's end, then it ends too
+    while (left := processes_of(root)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == [], f"still running: {left}"
+
+
+def run_drill(workspace: Workspace, name: str = "drill", **instead: type[Fault]) -> DrillRun:
+    """All steps of the project's drill in this process, with other classes `instead` for some kinds of fault."""
+    with patch.dict(FAULTS, instead):
+        return workspace.drill_engine().run(name)
+
+
+def processes_of(root: Path) -> list[str]:
+    """Command lines of living processes that name this project's folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = " ".join(process.info["cmdline"] or [])
+        if str(root) in command and process.info["status"] != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
+            found.append(command[:200])
+    return found

@@ -1,0 +1,222 @@
+"""How the queries of a script are compared with the twin's, each by itself and all in one verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from streamwarden.drills.records.sections import OracleKind, VerificationSpec
+from streamwarden.drills.records.twin import TwinReport
+from streamwarden.drills.records.types import ForkView
+from streamwarden.errors import VerificationError
+from streamwarden.lifecycle.driver_folder import write_document
+from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.scripts import INDEX, ForkQuery, OutputKind
+from streamwarden.services.twins import comparison, making
+from streamwarden.services.twins.keys import DECLARED, WHOLE, RowKey
+from streamwarden.services.twins.running import Execution, Twin
+from streamwarden.services.twins.scripts import QueryVerdict, ScriptWitness, together
+from streamwarden.sinks.fork_output import AGAIN_NOTE, read_captured
+from streamwarden.sinks.output import Output
+from streamwarden.stream.spec import ScriptFork, StreamSpec
+from streamwarden.verification.tolerance import Tolerance
+
+pytestmark = pytest.mark.usefixtures("one_database")
+
+
+def capture(folder: Path, name: str, **columns: list[object]) -> None:
+    (folder / name).mkdir(parents=True)
+    parquet.write_table(pa.table(columns), folder / name / "part-0.parquet")
+
+
+def test_a_capture_is_read_with_the_batch_of_each_row(tmp_path: Path) -> None:
+    capture(tmp_path, "batch_id=0", id=[1, 2])
+    capture(tmp_path, "batch_id=1", id=[], note=[])
+    capture(tmp_path, "batch_id=2", note=["x"], id=[3])
+    capture(tmp_path, "batch_id=3", id=[4])  # it was cut: nothing committed it
+    output = read_captured(str(tmp_path), [0, 1, 2])
+    assert output.columns == ("batch", "id", "note")
+    assert output.rows == [(0, 1, None), (0, 2, None), (2, 3, "x")]
+    assert (output.problems, dict(output.notes), output.files) == ((), {}, 3)
+
+
+def test_a_committed_batch_that_was_never_handed_over_is_a_problem(tmp_path: Path) -> None:
+    capture(tmp_path, "batch_id=0", id=[1])
+    assert read_captured(str(tmp_path), [0, 1]).problems == (
+        "batch 1 is committed, and its rows were never handed over",
+    )
+
+
+def test_a_batch_that_was_executed_again_is_counted_and_has_to_hand_over_the_same_rows(tmp_path: Path) -> None:
+    capture(tmp_path, "batch_id=0", id=[1, 2])
+    capture(tmp_path, "_again/batch_id=0.1", id=[2, 1])
+    output = read_captured(str(tmp_path), [0])
+    assert (output.problems, output.notes[AGAIN_NOTE], len(output.rows)) == ((), 1, 2)
+    capture(tmp_path, "_again/batch_id=0.2", id=[2])
+    assert read_captured(str(tmp_path), [0]).problems == ("batch 0 was executed again and handed over other rows",)
+
+
+def verdict(
+    name: str,
+    mine: list[tuple[object, ...]],
+    its: list[tuple[object, ...]],
+    *,
+    key: tuple[str, ...] = (),
+    tolerances: Mapping[str, Tolerance] | None = None,
+    problems: tuple[str, ...] = (),
+) -> QueryVerdict:
+    columns = ("id", "total")
+    query = ForkQuery(
+        name=name,
+        order=1,
+        checkpoint="/c",
+        kind=OutputKind.CAPTURE,
+        output="/o",
+        instead_of="the topic alerts",
+        format="kafka",
+    )
+    before = QueryVerdict(
+        query=query,
+        batches=(0, 1),
+        key=RowKey(key, WHOLE),
+        records=10,
+        problems=problems,
+        mine=Output.of_rows(columns, mine),
+    )
+    return before.compared(Output.of_rows(columns, its), tolerances or {})
+
+
+def test_all_queries_make_one_verdict_that_names_query_and_row() -> None:
+    right = verdict("plain", [(1, 1.0), (1, 1.0)], [(1, 1.0), (1, 1.0)])
+    lost = verdict("alerts", [(1, 1.0)], [(1, 1.0), (2, 2.0)])
+    outcome = together([right, lost])
+    assert (outcome.expected, outcome.actual, outcome.lost, outcome.records) == (4, 3, 1, 10)
+    (sample,) = outcome.samples["lost"]
+    assert sample == "alerts: (id=2, total=2.0)"
+    assert "1 lost" in lost.sentence
+    assert "what the topic alerts makes of them is not compared" in lost.sentence
+
+
+@pytest.mark.parametrize(("bound", "wrong"), [(1e-3, 0), (1e-9, 1)])
+def test_a_tolerance_holds_in_the_verdict_on_all_queries(bound: float, wrong: int) -> None:
+    one = verdict("sums", [(1, 1.0)], [(1, 1.00001)], key=("id",), tolerances={"total": Tolerance(relative=bound)})
+    assert together([one]).wrong == one.outcome.wrong == wrong
+
+
+class ScriptRun:
+    """A script's fork and its twin as their drivers left them: each query has one committed batch, captured."""
+
+    def __init__(self, root: Path) -> None:
+        self.fork, self.twin = (self._spec(root / name) for name in ("fork", "twin"))
+        self.home = root / "twins"
+        self._queries: list[str] = []
+
+    def add(self, name: str, **columns: list[object]) -> None:
+        """A query that handed over these rows, in the fork and in the twin."""
+        self._queries.append(name)
+        for spec in (self.fork, self.twin):
+            checkpoint = Path(spec.checkpoint, name)
+            for log, body in (("offsets", ""), ("commits", "{}")):
+                (checkpoint / log).mkdir(parents=True)
+                (checkpoint / log / "0").write_text(f"v1\n{body}\n", encoding="utf-8")
+            assert spec.fork is not None
+            capture(Path(spec.fork.output, name), "batch_id=0", **columns)
+        query = ForkQuery(
+            name=name,
+            order=len(self._queries),
+            checkpoint=f"{self.fork.checkpoint}/{name}",
+            kind=OutputKind.CAPTURE,
+            output=f"{self._output}/{name}",
+            instead_of="the topic alerts",
+            format="kafka",
+        )
+        write_document(Path(self._output, INDEX, f"{name}.json"), asdict(query))
+
+    def report(self, *key: str, tolerance: Mapping[str, float] | None = None) -> TwinReport:
+        """The verdict on the fork with `verification.key` and `verification.tolerance`."""
+        view = ForkView(
+            stream=self.fork.name,
+            origin=self.fork.name,
+            checkpoint=self.fork.checkpoint,
+            output=None,
+            batch=None,
+            unseen=0,
+            batches_left=None,
+            input_digest="",
+            oracles=(OracleKind.TWIN,),
+            spec=self.fork,
+        )
+        return ScriptWitness(view, self.home, VerificationSpec(key=key, tolerance=tolerance or {}), within=1.0).report()
+
+    def done(self) -> Execution:
+        """What Spark reports of the twin's batches."""
+        facts = {name: {"records": 2, "plan": ""} for name in self._queries}
+        return Execution(seconds={}, records=2, plan=json.dumps(facts))
+
+    @property
+    def _output(self) -> str:
+        assert self.fork.fork is not None
+        return self.fork.fork.output
+
+    @staticmethod
+    def _spec(place: Path) -> StreamSpec:
+        script = ScriptFork(output=str(place / "output"))
+        (place / "output" / INDEX).mkdir(parents=True)
+        return StreamSpec(name="orders", job="script.py", checkpoint=str(place / "checkpoint"), fork=script)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptRun:
+    """Spark, which executes the twin, is replaced by what it leaves."""
+    made = ScriptRun(tmp_path)
+    twin = Twin(spec=made.twin, places=Places.under(str(tmp_path)), run=made.fork, folder=tmp_path)
+    monkeypatch.setattr(making, "make", lambda *args, **named: twin)
+    monkeypatch.setattr(comparison, "execute", lambda *args, **named: made.done())
+    return made
+
+
+def test_the_declared_key_holds_for_each_query_that_has_its_columns(run: ScriptRun) -> None:
+    run.add("alerts", order_id=[1, 2], total=[5, 5])
+    run.add("totals", day=["mo", "tu"], total=[5, 5])
+    report = run.report("order_id")
+    assert report.outcome.exactly_once
+    assert f"alerts: rows are identified by order_id ({DECLARED})" in report.key_from
+    assert f"totals: {WHOLE}" in report.key_from
+
+
+def test_a_declared_key_that_no_query_has_is_an_error_that_names_the_columns(run: ScriptRun) -> None:
+    run.add("alerts", order_id=[1, 2])
+    with pytest.raises(VerificationError, match=r"no query of the script has all columns .* order_id, shop") as raised:
+        run.report("order_id", "shop")
+    assert "alerts has batch, order_id" in raised.value.expected
+
+
+def test_a_declared_key_that_does_not_identify_a_row_is_an_error_that_names_the_query(run: ScriptRun) -> None:
+    run.add("alerts", order_id=[1, 1])
+    with pytest.raises(VerificationError, match="the query alerts, the declared key order_id does not"):
+        run.report("order_id")
+
+
+def test_a_tolerance_holds_for_the_queries_that_have_its_column(run: ScriptRun) -> None:
+    run.add("alerts", order_id=[1, 2], total=[5.0, 5.0])
+    run.add("plain", text=["a", "b"])
+    assert run.report("order_id", tolerance={"total": 0.1}).outcome.exactly_once
+
+
+@pytest.mark.parametrize(("key", "column"), [(("order_id",), "totl"), ((), "total")])
+def test_a_tolerance_that_would_be_ignored_is_an_error(run: ScriptRun, key: tuple[str, ...], column: str) -> None:
+    run.add("alerts", order_id=[1, 2], total=[5.0, 5.0])
+    with pytest.raises(VerificationError, match=f"names {column}, and no query"):
+        run.report(*key, tolerance={column: 0.1})
+
+
+def test_a_problem_of_one_query_is_a_problem_of_the_verdict() -> None:
+    outcome = together([verdict("alerts", [(1, 1.0)], [(1, 1.0)], problems=("batch 7 was planned",))])
+    assert outcome.problems == ("alerts: batch 7 was planned",)
+    assert not outcome.exactly_once
