@@ -99,20 +99,27 @@ class Workspace(AbstractContextManager["Workspace"]):
     def stream(self, name: str) -> StreamSpec:
         """One stream, to start it. Raises ConfigError if it is not there or its file is broken; for a stream that runs
         without a file, with what to do about it."""
-        catalog = self.catalog()
-        if name in catalog.streams or name in catalog.broken:
-            return catalog.get(name)
-        catalog = self.fleet_catalog()
+        catalog = self._with_undeclared(name)
         if name in catalog.undeclared:
             raise catalog.undeclared[name]
         return catalog.get(name)
 
+    def declared_or_running(self, name: str) -> StreamSpec:
+        """One stream, to look at it: as its file declares it, or else as its living driver was started with."""
+        return self._with_undeclared(name).get(name)
+
     def require_known(self, name: str) -> None:
-        """Raises ConfigError for a name that neither a file nor a driver has, StoreError."""
-        if not self.has_store() or self.store.drivers.latest(name) is None:
-            catalog = self.catalog()
-            if name not in catalog.broken:
-                catalog.get(name)
+        """Raises ConfigError for a name that neither a file nor a driver has; StoreError if no file has it and the
+        store is down."""
+        catalog = self.catalog()
+        declared = name in catalog.streams or name in catalog.broken
+        if not declared and (not self.has_store() or self.store.drivers.latest(name) is None):
+            catalog.get(name)
+
+    def _with_undeclared(self, name: str) -> Catalog:
+        """The files' catalog if one of them has this name, otherwise with the streams that run without a file."""
+        catalog = self.catalog()
+        return catalog if name in catalog.streams or name in catalog.broken else self.fleet_catalog()
 
     def query(self, name: str) -> StreamSpec:
         """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
@@ -122,7 +129,7 @@ class Workspace(AbstractContextManager["Workspace"]):
         """
         from streamwarden.config.loading import unknown
 
-        spec = self._readable(owner(name))
+        spec = self.declared_or_running(owner(name))
         records: tuple[QueryRecord, ...] = ()
         try:
             records = self.store.queries.of(spec.name) if self.has_store() else ()
@@ -134,13 +141,6 @@ class Workspace(AbstractContextManager["Workspace"]):
         if name not in parts or parts[name].part is Part.DRIVER:
             raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
         return parts[name].spec
-
-    def _readable(self, name: str) -> StreamSpec:
-        """The stream as its file declares it, or else as its living driver was started with."""
-        catalog = self.catalog()
-        if name not in catalog.streams and name not in catalog.broken:
-            catalog = self.fleet_catalog()
-        return catalog.get(name)
 
     def _tenure(self, stream: str) -> Tenure | None:
         from streamwarden.services.fleet.stream_history import tenure

@@ -202,7 +202,7 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
     catalog = with_undeclared(declared.catalog, space.store, space.fleet)
     names = catalog.names
     slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
-    facts = read_facts(space.store, declared.catalog, names, now, slow.verdicts)
+    facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
         facts,

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.errors import LaunchRefused, StoreError
+from streamwarden.errors import LaunchRefused, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.failures.causes import LAUNCH_REFUSED
 from streamwarden.lifecycle.lease import Lease
@@ -44,7 +44,7 @@ def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, 
         kind=ExitKind.FAILED,
         ended_at=now,
         error_class=type(error).__name__,
-        message=str(error),
+        message=_without_next_step(error),
         curable=not isinstance(error, LaunchRefused),
         next_step=getattr(error, "next_step", ""),
         cause=LAUNCH_REFUSED.code if isinstance(error, LaunchRefused) else None,
@@ -54,3 +54,10 @@ def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, 
     with contextlib.suppress(StoreError):
         store.drivers.launched(record)
         store.drivers.exited(record.driver_id, exit)
+
+
+def _without_next_step(error: Exception) -> str:
+    """The words of the error; an exit has a field of its own for what to do next."""
+    if not isinstance(error, StreamwardenError):
+        return str(error)
+    return str(StreamwardenError(error.observed, expected=error.expected, where=error.where))

@@ -33,10 +33,8 @@ def with_undeclared(catalog: Catalog, store: Store, fleet: Fleet) -> Catalog:
 
 def undeclared(catalog: Catalog, store: Store) -> list[DriverRecord]:
     """The newest driver of each stream without a file, if no exit of it is recorded. Raises StoreError."""
-    declared = {*catalog.streams, *catalog.broken}
-    return [
-        driver for driver in store.drivers.unfinished() if driver.stream not in declared and not is_fork(driver.stream)
-    ]
+    declared = (*catalog.streams, *catalog.broken)
+    return [driver for driver in store.drivers.unfinished(declared) if not is_fork(driver.stream)]
 
 
 def why(catalog: Catalog, driver: DriverRecord) -> ConfigError:

@@ -30,6 +30,12 @@ def alive(space: Workspace) -> DriverRecord:
     return launch(space.store, space.data, space.stream("counted"))
 
 
+def status_checkpoint(space: Workspace) -> str:
+    record = space.store.drivers.latest("counted")
+    assert record is not None
+    return record.checkpoint
+
+
 @pytest.mark.usefixtures("alive")
 @pytest.mark.parametrize("change", ["removed", "renamed", "extension"])
 def test_a_driver_without_a_file_is_shown_as_trouble(space: Workspace, change: str) -> None:
@@ -47,6 +53,7 @@ def test_a_driver_without_a_file_is_shown_as_trouble(space: Workspace, change: s
     assert "runs without a declaration" in status.problem
     assert gather(space, "counted", now=time.time())[0].problem == status.problem
     assert space.query("counted").name == "counted", "inspect, audit and advise read what it was started with"
+    assert space.declared_or_running("counted").checkpoint == status_checkpoint(space), "check judges it"
     space.require_known("counted")
 
 
