@@ -73,7 +73,7 @@ class StreamStatus:
 
     stream: str
     state: State
-    declared: Annotated[bool, Field(description="false: it runs, and no file in config/streams declares it")] = True
+    declared: Annotated[bool, Field(description="false: it runs, and its file is gone or cannot be used")] = True
     driver_id: Hidden[str | None] = None
     pid: Hidden[int | None] = None
     since: Annotated[float | None, Field(description="when its query, or else its driver, started")] = None
@@ -296,7 +296,7 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         executors_lost=executors.lost if executors else None,
         **_judged_and_done(name, facts, stopped=stopped),
         last_exit=ended,
-        declared=not undeclared,
+        declared=not (undeclared or (broken and alive)),
         problem=broken or undeclared or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
         log=str(Path(record.folder) / files.LOG) if record else None,
     )

@@ -57,6 +57,15 @@ def test_a_driver_without_a_file_is_shown_as_trouble(space: Workspace, change: s
     space.require_known("counted")
 
 
+@pytest.mark.usefixtures("alive")
+def test_a_driver_whose_file_cannot_be_used_is_trouble_too(space: Workspace) -> None:
+    """It runs, and cannot be restarted."""
+    file(space).write_text("name: [")
+    (status,) = gather(space, None, now=time.time())
+    assert (status.state, status.declared, status.in_trouble) == ("starting", False, True)
+    assert "counted.yaml" in status.problem
+
+
 def test_a_stream_that_ran_once_and_has_no_file_is_not_shown(space: Workspace) -> None:
     """But its name is known: it has a history, and can be kept stopped."""
     launch(space.store, space.data, space.stream("counted"), ended=True)
