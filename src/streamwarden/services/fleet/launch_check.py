@@ -16,6 +16,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.errors import LaunchRefused, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent
+from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW, KnownQuery, LaunchFacts, OutputEnd, Refusal, refusal
 from streamwarden.lifecycle.location import is_temporary, same_place
 from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
@@ -46,7 +47,7 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
 
     Raises LaunchRefused; CheckpointError if the output cannot be made ready to begin anew; StoreError.
     """
-    if spec.fork is not None:
+    if is_fork(spec.name):
         return
     found = refusal(list(gather(store, spec, environ, at)))
     allowed = store.stops.desired(spec.name)

@@ -20,6 +20,7 @@ from streamwarden.services.analysis.history import history
 from streamwarden.services.fleet.claims import abandon, claim
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.fleet.recorded_starts import keep_start
+from streamwarden.services.forks.spec import fork_name
 from streamwarden.sinks.files.set_aside import set_aside
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -235,6 +236,12 @@ def test_a_refusal_is_an_exit_that_no_restart_cures(store: Store, spec: StreamSp
     decision = decide([stored], spec.restart, 3.0)
     assert isinstance(decision, GiveUp)
     assert decision.next_step == "restore it"
+
+
+def test_a_fork_is_not_compared(store: Store, spec: StreamSpec) -> None:
+    """It is made to fit a moment before, and its drill damages it on purpose."""
+    entries(spec.sink.path, 8)
+    look(store, replace(spec, name=fork_name(spec.name)))
 
 
 def test_what_cannot_be_read_refuses_nothing(store: Store, spec: StreamSpec, monkeypatch: pytest.MonkeyPatch) -> None:
