@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import streamwarden
 from streamwarden.lifecycle.driver_folder import OUTSIDE
-from streamwarden.services.forks.spec import SUFFIX
+from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.services.forks.working_folder import WORK
 from streamwarden.spark.internals.hooks import SPARKS_CODE
 from streamwarden.stream.spec import StreamSpec
