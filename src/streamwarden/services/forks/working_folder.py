@@ -54,6 +54,7 @@ def in_working_folder(forked: StreamSpec, origin: StreamSpec, run: Path) -> Stre
 def make_working_folder(origin: StreamSpec, run: Path) -> Path:
     """The folder for the fork of `origin`, in the folder of a run."""
     described = _Origin(data=origin.data, before=min(_first_starts(origin), default=None))
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_document(run / _ORIGIN, asdict(described))
     return _fill(run, described)
 
