@@ -71,7 +71,7 @@ class Witness:
         tolerances = {name: Tolerance(relative=bound) for name, bound in self.verification.tolerance.items()}
         problems = [
             *watermark_problems(self._checkpoint, checkpoint_of(twin.spec), self._batches, self._skipped, done.plan),
-            *(self._problems_of_input(fork_output) if alone else ()),
+            *self._problems_of_input(fork_output),
             *more(fork_output),
         ]
         against = partial(
@@ -138,6 +138,7 @@ class Witness:
                 into=Path(scratch),
                 bounded_from=self._batches[0],
                 owed=spec.source.owed(self.fork.ranges),
+                compared_from=self._batches[0],
             )
             given = spec.source.read_back(spec, run)
         # Of other sources `read_back` has said it: the input of a fork may grow, or be made, after the fork has ended.
