@@ -22,7 +22,6 @@
     ├── DrillError
     │   └── DrillAborted       a precondition of a drill does not hold, so nothing was broken
     └── VerificationError      an oracle or the reconciliation cannot reach a verdict
-        └── OracleRefused      a job's oracle read what the run under test wrote
 
 A message has four parts: what was observed, what was expected, where, and what to do next.
 """
@@ -171,7 +170,3 @@ class DrillAborted(DrillError):
 
 class VerificationError(StreamwardenError):
     """An oracle or the reconciliation cannot reach a verdict."""
-
-
-class OracleRefused(VerificationError):
-    """A job's oracle read what the run under test wrote, so what it expects proves nothing."""

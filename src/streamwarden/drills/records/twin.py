@@ -23,6 +23,8 @@ class TwinReport:
         left_out: columns that differ between the two unbroken runs, and were not compared.
         alone: the drill has no other oracle.
         outcome: the fork's rows against the twin's.
+        reads_again: a function writes the batches, which may read its batch several times: Spark then counts more
+            records than there are.
     """
 
     first: int
@@ -34,6 +36,7 @@ class TwinReport:
     left_out: tuple[str, ...]
     alone: bool
     outcome: Reconciliation
+    reads_again: bool = False
 
 
 def describe_run(twin: TwinReport) -> str:

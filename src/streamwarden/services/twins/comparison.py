@@ -101,6 +101,7 @@ class Witness:
             left_out=left_out,
             alone=alone,
             outcome=outcome,
+            reads_again=done.reads_again,
         )
 
     @cached_property

@@ -18,7 +18,8 @@ import pytest
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
-from streamwarden.services.verifying.verification import load_oracle, read_facts, verify
+from streamwarden.services.verifying.oracle_files import load_oracle
+from streamwarden.services.verifying.verification import read_facts, verify
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.files.reading_back import input_files
