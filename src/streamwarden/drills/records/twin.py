@@ -25,6 +25,7 @@ class TwinReport:
         outcome: the fork's rows against the twin's.
         reads_again: a function writes the batches, which may read its batch several times: Spark then counts more
             records than there are.
+        third: what the stream's own rows of the same batches say; None: the fork began from nothing.
     """
 
     first: int
@@ -37,6 +38,7 @@ class TwinReport:
     alone: bool
     outcome: Reconciliation
     reads_again: bool = False
+    third: str | None = None
 
 
 def describe_run(twin: TwinReport) -> str:

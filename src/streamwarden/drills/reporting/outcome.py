@@ -254,6 +254,7 @@ def _praise_fork(state: RunState) -> str:
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
         describe_left_out(state.twin),
+        state.twin.third if state.twin is not None else None,
     )
     return "; ".join(part for part in parts if part is not None)
 

@@ -105,7 +105,7 @@ def _compare_with_twin(context: StepContext, fork: ForkView, *, alone: bool) -> 
     )
     twin = replace(report, alone=alone)
     recorder.put(twin=twin)
-    parts = (describe_run(twin), _counts(twin.outcome), describe_key(twin), describe_left_out(twin))
+    parts = (describe_run(twin), _counts(twin.outcome), describe_key(twin), describe_left_out(twin), twin.third)
     message = f"the twin {'; '.join(part for part in parts if part is not None)}"
     recorder.note(DrillStep.VERIFICATION, "twin", message, **twin.outcome.to_dict())
     return twin

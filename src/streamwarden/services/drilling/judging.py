@@ -96,15 +96,20 @@ class ForkVerifier:
             starts=self._starts(fork, clock_steps),
             first=_first_judged(fork),
             within=within,
+            stream=self._origin(fork),
         )
         return witness.report(lambda output: _of_output(output.notes, fork))
+
+    def _origin(self, fork: ForkView) -> StreamSpec | None:
+        with contextlib.suppress(ConfigError):  # the stream's file may be gone by now
+            return self._stream(fork.origin)
+        return None
 
     def _closed(self, fork: ForkView) -> list[str]:
         """What no oracle may read: every drill's folder, and what the stream itself writes."""
         places = [str(self._archive.root.absolute())]
-        with contextlib.suppress(ConfigError):  # the stream's file may be gone by now
-            places += written_places(self._stream(fork.origin))
-        return places
+        origin = self._origin(fork)
+        return places if origin is None else [*places, *written_places(origin)]
 
     def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds]) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""

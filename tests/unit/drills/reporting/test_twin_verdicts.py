@@ -181,3 +181,12 @@ def test_a_verification_that_contradicts_itself_is_refused(values: dict[str, obj
     with pytest.raises(InvalidValue) as error:
         VerificationSpec(**values)  # type: ignore[arg-type]
     assert error.value.key == key
+
+
+def test_what_the_third_witness_says_is_in_the_first_sentence_and_in_the_report() -> None:
+    said = "not compared with the stream's own rows: the query reads the clock"
+    world = World(twin=replace(AGREES, third=said))
+    result = run(world)
+    assert result.passed
+    assert said in result.reason
+    assert f"| third witness | {said} |" in markdown(build_report(result, world.journals.entries(result.run_id)))
