@@ -30,6 +30,7 @@ def verification(context: StepContext) -> StepResult:
         message = "not verified: the fork did not come to the end of its input"
         recorder.note(DrillStep.VERIFICATION, "skipped", message)
         return StepResult(ok=False, message=message)
+    recorder.put(not_exercised=tuple(ports.checkpoint.not_exercised(fork)))
     own, failure = _ask_oracle(context, fork)
     outcomes = [own] if own is not None else []
     if OracleKind.TWIN in fork.oracles:
