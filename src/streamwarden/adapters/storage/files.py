@@ -45,6 +45,10 @@ class LocalFiles:
     def stat(self, path: str) -> FileInfo:
         return _local(Path(path).name, Path(_native(path)).stat())
 
+    def modified_ns(self, path: str) -> int:
+        """Modification time, Unix nanoseconds: seconds as a float are too coarse for Spark's milliseconds."""
+        return Path(_native(path)).stat().st_mtime_ns
+
     def read(self, path: str, most: int | None = None) -> bytes:
         with self.open(path) as stream:
             return _at_most(stream.read(-1 if most is None else most + 1), most, path)

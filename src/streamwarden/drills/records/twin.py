@@ -25,6 +25,9 @@ class TwinReport:
         unproven: what the comparison does not show, each in words: `not checked: which files …`.
         alone: the drill has no other oracle.
         outcome: the fork's rows against the twin's.
+        reads_again: a function writes the batches, which may read its batch several times: Spark then counts more
+            records than there are.
+        third: what the stream's own rows of the same batches say; None: the fork began from nothing.
     """
 
     first: int
@@ -37,6 +40,8 @@ class TwinReport:
     alone: bool
     unproven: tuple[str, ...] = ()
     outcome: Reconciliation
+    reads_again: bool = False
+    third: str | None = None
 
 
 def describe_run(twin: TwinReport) -> str:

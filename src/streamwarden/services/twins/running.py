@@ -24,6 +24,8 @@ LOG: Final = "twin.log"
 TASK: Final = "twin.json"
 DONE: Final = "done.json"
 PROBLEM: Final = "problem.json"
+READS_AGAIN: Final = "reads_again"
+"""In `DONE`: see `TwinReport.reads_again`."""
 
 _END_WITHIN: Final = 30.0
 """Seconds from SIGKILL until a process must have ended."""
@@ -53,11 +55,13 @@ class Execution:
         seconds: batch -> how long it took, from writing its plan to its commit.
         records: input records of all batches, as Spark counts them.
         plan: the analyzed logical plan of the job's query, as Spark prints it.
+        reads_again: see `TwinReport`.
     """
 
     seconds: dict[int, float]
     records: int
     plan: str
+    reads_again: bool = False
 
 
 def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution:
@@ -88,7 +92,8 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
     done, problem = files.read_document(folder / DONE), files.read_document(folder / PROBLEM)
     if done is not None:
         seconds = {int(batch): float(took) for batch, took in done["seconds"].items()}
-        return Execution(seconds=seconds, records=done["records"], plan=(folder / PLAN).read_text(encoding="utf-8"))
+        plan = (folder / PLAN).read_text(encoding="utf-8")
+        return Execution(seconds=seconds, records=done["records"], plan=plan, reads_again=done.get(READS_AGAIN, False))
     if problem is None:
         raise _none(twin, f"Spark ended with status {status}")
     what = (
