@@ -9,7 +9,14 @@ from streamwarden.health.checks.batches import (
     progress_stalled,
 )
 from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, restart_loop
-from streamwarden.health.checks.input import backlog, input_lost, late_rows, topic_lag, watermark_stalled
+from streamwarden.health.checks.input import (
+    backlog,
+    input_lost,
+    late_rows,
+    topic_lag,
+    watermark_ahead,
+    watermark_stalled,
+)
 from streamwarden.health.checks.services import broker_unreachable, database_unreachable
 from streamwarden.health.checks.state import (
     partition_skew,
@@ -34,6 +41,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     backlog.CHECK,
     topic_lag.CHECK,
     input_lost.CHECK,
+    watermark_ahead.CHECK,
     watermark_stalled.CHECK,
     restart_loop.CHECK,
     query_ended.CHECK,

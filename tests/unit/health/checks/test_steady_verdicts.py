@@ -23,7 +23,7 @@ from support.streams.health_windows import NOW, driver, ended, judge, log, repor
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
-MEASURED_ONCE = {"replay_debt", "backlog", "partition_skew", "late_rows", "state_growth"}
+MEASURED_ONCE = {"replay_debt", "backlog", "partition_skew", "late_rows", "state_growth", "watermark_ahead"}
 """Values that each evaluation measures once."""
 OF_EACH_BATCH = {
     "state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
-from streamwarden.health.check_relations import STANDING_STILL
+from streamwarden.health.check_relations import STANDING_STILL, WATERMARK_AHEAD
 from streamwarden.health.signals.freshness import HISTORY, still_holds
 from streamwarden.health.signals.hysteresis import RECENT
 from streamwarden.health.signals.series import reports
@@ -142,7 +142,7 @@ CHECK = Check(
     target="event time advances while rows arrive",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
-    consequence_of=STANDING_STILL,
+    consequence_of=(*STANDING_STILL, WATERMARK_AHEAD),
     while_running=True,
     reads=(
         "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, in order. The "
