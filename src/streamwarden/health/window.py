@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.health.quarantine import QuarantineGap, QuarantineSample
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.queries import Part, QueryRecord
@@ -187,6 +188,9 @@ class Window:
         waiting: input that no batch has planned yet; None if it was not probed, or cannot be.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
+        quarantined: malformed rows of the newest batch that has some in the quarantine; None if there are none, or if
+            they cannot be read here.
+        gaps: what the stream's quarantine will never have, of `DRIVERS_SINCE`.
         previous: the last verdict of each check, for facts that last longer than the window.
         part: the judged part of the stream: all of it, its driver, or one of several queries.
         query: the query's record; None if there is none, and for the driver of several queries.
@@ -207,6 +211,8 @@ class Window:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     answers: tuple[Answer, ...] = ()
+    quarantined: QuarantineSample | None = None
+    gaps: tuple[QuarantineGap, ...] = ()
     previous: Mapping[str, Verdict] = field(default_factory=dict)
     part: Part = Part.WHOLE
     query: QueryRecord | None = None

@@ -24,6 +24,7 @@ from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
 from streamwarden.lifecycle.supervision.restarter import Restarter, restarter
@@ -31,6 +32,7 @@ from streamwarden.services.fleet.exits.backfill import fill_missing
 from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.fleet.exits.liveness import is_alive as driver_alive
 from streamwarden.services.incidents.incident_keeper import IncidentKeeper
+from streamwarden.services.monitoring import quarantined
 from streamwarden.services.monitoring.probe import ProbeResult, probe
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream.spec import StreamSpec
@@ -223,6 +225,7 @@ class HealthMonitor:
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
+        gap_events = store.drivers.events_since(QUARANTINE_GAP, now - DRIVERS_SINCE)
         hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
@@ -230,10 +233,11 @@ class HealthMonitor:
             history = self._drivers(stream, drivers[stream])
             before = previous.get(spec.name, {})
             alive = self._is_alive(history, now, before)
+            recent = _of_this_checkpoint(batches.pop(spec.name), result.log)
             window = Window(
                 spec=spec,
                 now=now,
-                batches=_of_this_checkpoint(batches.pop(spec.name), result.log),
+                batches=recent,
                 older=older.get(spec.name, ()),
                 hourly=hourly[spec.name],
                 measurements=measurements[spec.name],
@@ -245,6 +249,8 @@ class HealthMonitor:
                 state=result.state,
                 waiting=result.waiting,
                 answers=result.answers,
+                quarantined=quarantined.sample(spec, recent),
+                gaps=quarantined.gaps(store, spec.name, gap_events.get(spec.name, ())),
                 previous=before,
                 part=part.part,
                 query=part.query,

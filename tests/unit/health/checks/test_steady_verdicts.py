@@ -19,11 +19,19 @@ from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import StateInstance, WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
-from support.streams.health_windows import NOW, driver, ended, judge, log, report, window
+from support.streams.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
-MEASURED_ONCE = {"replay_debt", "backlog", "partition_skew", "late_rows", "state_growth", "watermark_ahead"}
+MEASURED_ONCE = {
+    "replay_debt",
+    "backlog",
+    "partition_skew",
+    "late_rows",
+    "state_growth",
+    "watermark_ahead",
+    "malformed_rows",
+}
 """Values that each evaluation measures once."""
 OF_EACH_BATCH = {
     "state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage",
@@ -35,7 +43,7 @@ TIMES_THAT_ONLY_GROW = {
     "query_ended",
 }  # fmt: skip
 """The value grows with time until one event sets it to 0."""
-COUNTS_OF_EVENTS = {"input_lost", "restart_loop"}
+COUNTS_OF_EVENTS = {"input_lost", "malformed_not_kept", "restart_loop"}
 """Each change of the value is an event that a person has to know of."""
 
 
@@ -182,7 +190,7 @@ def slow(**changes: object) -> Window:
         report(
             n,
             NOW - 1_260 + 60 * n,
-            top={"batchDuration": 60_000, "numInputRows": 20_000},
+            top={"batchDuration": 60_000, "numInputRows": 20_000, "observedMetrics": MALFORMED},
             durations={"walCommit": 40_000, "addBatch": 60_000},
             operator={
                 "allUpdatesTimeMs": 1_000_000, "numRowsUpdated": 1_000, "allRemovalsTimeMs": 200_000,
@@ -193,9 +201,10 @@ def slow(**changes: object) -> Window:
         for n in range(20)
     ]  # fmt: skip
     position = log(19, 19, planned_at=NOW - 120, committed_at=NOW - 60)
-    return window(reports, log=position, **changes)
+    return window(reports, log=position, spec=spec(quarantine="/data/quarantine"), **changes)
 
 
+MALFORMED = {"input": {"read": 20_000, "malformed": 5_000}}
 DEAD = driver(1, NOW - 9_000, exit=ended(ExitKind.KILLED, NOW - 50))
 WHILE_RUNNING = [check for check in CHECKS if check.while_running]
 
@@ -203,7 +212,7 @@ WHILE_RUNNING = [check for check in CHECKS if check.while_running]
 def test_the_checks_that_judge_batches_need_a_running_stream() -> None:
     assert {check.name for check in WHILE_RUNNING} == {
         "batch_longer_than_trigger", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "late_rows",
-        "watermark_stalled",
+        "malformed_rows", "watermark_stalled",
     }  # fmt: skip
 
 
