@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from streamwarden.checkpoint.compact_logs import CompactLog
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.health.quarantine import QuarantineGap, QuarantineSample
 from streamwarden.health.verdict import Verdict
@@ -188,6 +189,7 @@ class Window:
         waiting: input that no batch has planned yet; None if it was not probed, or cannot be.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
+        logs: the compacted logs of the sink and of the sources; None if they were not read.
         quarantined: malformed rows of the newest batch that has some in the quarantine; None if there are none, or if
             they cannot be read here.
         gaps: what the stream's quarantine will never have, of `DRIVERS_SINCE`.
@@ -211,6 +213,7 @@ class Window:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     answers: tuple[Answer, ...] = ()
+    logs: tuple[CompactLog, ...] | None = None
     quarantined: QuarantineSample | None = None
     gaps: tuple[QuarantineGap, ...] = ()
     previous: Mapping[str, Verdict] = field(default_factory=dict)

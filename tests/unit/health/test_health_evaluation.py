@@ -52,6 +52,7 @@ def test_a_real_run_is_well(backend: str) -> None:
         drivers=(driver(1, reports[0].at - 90, started_at=reports[0].at - 75),),
         driver_alive=True,
         log=log(12, 12, planned_at=reports[-1].at, committed_at=reports[-1].at + 2),
+        logs=(),
     )
     verdicts = {verdict.check: verdict for verdict in evaluate(mine, DEFAULTS)}
     unknown = {name for name, verdict in verdicts.items() if verdict.status is Status.UNKNOWN}

@@ -21,6 +21,7 @@ from streamwarden.health.checks.input import (
 )
 from streamwarden.health.checks.services import broker_unreachable, database_unreachable
 from streamwarden.health.checks.state import (
+    metadata_growth,
     partition_skew,
     replay_debt,
     state_cleanup_time,
@@ -53,4 +54,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     state_growth.CHECK,
     late_rows.CHECK,
     partition_skew.CHECK,
+    metadata_growth.CHECK,
 )

@@ -249,6 +249,7 @@ class HealthMonitor:
                 state=result.state,
                 waiting=result.waiting,
                 answers=result.answers,
+                logs=result.logs,
                 quarantined=quarantined.sample(spec, recent),
                 gaps=quarantined.gaps(store, spec.name, gap_events.get(spec.name, ())),
                 previous=before,
