@@ -68,8 +68,8 @@ CHECK = Check(
         "The newest `N.compact` of the output's `_spark_metadata` and of each `sources/N`: its size, and the files "
         "that it names (estimated from its beginning). The batch that compacts next follows from the interval. The "
         "growth is the difference to the compact file before it, and the cost is the median of the batches that "
-        "compact, less that of the others. A log names every file for ever, the manifest up to the sink's `retention`, and the "
-        "driver holds it in memory while it rewrites it."
+        "compact, less that of the others. A log names every file for ever, the manifest up to the sink's "
+        "`retention`, and the driver holds it in memory while it rewrites it."
     ),
     unknown="No batch was planned yet, or the storage of the checkpoint or of the output does not answer.",
     advice=(
