@@ -225,12 +225,16 @@ class HealthMonitor:
         drivers = store.drivers.histories(streams, now - DRIVERS_SINCE)
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
-        gap_events = store.drivers.events_since(QUARANTINE_GAP, now - DRIVERS_SINCE)
         hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
+        histories = {stream: self._drivers(stream, drivers[stream]) for stream in streams}
+        setting_aside = {owner(spec.name) for spec in specs if spec.quarantine is not None}
+        driver_ids = [driver.driver_id for stream in setting_aside for driver in histories[stream]]
+        given_up = store.drivers.events_since(driver_ids, QUARANTINE_GAP, now - DRIVERS_SINCE)
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
             result = results[spec.name]
-            history = self._drivers(stream, drivers[stream])
+            history = histories[stream]
+            ids = {driver.driver_id for driver in history}
             before = previous.get(spec.name, {})
             alive = self._is_alive(history, now, before)
             recent = _of_this_checkpoint(batches.pop(spec.name), result.log)
@@ -251,7 +255,7 @@ class HealthMonitor:
                 answers=result.answers,
                 logs=result.logs,
                 quarantined=quarantined.sample(spec, recent),
-                gaps=quarantined.gaps(store, spec.name, gap_events.get(spec.name, ())),
+                gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),
                 previous=before,
                 part=part.part,
                 query=part.query,
