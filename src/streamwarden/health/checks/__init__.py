@@ -5,6 +5,7 @@ from typing import Final
 from streamwarden.health.check import Check
 from streamwarden.health.checks.batches import (
     batch_longer_than_trigger,
+    batches_skipped,
     checkpoint_duration,
     progress_stalled,
 )
@@ -47,6 +48,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     malformed_rows.CHECK,
     malformed_not_kept.CHECK,
     watermark_ahead.CHECK,
+    batches_skipped.CHECK,
     watermark_stalled.CHECK,
     restart_loop.CHECK,
     query_ended.CHECK,
