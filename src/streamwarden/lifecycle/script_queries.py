@@ -50,7 +50,7 @@ class NamedInput:
     path: str | None = None
     topic: str | None = None
     line: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)
     schema: str | None = None
 
 

@@ -176,6 +176,11 @@ def checkpoint_of(spec: StreamSpec) -> Location:
     return open_path(spec.checkpoint, spec.storage.connection)
 
 
+def output_of(spec: StreamSpec) -> Location | None:
+    """The output folder of a sink with a manifest; None for any other sink."""
+    return open_path(spec.sink.path, spec.storage.connection) if spec.sink.MANIFEST and spec.sink.path else None
+
+
 def download(source: Location, target: Path) -> None:
     """Copy one file to this host, with its modification time: Spark orders input by it, and oracles read it."""
     modified = source.stat().modified
