@@ -110,7 +110,7 @@ def times(workspace: Workspace, run: DrillRun) -> Times:
     """What the journal, the drivers and the twin's own record say."""
     drivers = workspace.store.drivers.history(run.facts["fork"]["stream"], 0.0)
     ended = max(each.exit.ended_at for each in drivers if each.exit is not None)
-    done = read_document(workspace.data / "drills" / run.run_id / "twin" / "1" / "program" / "done.json")
+    done = read_document(workspace.data / "drills" / run.run_id / "runs" / "1" / "fork" / "program" / "done.json")
     assert done is not None
     seconds = list(done["seconds"].values())
     return Times(

@@ -23,15 +23,20 @@ from support.spark.drivers import QUICK, until
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
 FILES, ROWS = 8, 50
+JOB_READS = "A job reads"
+TWIN_LOG = "runs/1/fork/program/twin.log"
 LOST = FILES * ROWS - 1
 
 SCRIPT = """
+import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession, functions as F
 
 spark = SparkSession.builder.appName("clicks").getOrCreate()
+print("A job reads", sys.argv, os.getcwd(), os.environ["STREAMWARDEN_DATA"], sorted(os.environ), os.listdir("."))
+Path("marker").touch()
 clicks = (
     spark.readStream.schema("id BIGINT, page INT, at TIMESTAMP")
     .option("cleanSource", "delete")
@@ -59,7 +64,7 @@ SEED = f"""
 lives = Path("lives")
 lives.write_text((lives.read_text() if lives.exists() else "") + "x")
 if len(lives.read_text()) == 2:
-    clicks = clicks.where("id <> {LOST}")  # the driver after the crash loses a row; the twin, the third life, does not
+    clicks = clicks.where("id <> {LOST}")  # the driver after the crash loses a row; the twin begins anew and does not
 """
 
 STREAM = f"""
@@ -114,6 +119,12 @@ def own_files(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()}
 
 
+def driver_logs(workspace: Workspace, run: DrillRun) -> list[str]:
+    """The logs of the fork's drivers, in the order of their starts."""
+    folder = workspace.data / "drivers" / run.facts["fork"]["stream"]
+    return [path.read_text() for path in sorted(folder.glob("*/driver.log"), key=lambda path: path.stat().st_mtime)]
+
+
 def report(workspace: Workspace, run: DrillRun) -> str:
     return (workspace.data / "drills" / run.run_id / "report.md").read_text()
 
@@ -144,6 +155,13 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert "query alerts" in shown
         assert "query by_page" in shown
         home = workspace.data / "drills" / run.run_id
+        assert not (workspace.data / "marker").exists(), "the fork and its twin have a working folder of their own"
+        first, *_ = (line for log in driver_logs(workspace, run) for line in log.splitlines() if JOB_READS in line)
+        (in_twin,) = (line for line in (home / TWIN_LOG).read_text().splitlines() if JOB_READS in line)
+        assert first == in_twin, "a job reads nothing that tells the twin from the fork's first driver"
+        assert str(home / "work") in first
+        assert "marker" not in first
+        assert not (home / "work").exists()
         assert not list(home.glob("*/checkpoint/*/state"))
         assert list(home.glob("fork/output/by_page/_spark_metadata"))
 

@@ -99,7 +99,7 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
         twin = run.facts["twin"]
         assert (twin["first"], twin["twins"], twin["alone"]) == (fork["batch"] + 1, 1, False)
         assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
-        assert not (workspace.data / "drills" / run.run_id / "twin" / "start").exists()
+        assert not (workspace.data / "drills" / run.run_id / "runs" / "start").exists()
 
 
 def await_commits(checkpoint: Path, count: int) -> None:

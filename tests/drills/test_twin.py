@@ -56,7 +56,7 @@ def test_a_stream_with_two_stateful_operators_and_no_oracle_is_drilled(tmp_path:
     assert (twin["alone"], twin["twins"], twin["left_out"]) == (True, 1, [])
     assert twin["key"] == ["window_start", "origin", "carrier"]
     assert run.facts["judgement"]["success"]
-    home = tmp_path / "var" / "drills" / run.run_id / "twin" / "1"
+    home = tmp_path / "var" / "drills" / run.run_id / "runs" / "1" / "fork"
     plan = (home / "program" / "plan.txt").read_text()
     assert "Deduplicate" in plan
     assert "Aggregate" in plan

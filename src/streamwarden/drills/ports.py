@@ -12,6 +12,7 @@ from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.phases import BatchCourse
 from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
@@ -74,6 +75,9 @@ class Forks(Protocol):
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         """The fork under a new checkpoint path with its own output, both empty; may run again."""
+
+    def outside(self, run_id: str) -> Outside:
+        """What the jobs of the fork and of its twins did outside of the drill's folder."""
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove everything but the evidence (input links, state, scratch); returns what was removed. Idempotent.

@@ -91,6 +91,22 @@ class RunRecorder:
             recovery=None,
         )
 
+    def drop_strikes(self) -> None:
+        """The fault that landed last is the last one: those that have not landed are dropped."""
+        *earlier, last = self.state.earlier
+        plan, count = self.state.plan, len(self.state.earlier)
+        self.put(
+            plan=replace(plan, order=plan.order[:count], pauses=plan.pauses[:count], shares=plan.shares[:count]),
+            earlier=tuple(earlier),
+            fault=last.landed,
+            strike=None,
+            misses=last.misses,
+            refusal=last.refusal,
+            remediation=None,
+            predicted=last.predicted,
+            recovery=last.recovery,
+        )
+
     def note(self, step: DrillStep, kind: str, message: str, /, **data: Any) -> None:
         """Add one entry to the journal; `data` is JSON."""
         at, plain = self._clock.now(), encode(data, WRITERS)

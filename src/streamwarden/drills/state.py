@@ -10,6 +10,7 @@ from streamwarden.drills.faults import AnyFault, Fault, Proof
 from streamwarden.drills.records.audited import AuditRecord
 from streamwarden.drills.records.codec import Writers, decode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
+from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import BatchFact, ForkRecord, Judgement
 from streamwarden.drills.spec import DrillSpec
@@ -248,6 +249,7 @@ class RunState(RunProgress):
         strike: the newest one; undo_due: it may have left something in place.
         misses: why earlier strikes did not land.
         reconciliation: with what the job's own oracle expects; if the twin judges alone, with the twin.
+        outside: what the job did outside of the drill's folder, in the fork and in its twins.
         not_exercised: functions that got no batch again after they had written it, in words.
         journal: path of journal.json.
     """
@@ -276,6 +278,7 @@ class RunState(RunProgress):
     reconciliation: Reconciliation | None = None
     twin: TwinReport | None = None
     audit: AuditRecord | None = None
+    outside: Outside = field(default_factory=Outside)
     not_exercised: tuple[str, ...] = ()
     judgement: Judgement | None = None
     healing: Healing | None = None

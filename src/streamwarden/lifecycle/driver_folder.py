@@ -60,6 +60,9 @@ HOLD: Final = "hold"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
 
+OUTSIDE: Final = "outside.jsonl"
+"""The file, in the folder of a drill's run, with what the jobs of the fork and its twins did outside of that folder."""
+
 QUERY_STARTED: Final = "query_started"
 """Kind of the event that names the query and the run; the file keeps it while the store is down."""
 

@@ -43,16 +43,15 @@ class NamedInput:
 
     Args:
         format: as the script names it; of a table, its name.
-        whole: no option leaves a file of the folder out, as far as is known.
-        options: those that the text shows, by their names in lower case.
+        options: those that are known; schema: of its rows, in Spark's words.
     """
 
     format: str | None = None
     path: str | None = None
     topic: str | None = None
     line: int | None = None
-    whole: bool = True
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

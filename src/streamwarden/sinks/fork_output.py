@@ -5,6 +5,7 @@ The fork makes both, see `lifecycle.forks.scripts` and `spark.captures`. No stre
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -108,4 +109,4 @@ def _numbered(part: Part, name: str, batch: int) -> Part:
     import pyarrow as pa
 
     numbers = pa.array([batch] * part.count, pa.int64())
-    return Part(table=part.table.append_column(name, numbers), count=part.count, batches=numbers)
+    return replace(part, table=part.table.append_column(name, numbers), batches=numbers)

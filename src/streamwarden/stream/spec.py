@@ -346,6 +346,7 @@ class ScriptFork:
         queries: the declared queries of the stream, with their own checkpoints.
         batches: about how many batches the input of each source is cut into; None: as the script cuts it.
         connectors: names of the connectors that the stream needs, as its file declares its source and its sink.
+        data: the stream's own data folder, if the fork works in another one; empty: it does not.
     """
 
     output: str
@@ -353,6 +354,7 @@ class ScriptFork:
     foreach_batch: ForeachBatch = ForeachBatch.CAPTURE
     batches: int | None = None
     connectors: tuple[str, ...] = ()
+    data: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from streamwarden.drills.faults.sink.sink_failing import FOLDER
 from streamwarden.drills.faults.sink.sink_locked import TABLE
 from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.ports import Ports, SpecCodec
+from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import Copies, DriverView, ForkView, Judgement
@@ -120,6 +121,7 @@ class World:
     reconciliation: Reconciliation = PERFECT
     verifier_error: StreamwardenError | None = None
     twin: TwinReport | StreamwardenError | None = None  # None: the job's own oracle judges alone
+    left_outside: Outside = field(default_factory=Outside)
     judge_says: bool | None = None
     clear_failures: int = 0  # as if the broker were unavailable
     die_at: str | None = None  # the call in which the step's process is killed, once
@@ -291,6 +293,9 @@ class World:
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         self._maybe_die("before_renew")
         return self.input.renewed(fork)
+
+    def outside(self, run_id: str) -> Outside:
+        return self.left_outside
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         self._maybe_die("clear")

@@ -25,7 +25,7 @@ from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.driver import ExitKind
 from support.simulated.drill_specs import drill, fault_of
-from support.simulated.drill_world import Killed, World
+from support.simulated.drill_world import PERFECT, Killed, World
 
 KILL, SINK, GONE = "kill_driver", "sink_failing", "input_gone"
 
@@ -210,6 +210,16 @@ def test_a_driver_that_ended_before_the_second_strike_is_a_miss() -> None:
     run = world.engine(several(KILL, SINK)).run("several")
     assert run.status is DrillStatus.FAILED
     assert "nothing was left to break" in run.reason
+
+
+def test_a_fork_that_ends_with_unread_input_after_a_strike_is_judged_and_not_struck_again() -> None:
+    """A script that reads less after a restart has nothing left to strike, and this must not hide what it lost."""
+    lost = replace(PERFECT, actual=898, lost=2)
+    world = World(total_batches=30, exit_after={2: ExitKind.COMPLETED}, reconciliation=lost)
+    run = world.engine(several(KILL, KILL)).run("several")
+    assert (run.status, run.deviated) == (DrillStatus.COMPLETED, True), run.reason
+    assert "2 lost" in run.reason
+    assert len(results_of(run)) == 1
 
 
 def load(folder: Path, text: str) -> DrillSpec:

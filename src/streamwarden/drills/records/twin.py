@@ -20,7 +20,9 @@ class TwinReport:
             runs too.
         key: columns that identify a row; empty: whole rows were compared, as a multiset.
         key_from: where the key came from, in words.
-        left_out: columns that differ between the two unbroken runs, and were not compared.
+        left_out: columns that differ between the two unbroken runs: only their types and their NULLs were compared, or
+            not even the NULLs of those of which `nulls_of` is there, too.
+        unproven: what the comparison does not show, each in words: `not checked: which files …`.
         alone: the drill has no other oracle.
         outcome: the fork's rows against the twin's.
         reads_again: a function writes the batches, which may read its batch several times: Spark then counts more
@@ -36,6 +38,7 @@ class TwinReport:
     key_from: str
     left_out: tuple[str, ...]
     alone: bool
+    unproven: tuple[str, ...] = ()
     outcome: Reconciliation
     reads_again: bool = False
     third: str | None = None
@@ -57,4 +60,21 @@ def describe_left_out(twin: TwinReport | None) -> str | None:
     """The columns that were not compared; None: each was."""
     if twin is None or not twin.left_out:
         return None
-    return f"not compared with the twin, since two unbroken runs differ in them: {', '.join(twin.left_out)}"
+    nulls = {nulls_of(name): name for name in twin.left_out}
+    names = [name for name in twin.left_out if name not in nulls]
+    partly = [name for name in names if nulls_of(name) not in twin.left_out]
+    but = "" if not partly else f" (only the types, and whether {' or '.join(partly)} is NULL)"
+    return f"not compared with the twin, since two unbroken runs differ in them: {', '.join(names)}{but}"
+
+
+def nulls_of(name: str) -> str:
+    """The name of the column that says of each row whether the column is NULL."""
+    return f"{name} IS NULL"
+
+
+def describe_unproven(twin: TwinReport | None) -> tuple[str, ...]:
+    """What the comparison with the twin does not show, for the first sentence of a report."""
+    if twin is None:
+        return ()
+    left_out = describe_left_out(twin)
+    return (*twin.unproven, *([] if left_out is None else [left_out]))

@@ -7,7 +7,7 @@ from typing import Final
 from streamwarden.drills.records.audited import gap_of
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
 from streamwarden.drills.records.sections import DrillTarget, OracleKind
-from streamwarden.drills.records.twin import describe_left_out, describe_run
+from streamwarden.drills.records.twin import describe_run, describe_unproven
 from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.units import format_count
 from streamwarden.verification.balance import Outcome as AuditOutcome
@@ -83,7 +83,7 @@ def _unproven_fork(state: RunState, deviated: bool) -> str | None:
         return "no judge gave a verdict on the reconciliation"
     if state.judgement.success != counts.exactly_once:
         return "the judge and the reconciliation disagree: neither can be trusted"
-    return None
+    return None if deviated else state.outside.unprovable
 
 
 def _unproven_live(state: RunState, deviated: bool) -> str | None:
@@ -269,7 +269,8 @@ def _praise_fork(state: RunState) -> str:
         describe_repeats(counts),
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
-        describe_left_out(state.twin),
+        *describe_unproven(state.twin),
+        *state.outside.unproven(),
         state.twin.third if state.twin is not None else None,
         describe_not_exercised(state),
     )

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Final
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.twin import describe_unproven
 from streamwarden.drills.reporting.outcome import describe_not_exercised, find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import RunState
 from streamwarden.verification.reconciliation import Reconciliation
@@ -23,7 +24,8 @@ def sentence(run: DrillRun, state: RunState) -> str:
     event = " followed by ".join(map(_event, groupby(fault.chosen.event for fault in state.fault_specs)))
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
-    return f"{'; '.join([*claims, *_struck(state), *failed, *_proof(run, state)])}."
+    unproven = [*describe_unproven(state.twin), *state.outside.unproven()]
+    return f"{'; '.join([*claims, *_struck(state), *unproven, *failed, *_proof(run, state)])}."
 
 
 def _event(repeated: tuple[str, Iterator[str]]) -> str:

@@ -22,6 +22,7 @@ from streamwarden.drills.steps.fork_driver import (
     start_driver,
 )
 from streamwarden.drills.steps.recovery import come_back
+from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.units import format_count
 
@@ -61,7 +62,7 @@ def strike_until_landed(
         if announced is None:
             obstacle = make_strikeable(context, fork)
             if obstacle is not None:
-                return _missed(context, [*misses, obstacle])
+                return _ended_early(context, fork) or _missed(context, [*misses, obstacle])
             _pause(context, fork)
             announced = AnnouncedStrike(driver_id=require_latest(context, fork).driver_id, attempt=len(misses) + 1)
             recorder.put(strike=announced, undo_due=True)
@@ -73,7 +74,7 @@ def strike_until_landed(
             return StepResult(ok=True, message=proof.message)
         misses.append(proof.message)
         recorder.put(misses=misses, strike=None)
-    return _missed(context, misses)
+    return _ended_early(context, fork) or _missed(context, misses)
 
 
 def _pause(context: StepContext, fork: ForkView) -> None:
@@ -141,6 +142,27 @@ def _not_restartable(view: DriverView) -> str | None:
     if view.exit is not None and view.exit.kind is ExitKind.COMPLETED:
         return "the fork had read all its input before the fault: nothing was left to break"
     return f"the fork ended by itself before the fault: {describe(view)}"
+
+
+def _ended_early(context: StepContext, fork: ForkView) -> StepResult | None:
+    """A fork that came back from a strike and ended by itself with unread input cannot be struck again: it has to be
+    judged, so the strikes of the same fault that are left are dropped. None: it is no such fork."""
+    recorder, ports, state = context.recorder, context.ports, context.recorder.state
+    if not state.earlier or fork.live or state.earlier[-1].spec.kind != context.fault.kind:
+        return None
+    exit = ports.drivers.observe(require_latest(context, fork).driver_id).exit
+    if exit is None or exit.kind is not ExitKind.COMPLETED:
+        return None
+    try:
+        unread = ports.checkpoint.unplanned(fork)
+    except StreamwardenError:
+        return None
+    if unread == 0:
+        return None
+    recorder.drop_strikes()
+    message = f"the fork ended by itself, {format_count(unread, f'input {fork.what}')} unread: no strike follows"
+    recorder.note(DrillStep.FAULT, "ended_early", message)
+    return StepResult(ok=True, message=message)
 
 
 def _missed(context: StepContext, misses: list[str]) -> StepResult:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from streamwarden.drills.records.codec import encode
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run
@@ -39,11 +40,15 @@ def verification(context: StepContext) -> StepResult:
         outcomes = [_without_oracle(failure, outcomes)]
     outcome = outcomes[0]
     recorder.put(reconciliation=outcome)
+    outside = ports.forks.outside(recorder.run.run_id)
+    recorder.put(outside=outside)
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)
     recorder.note(DrillStep.VERIFICATION, "judged", judgement.on("output"), success=judgement.success)
     enough = outcome.records >= spec.verification.min_records
     whole = unverified(recorder.state) is None and counted_differently(recorder.state) is None
+    if outside.unprovable is not None:
+        recorder.note(DrillStep.VERIFICATION, "outside", outside.unprovable, **encode(outside))
     exact = {result.exactly_once for result in outcomes}
     message = _counts(outcome) if len(exact) == 1 else "; by the twin: ".join(map(_counts, outcomes))
     return StepResult(ok=exact == {True} and judgement.success and enough and whole, message=message)

@@ -13,6 +13,7 @@ from typing import Final
 
 from streamwarden.checkpoint.captures import WRITES
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.forks.script_sources import changes, declared, is_whole, unchecked
 from streamwarden.lifecycle.location import URL, overlap, plain_path, same_place
 from streamwarden.lifecycle.queries import name_of
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, located
@@ -51,8 +52,10 @@ class ForkQuery:
         checkpoint, output: of the fork; None: it keeps no output.
         instead_of: the stream's own output, in words: `the topic alerts`.
         format: as the script names it, in lower case.
-        inputs: folders, and topics as `topic NAME`, that it reads; whole: the folders of which it reads each file.
-        listed: of `whole` the files that were there when the fork first started the query, by folder.
+        inputs: folders, and topics as `topic NAME`, that it reads.
+        sources: as its first start in the fork declared them; changed: in what later starts declared other ones.
+        listed: the files that were there at that first start, by folder, of the folders that it reads as a whole.
+        life: the newest start of the script that started it, 1 for the first.
     """
 
     name: str
@@ -63,8 +66,28 @@ class ForkQuery:
     instead_of: str
     format: str
     inputs: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
+    sources: tuple[NamedInput, ...] = ()
+    changed: tuple[str, ...] = ()
     listed: dict[str, list[str]] = field(default_factory=dict)
+    life: int = 1
+
+    @property
+    def whole(self) -> tuple[NamedInput, ...]:
+        """The sources of which it reads each file of a folder."""
+        return tuple(source for source in self.sources if is_whole(source))
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What of its input no one checks, in words."""
+        found = (unchecked(source, can_list=str(source.path) in self.listed) for source in self.sources)
+        return tuple(what for what in found if what is not None)
+
+    def began_as(self, first: "ForkQuery | None") -> "ForkQuery":
+        """The query with what its first start declared; None: this is its first start."""
+        if first is None:
+            return self
+        new = [change for change in changes(first.sources, self.sources) if change not in first.changed]
+        return replace(self, sources=first.sources, listed=first.listed, changed=(*first.changed, *new))
 
     @property
     def has_function(self) -> bool:
@@ -141,13 +164,11 @@ class ForkQueries:
             instead_of=in_words(named, query.output),
             format=(named.format or "").lower(),
             inputs=query.inputs,
-            whole=tuple(
-                str(input_place(self._spec, source)) for source in inputs if source.whole and source.path is not None
-            ),
+            sources=tuple(declared(source, input_place(self._spec, source)) for source in inputs),
         )
 
     def _seen(self, named: NamedQuery, inputs: Sequence[NamedInput]) -> StartedQuery:
-        place = located(self._spec, named.checkpoint) or named.checkpoint
+        place = self._own(located(self._spec, named.checkpoint) or named.checkpoint)
         again = next((started for started in self._started if place is not None and started.identity == place), None)
         name = query_name(self._script.queries, named.name, place, len(self._started) + 1)
         if again is not None and (again.name == name or named.name is None):
@@ -158,11 +179,17 @@ class ForkQueries:
         return StartedQuery(
             name=name,
             identity=place,
-            output=output_place(self._spec, named),
+            output=self._own(output_place(self._spec, named)),
             inputs=tuple(
-                source_place for source in inputs if (source_place := input_place(self._spec, source)) is not None
+                place for source in inputs if (place := self._own(input_place(self._spec, source))) is not None
             ),
         )
+
+    def _own(self, place: str | None) -> str | None:
+        """The stream's own place that a relative path in the fork's working folder means."""
+        if place is None or not self._script.data or not inside(place, self._spec.data):
+            return place
+        return self._script.data + plain_path(place).removeprefix(plain_path(self._spec.data))
 
 
 def query_name(declared: Mapping[str, str | None], given: str | None, checkpoint: str | None, order: int) -> str:

@@ -34,9 +34,6 @@ LONGEST: Final = 6 * 3600.0
 MEMORY: Final = 2**30
 """Bytes of the heap of the reading process. What does not fit is on its disk meanwhile."""
 
-VARIABLE: Final = "STREAMWARDEN_AUDIT"
-"""Names the folder of an audit in the environment of each of its processes."""
-
 _NAMED: Final = 20
 """Groups that do not balance and that the result names; all are counted."""
 
@@ -204,7 +201,7 @@ def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, fol
     """The result of the program. Raises VerificationError, ProcessError."""
     (folder / "request.json").write_text(json.dumps(request.document), encoding="utf-8")
     try:
-        status = run_program("audit", _reader(spec), folder, reads=spec, variable=VARIABLE, within=timeout, share=share)
+        status = run_program("audit", _reader(spec), folder, reads=spec, within=timeout, share=share)
     except subprocess.TimeoutExpired as error:
         raise _failed(
             spec,

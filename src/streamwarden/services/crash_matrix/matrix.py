@@ -24,6 +24,7 @@ from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.services.forks.spec import forked_spec
+from streamwarden.services.forks.working_folder import in_working_folder
 from streamwarden.sinks import KINDS
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
@@ -32,9 +33,6 @@ from streamwarden.units import Seconds
 
 WITHIN: Final = 1800.0
 """Seconds for each of the two programs."""
-
-VARIABLE: Final = "STREAMWARDEN_CRASH_MATRIX"
-"""Names the folder of a program in the environment of each of its processes."""
 
 _SOON: Final = {RETAIN: "100000", MAINTENANCE: "1s"}
 """All logs are kept, and snapshots of the state are uploaded as soon as they are due, so that a run of some seconds has
@@ -98,7 +96,8 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
     """
     run = into / _RUN
     places = _places(into)
-    spec = _script(origin, places) if is_script(origin) else _forked(origin, places, run)
+    made = _script(origin, places) if is_script(origin) else _forked(origin, places, run)
+    spec = in_working_folder(made, origin, into)
     for part in PARTS:
         (run / part).mkdir(parents=True, exist_ok=True)
     with Recording(run, into / _CONTENTS) as recording:
@@ -208,7 +207,7 @@ def _program(
     files.write_text(folder / TASK, json.dumps(task))
     log = folder / f"{_PROGRAM}.log"
     try:
-        status = run_program(_PROGRAM, here(spec), folder, reads=spec, variable=VARIABLE, within=within)
+        status = run_program(_PROGRAM, here(spec), folder, reads=spec, within=within)
     except subprocess.TimeoutExpired as error:
         raise _none(spec, f"Spark had not ended after {within:.0f} s", log) from error
     if status != 0:

@@ -16,10 +16,11 @@ from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.uris import file_name
+from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.sections import ForkSpec, OracleKind
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
-from streamwarden.lifecycle.driver_folder import read_document, write_document
+from streamwarden.lifecycle.driver_folder import OUTSIDE, read_document, read_lines, write_document
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import SUFFIX, Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -33,6 +34,7 @@ from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_o
 from streamwarden.services.forks.scripts import is_script, without_places
 from streamwarden.services.forks.spec import batches_left, forked_spec, renewed_spec
 from streamwarden.services.forks.spec_storage import StoredSpecs
+from streamwarden.services.forks.working_folder import WORK, in_working_folder
 from streamwarden.services.twins import making as twins
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -99,6 +101,8 @@ class DrillForks:
             )
         _require_every_batch(made)
         bounded = _bounded(made, run_id, spec)
+        with _as_abortion():
+            bounded = in_working_folder(bounded, origin, into.parent)
         if OracleKind.TWIN in oracles and made.batch is not None:
             with _as_abortion():
                 twins.keep_start(bounded, into.parent / twins.TWIN)
@@ -137,6 +141,13 @@ class DrillForks:
             spec=fresh,
         )
 
+    def outside(self, run_id: str) -> Outside:
+        by_kind = {"file": "files", "server": "servers", "program": "programs"}
+        found: dict[str, dict[str, None]] = {name: {} for name in by_kind.values()}
+        for trace in read_lines(self._archive.folder(run_id) / OUTSIDE):
+            found[by_kind[trace["kind"]]][trace["what"]] = None
+        return Outside(**{name: tuple(whats) for name, whats in found.items()})
+
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove input links, state, scratch tables and topics, and everything in an object store, from where logs and
         output are moved to this host first. Of a fork that was never finished everything is removed. The same of its
@@ -170,7 +181,7 @@ class DrillForks:
                 scratch = (STATE,) if place == spec.checkpoint else ()
                 bring_home(place, home / FORK / file_name(place), spec.storage.connection, skip=scratch)
             removed += _remove_stored(run_id, spec)
-        for target in targets:
+        for target in (*targets, home / WORK):
             if remove_folder(target, below=home.parent):
                 removed.append(str(target.relative_to(home)))
         return removed

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from streamwarden import sources
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.checkpoint.formats.sources import source_entries
 from streamwarden.checkpoint.formats.uris import to_path
@@ -18,6 +19,7 @@ from streamwarden.errors import CheckpointError, JobError
 from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
 from streamwarden.lifecycle.forks.plan import log_ends
+from streamwarden.lifecycle.forks.script_sources import is_hidden, is_read, is_recursive, is_whole
 from streamwarden.lifecycle.forks.scripts import (
     INDEX,
     ForkQuery,
@@ -34,7 +36,7 @@ from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
 from streamwarden.sources.base import StoredSource
 from streamwarden.sources.changed_input import changed_since_read, input_changed
-from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import ScriptFork, SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
 _READABLE: Final = tuple(
     name for kind in sources.KINDS.values() if issubclass(kind, StoredSource) for name in kind.FORMATS
@@ -154,25 +156,29 @@ def script_input(spec: StreamSpec) -> list[InputFile] | None:
         return None
     else:
         places = list(dict.fromkeys(str(input_place(spec, source)) for source in inputs))
-    listings = [_listed(place, spec.storage.connection) for place in places]
+    listings = [_listed(NamedInput(path=place), spec.storage.connection) for place in places]
     return None if None in listings else [file for files in listings for file in files or ()]
 
 
-def listed(places: Iterable[str], connection: str | None = None) -> dict[str, list[str]]:
-    """The names of the files that are below these folders now. A place that cannot be listed is left out."""
-    listings = {place: _listed(place, connection) for place in places}
+def listed(folders: Iterable[NamedInput], connection: str | None = None) -> dict[str, list[str]]:
+    """The names of the files that these sources would read now, by folder. One that cannot be listed is left out."""
+    listings = {str(source.path): _listed(source, connection) for source in folders}
     return {place: [file.name for file in files] for place, files in listings.items() if files is not None}
 
 
-def _listed(place: str, connection: str | None) -> list[InputFile] | None:
-    """The files below a folder; None for a place with wildcards, or one that cannot be listed."""
-    if set(place) & set("*?[{"):
+def _listed(source: NamedInput, connection: str | None) -> list[InputFile] | None:
+    """The files that Spark reads in the folder of a source; None for a place with wildcards, one that cannot be listed,
+    or the output of a query, whose manifest decides which of its files are read."""
+    if not is_whole(source):
         return None
-    files = open_path(place, connection).walk(skip=lambda name: name.startswith((".", "_")))
+    folder, recursive = open_path(str(source.path), connection), is_recursive(source.options)
     try:
-        return [InputFile(name, entry.size) for name, entry in files]
+        if any(entry.name == SINK_LOG for entry in folder.entries()):
+            return None
+        files = list(folder.walk(skip=is_hidden))
     except OSError:
         return None
+    return [InputFile(name, entry.size) for name, entry in files if is_read(name, recursive=recursive)]
 
 
 # The queries
@@ -184,14 +190,20 @@ def fork_queries(spec: StreamSpec) -> tuple[ForkQuery, ...]:
     Empty before the first one started, and for every other stream."""
     if spec.fork is None:
         return ()
-    documents = [read_document(path) for path in sorted(Path(spec.fork.output, INDEX).glob("*.json"))]
-    queries = (_query(document) for document in documents if document)
+    queries = started_queries(spec.fork)
     return tuple(sorted(queries, key=lambda query: (query.kind is OutputKind.NOTHING, query.order)))
 
 
+def started_queries(script: ScriptFork) -> list[ForkQuery]:
+    """The queries that the drivers of a fork have recorded."""
+    documents = [read_document(path) for path in sorted(Path(script.output, INDEX).glob("*.json"))]
+    return [_query(document) for document in documents if document]
+
+
 def _query(document: dict[str, Any]) -> ForkQuery:
-    places = {name: tuple(document[name]) for name in ("inputs", "whole")}
-    return ForkQuery(**{**document, **places, "kind": OutputKind(document["kind"])})
+    sources = tuple(NamedInput(**source) for source in document["sources"])
+    texts = {name: tuple(document[name]) for name in ("inputs", "changed")}
+    return ForkQuery(**{**document, **texts, "sources": sources, "kind": OutputKind(document["kind"])})
 
 
 def unplanned(query: ForkQuery, connection: str | None = None) -> int:
@@ -200,7 +212,7 @@ def unplanned(query: ForkQuery, connection: str | None = None) -> int:
     Raises CheckpointError, also if the query reads something whose files cannot be counted.
     """
     files = listed(query.whole, connection)
-    unknown = next((place for place in query.inputs if place not in files), None)
+    unknown = next((place for place in _places(query) if place not in files), None)
     if unknown is not None or not files:
         raise CheckpointError(
             f"how much of {unknown or 'its input'} the query {query.name} has yet to read is not known",
@@ -209,6 +221,10 @@ def unplanned(query: ForkQuery, connection: str | None = None) -> int:
             next_step="drill this script with a fault that does not need to know it, such as `kill_driver`",
         )
     return len(unread(query, files))
+
+
+def _places(query: ForkQuery) -> list[str]:
+    return [str(source.path or source.topic) for source in query.sources]
 
 
 def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
@@ -226,7 +242,8 @@ def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
         for files in source_entries(checkpoint, source).values()
         for file in files
     }
-    wanted = [join(plain_path(place), name) for place in query.whole for name in files.get(place, ())]
+    places = dict.fromkeys(str(source.path) for source in query.whole)
+    wanted = [join(plain_path(place), name) for place in places for name in files.get(place, ())]
     return [file for file in wanted if file not in planned]
 
 

@@ -129,6 +129,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
             queries=dict(spec.fork.queries if spec.fork else spec.queries),
             foreach_batch=spec.fork.foreach_batch if spec.fork else ForeachBatch.CAPTURE,
             connectors=needed(spec),
+            data=spec.fork.data if spec.fork else "",
         ),
     )
 
@@ -163,7 +164,12 @@ def _cannot_redirect(spec: StreamSpec, what: str, given: str, possible: Sequence
 
 
 def fork_name(name: str) -> str:
-    """`NAME__fork`. A name that is too long for that is cut and gets six characters of its digest."""
+    """`NAME__fork`. A name that is too long for that is cut and gets six characters of its digest.
+
+    The fork of a fork, which a twin is, has the same name: its job must not see which of the two it runs in.
+    """
+    if SUFFIX in name:
+        return name
     forked = f"{name}{SUFFIX}"
     if len(forked) > _LONGEST:
         digest = hashlib.sha256(name.encode()).hexdigest()[:6]

@@ -1,15 +1,19 @@
 """Compares the output of a broken fork with its twin's, and two unbroken twins with each other. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from streamwarden.drills.records.twin import nulls_of
 from streamwarden.errors import VerificationError
 from streamwarden.services.twins.keys import RowKey
 from streamwarden.services.verifying.outputs import InputOf, compare_outputs
-from streamwarden.sinks.output import Output
+from streamwarden.sinks.output import Output, Part
 from streamwarden.verification.column_types import ColumnType
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
+
+_WITH_SCHEMA: Final = (".parquet", ".orc")
 
 
 def compare(
@@ -33,8 +37,8 @@ def compare(
     """
     _require_values(tolerances, key, twin)
     outcome = compare_outputs(
-        twin,
-        fork,
+        with_nulls(twin, left_out),
+        with_nulls(fork, left_out),
         key=key.columns,
         checked=key.checked,
         records=records,
@@ -43,28 +47,88 @@ def compare(
         notes=fork.notes,
         input_of=input_of,
     )
-    types = [problem for name in twin.columns if name not in left_out for problem in _type_problems(name, twin, fork)]
-    return replace(outcome, problems=(*outcome.problems, *types, *problems))
+    types = [problem for name in twin.columns for problem in _type_problems(name, twin, fork)]
+    return replace(outcome, problems=(*outcome.problems, *_alone(twin, fork), *types, *problems))
+
+
+def with_nulls(output: Output, names: Collection[str]) -> Output:
+    """The output with, for each column of these names, another one that says of each row whether it is NULL there."""
+    if not names:
+        return output
+    flagged = [name for name in output.columns if name in names]
+    parts = [_flagged(part, flagged) for part in output.parts]
+    return replace(output, columns=(*output.columns, *map(nulls_of, flagged)), parts=parts)
+
+
+def _flagged(part: Part, names: Iterable[str]) -> Part:
+    import pyarrow as pa
+
+    table = part.table
+    for name in names:
+        here = name in table.column_names
+        table = table.append_column(
+            nulls_of(name), table.column(name).is_null() if here else pa.array([True] * part.count)
+        )
+    return replace(part, table=table)
+
+
+def _alone(twin: Output, fork: Output) -> list[str]:
+    """Columns that one side alone has, as problems: if all of their values are NULL, no row shows it. Of a side without
+    any row the columns are not known."""
+    if not twin.count or not fork.count:
+        return []
+    mine, its = set(fork.columns), set(twin.columns)
+    missing = [f"the fork's output has no column {name}, and the twin's has" for name in sorted(its - mine)]
+    extra = [f"the fork's output has the column {name}, and the twin's has not" for name in sorted(mine - its)]
+    return [*missing, *extra, *(text for name in sorted(mine & its) for text in _partly(name, twin, fork))]
+
+
+def _partly(name: str, twin: Output, fork: Output) -> list[str]:
+    """A column that files of one side lack: a job may write it no more after a restart."""
+    without, its = (_rows_without(name, output) for output in (fork, twin))
+    said = (
+        f"files with {without:,} rows of the fork's output have no column {name}, and files with {its:,} of the twin's"
+    )
+    return [said] if without != its else []
+
+
+def _rows_without(name: str, output: Output) -> int:
+    """Rows in files that have a schema, and in it no such column. In JSON a NULL is a missing name."""
+    files = (part for part in output.parts if part.file is not None and part.file.endswith(_WITH_SCHEMA))
+    return sum(part.count for part in files if name not in part.table.column_names)
 
 
 def unstable_columns(one: Output, other: Output, key: RowKey, tolerances: Mapping[str, Tolerance]) -> tuple[str, ...]:
-    """The columns in which two unbroken runs of the same batches differ.
+    """The columns in which two unbroken runs of the same batches differ; with `nulls_of` those of which even the NULLs
+    differ.
 
     Raises VerificationError if the runs differ in more than values of columns, so that nothing can be proven.
     """
     columns = tuple(dict.fromkeys((*one.columns, *other.columns)))
     if not key.columns:
-        unstable = tuple(name for name in columns if _only(one, other, key, (name,), tolerances).rows_differ)
+        unstable = [name for name in columns if _only(one, other, key, (name,), tolerances).rows_differ]
         rest = tuple(name for name in columns if name not in unstable)
         if not rest or _only(one, other, key, rest, tolerances).rows_differ:
             raise _unprovable("whole rows differ, and no column is known to identify a row", key)
-        return unstable
+        return _with_unstable_nulls(one, other, key, unstable)
     keys = _only(one, other, key, key.columns, tolerances)
     if keys.rows_differ:
         alone = keys.lost + keys.unexpected + keys.duplicated
         raise _unprovable(f"{alone:,} of {keys.expected:,} keys are in one of the two alone", key)
     values = (name for name in columns if name not in key.columns)
-    return tuple(name for name in values if _only(one, other, key, (*key.columns, name), tolerances).wrong)
+    unstable = [name for name in values if _only(one, other, key, (*key.columns, name), tolerances).wrong]
+    return _with_unstable_nulls(one, other, key, unstable)
+
+
+def _with_unstable_nulls(one: Output, other: Output, key: RowKey, names: Sequence[str]) -> tuple[str, ...]:
+    """The names and, with `nulls_of`, those whose NULLs differ, too. Without a key, as many NULLs may be in other rows:
+    then none is compared."""
+    flags = [nulls_of(name) for name in names]
+    mine, its = with_nulls(one, names), with_nulls(other, names)
+    differ = [flag for flag in flags if _only(mine, its, key, (*key.columns, flag), {}).rows_differ]
+    rest = [name for name in mine.columns if name not in (*names, *differ)]
+    moved = not key.columns and _only(mine, its, key, rest, {}).rows_differ
+    return (*names, *(flags if moved else differ))
 
 
 def _only(

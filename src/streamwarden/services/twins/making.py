@@ -9,11 +9,15 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.files import remove_folder, require_own
 from streamwarden.services.forks.forks import drop_output, fork
 from streamwarden.services.forks.spec import forked_spec
+from streamwarden.services.forks.working_folder import renew_working_folder
 from streamwarden.services.twins.running import Twin, end_left
 from streamwarden.stream.spec import StreamSpec
 
-TWIN: Final = "twin"
-"""The folder of the twins, beside the fork's."""
+TWIN: Final = "runs"
+"""The folder of the twins, beside the fork's. Its name reaches the job, which must not see that it runs in a twin."""
+
+FORK: Final = "fork"
+"""The folder of each twin in its own: it has the name of the fork's, which is beside `TWIN`."""
 
 START: Final = "start"
 """The folder of the fork as it was before its first driver, from which each twin of a rewound fork is made."""
@@ -42,9 +46,10 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
 
     Raises as `services.forks.forks.fork` and `running.end_left` do.
     """
-    origin = _forked(fork_spec, home / START) if rewound else fork_spec
+    origin = _forked(fork_spec, home / START / FORK) if rewound else fork_spec
     spec = _made(origin, home, str(number), rewound=rewound)
-    into = home / str(number)
+    renew_working_folder(home.parent)
+    into = home / str(number) / FORK
     return Twin(spec=spec, places=Places.under(str(into)), run=fork_spec, folder=into / _PROGRAM)
 
 
@@ -61,13 +66,14 @@ def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]
     if not home.is_dir():
         return []
     removed = []
-    for folder in sorted(entry for entry in home.iterdir() if entry.is_dir()):
+    for number in sorted(entry for entry in home.iterdir() if entry.is_dir()):
+        folder = number / FORK
         require_own(folder, below=home.parent)
         end_left(folder / _PROGRAM)
         files.tidy(folder / _PROGRAM)
         if fork_spec is not None and (output := drop_output(_forked(fork_spec, folder))) is not None:
             removed.append(output)
-        scratch = [folder] if folder.name == START else [path for part in _SCRATCH for path in folder.glob(part)]
+        scratch = [number] if number.name == START else [path for part in _SCRATCH for path in folder.glob(part)]
         removed += [str(path.relative_to(home.parent)) for path in scratch if remove_folder(path, below=home.parent)]
     if whole and remove_folder(home, below=home.parent):
         removed.append(home.name)
@@ -75,7 +81,8 @@ def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]
 
 
 def _made(origin: StreamSpec, home: Path, name: str, *, rewound: bool) -> StreamSpec:
-    into = home / name
+    into = home / name / FORK
+    disk.private_folder(into.parent, below=home.parent)
     if into.is_dir():
         end_left(into / _PROGRAM)
         remove_folder(into, below=home.parent)

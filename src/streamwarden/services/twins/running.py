@@ -14,6 +14,7 @@ from streamwarden.adapters import processes
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE
 from streamwarden.services.fleet.launching.one_off_spark import here, run_program
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -25,9 +26,6 @@ DONE: Final = "done.json"
 PROBLEM: Final = "problem.json"
 READS_AGAIN: Final = "reads_again"
 """In `DONE`: see `TwinReport.reads_again`."""
-
-VARIABLE: Final = "STREAMWARDEN_TWIN"
-"""Names the folder of a twin in the environment of each of its processes."""
 
 _END_WITHIN: Final = 30.0
 """Seconds from SIGKILL until a process must have ended."""
@@ -88,7 +86,7 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
     }
     files.write_document(folder / TASK, task)
     try:
-        status = run_program("twin", here(twin.spec), folder, reads=twin.run, variable=VARIABLE, within=within)
+        status = run_program("twin", here(twin.spec), folder, reads=twin.run, within=within)
     except subprocess.TimeoutExpired as error:
         raise _none(twin, f"its batches took longer than {within:.0f} s") from error
     done, problem = files.read_document(folder / DONE), files.read_document(folder / PROBLEM)
@@ -108,7 +106,7 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
 
 def end_left(folder: Path) -> None:
     """End the processes of a twin whose drill was killed. Raises VerificationError if one does not end."""
-    living = processes.with_variable(VARIABLE, str(folder))
+    living = processes.with_variable(FOLDER_VARIABLE, str(folder))
     for process in living:
         with contextlib.suppress(PermissionError):
             processes.signal_one(process, signal.SIGKILL)

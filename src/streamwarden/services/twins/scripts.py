@@ -21,12 +21,12 @@ from streamwarden.services.twins.comparison import run_twin, watermark_problems
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Twin
+from streamwarden.services.twins.script_starts import never_started, not_checked, start_problems
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
 from streamwarden.sinks.own_writes import folders_of, format_in
 from streamwarden.stream.spec import ForeachBatch, StreamSpec
 from streamwarden.units import Seconds, format_count
-from streamwarden.verification.oracles.batches import some
 from streamwarden.verification.reconciliation import KINDS, Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 
@@ -72,6 +72,11 @@ class QueryVerdict:
             problems=self.problems,
         )
         return replace(self, left_out=left_out, outcome=outcome)
+
+    @property
+    def is_empty(self) -> bool:
+        """No row was compared: neither the fork nor the twin wrote one."""
+        return self.outcome.expected == self.outcome.actual == 0
 
     @property
     def sentence(self) -> str:
@@ -132,6 +137,7 @@ class ScriptWitness:
             twins = 2
             other, _ = self._run(twins)
             verdicts = [self._again(verdict, twin.spec, other.spec) for verdict in verdicts]
+        started = fork_queries(self.fork.spec)
         batches = [batch for verdict in verdicts for batch in verdict.batches]
         left_out = tuple(f"{verdict.query.name}.{name}" for verdict in verdicts for name in verdict.left_out)
         return TwinReport(
@@ -143,7 +149,15 @@ class ScriptWitness:
             key_from="; ".join(f"{verdict.query.name}: {verdict.key}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
-            outcome=together(verdicts),
+            unproven=(
+                *not_checked(started),
+                *(
+                    f"not proven: the query {verdict.query.name}, which wrote no row"
+                    for verdict in verdicts
+                    if verdict.is_empty
+                ),
+            ),
+            outcome=together(verdicts, never_started(started, fork_queries(twin.spec))),
         )
 
     def _judged(self) -> list[ForkQuery]:
@@ -185,7 +199,8 @@ class ScriptWitness:
             problems.append("the script did not start this query in the twin")
         else:
             problems += watermark_problems(place, open_path(its_query.checkpoint), batches, frozenset(), facts["plan"])
-        problems += some("file of the input that was never read", unread(query, query.listed))
+        problems += start_problems(query, fork_queries(self.fork.spec), fork_queries(twin))
+        problems += _never_read(unread(query, query.listed))
         key = self._key(query, facts["plan"], its)
         verdict = QueryVerdict(
             query=query, batches=tuple(batches), key=key, records=facts["records"], problems=tuple(problems), mine=mine
@@ -267,12 +282,23 @@ def in_twin(query: ForkQuery, twin: StreamSpec) -> ForkQuery:
     )
 
 
+def _never_read(files: Sequence[str]) -> list[str]:
+    count = format_count(len(files), "file")
+    return (
+        [f"{count} of the input {'was' if len(files) == 1 else 'were'} never read, such as {files[0]}"] if files else []
+    )
+
+
 def _output(query: ForkQuery, batches: Sequence[int]) -> Output:
     return read_query(query, batches) if batches else Output(columns=(), parts=[])
 
 
-def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
-    """The verdicts on all queries as one: the sums of their counts, and the problems of each under its name."""
+def together(verdicts: Sequence[QueryVerdict], problems: Iterable[str] = ()) -> Reconciliation:
+    """The verdicts on all queries as one: the sums of their counts, and the problems of each under its name.
+
+    Args:
+        problems: of the script as a whole.
+    """
     outcomes = {verdict.query.name: verdict.outcome for verdict in verdicts}
     counts = {
         name: sum(getattr(outcome, name) for outcome in outcomes.values()) for name in ("expected", "actual", *KINDS)
@@ -285,7 +311,7 @@ def together(verdicts: Sequence[QueryVerdict]) -> Reconciliation:
             kind: tuple(_named({name: outcome.samples.get(kind, ()) for name, outcome in outcomes.items()}))
             for kind in kinds
         },
-        problems=tuple(_named({name: outcome.problems for name, outcome in outcomes.items()})),
+        problems=(*_named({name: outcome.problems for name, outcome in outcomes.items()}), *problems),
         notes={QUERIES: {verdict.query.name: verdict.sentence for verdict in verdicts}},
         evidence={name: outcome.evidence for name, outcome in outcomes.items() if outcome.evidence is not None},
     )

@@ -12,6 +12,7 @@ from streamwarden.checkpoint.formats.sources import source_entries
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.lifecycle.forks.fork import BoundedInput, InputFile, input_digest, require_distinct_names
 from streamwarden.lifecycle.forks.plan import log_ends
+from streamwarden.lifecycle.forks.script_sources import is_hidden, is_read, is_recursive
 from streamwarden.stream.spec import StreamSpec
 
 
@@ -24,7 +25,7 @@ def link_input(spec: StreamSpec, forked: StreamSpec, checkpoint: str | None) -> 
     Raises CheckpointError, ConfigError, OSError.
     """
     origin = open_path(str(spec.source.path), spec.storage.connection)
-    files = _input_files(origin, spec.source.parts)
+    files = _input_files(origin, spec.source.parts, recursive=is_recursive(spec.source.options))
     require_distinct_names(files, origin.path)
     for folder in forked.source.folders:
         Path(folder).mkdir(parents=True)
@@ -44,15 +45,15 @@ def link_input(spec: StreamSpec, forked: StreamSpec, checkpoint: str | None) -> 
     )
 
 
-def _input_files(source: Location, parts: Sequence[str]) -> list[InputFile]:
-    """Whole files below the source's folder, or its parts. A name that begins with `.` or `_` is a temporary file of
-    another program."""
+def _input_files(source: Location, parts: Sequence[str], *, recursive: bool) -> list[InputFile]:
+    """The files that Spark reads in the source's folder, or in its parts."""
     files = []
     for part in parts or ("",):
         folder, below = (source / part, f"{part}/") if part else (source, "")
         with contextlib.suppress(FileNotFoundError):  # it has no input yet
-            for name, entry in folder.walk(skip=lambda name: name.startswith((".", "_"))):
-                files.append(InputFile(f"{below}{name}", entry.size))
+            for name, entry in folder.walk(skip=is_hidden):
+                if is_read(name, recursive=recursive):
+                    files.append(InputFile(f"{below}{name}", entry.size))
     return sorted(files, key=lambda file: file.name)
 
 

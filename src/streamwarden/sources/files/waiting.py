@@ -10,6 +10,7 @@ from streamwarden.checkpoint.formats.logs import unreadable
 from streamwarden.checkpoint.formats.sources import SourceFile, source_entries
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.health.window import WaitingInput
+from streamwarden.lifecycle.forks.script_sources import is_hidden, is_read, is_recursive
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import parse_duration
 
@@ -46,10 +47,10 @@ def unplanned_files(forked: StreamSpec) -> int:
             for file in files
         }
         inputs = [
-            entry.name
+            file_name(name)
             for folder in forked.source.folders
-            for entry in open_path(folder, forked.storage.connection).entries()
-            if not entry.is_dir and not entry.name.startswith((".", "_"))
+            for name, _ in open_path(folder, forked.storage.connection).walk(skip=is_hidden)
+            if is_read(name, recursive=is_recursive(forked.source.options))
         ]
     except OSError as error:
         raise unreadable(checkpoint, error) from error

@@ -19,6 +19,7 @@ Build = Callable[[SparkSession, StreamSpec], DataFrame | DataStreamWriter]
 
 def load_build(job: Path) -> Build:
     """Import the job's module and return its `build`. Raises whatever the module raises."""
+    sys.argv = [str(job)]
     sys.path.insert(0, str(job.parent))
     spec = importlib.util.spec_from_file_location(job.stem, job)
     if spec is None or spec.loader is None:

@@ -5,16 +5,13 @@ Needs Catalyst's `EliminateSubqueryAliases`, `CollapseProject` and logical nodes
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from streamwarden.lifecycle.script_queries import NamedInput
-
-_LEAVES_OUT: Final = ("pathGlobFilter", "maxFileAge", "latestFirst", "modifiedBefore", "modifiedAfter")
-"""Options of a source of files under which it may never read some of them."""
 
 
 def analyzed(frame: DataFrame) -> Any:
@@ -88,15 +85,21 @@ def _input(relation: Any) -> NamedInput:
     match kind(relation):
         case "StreamingRelation":
             source = relation.dataSource()
-            options = source.options()
-            path = options.get("path")
-            left_out = any(options.get(name).isDefined() for name in _LEAVES_OUT)
+            path = source.options().get("path")
             place = str(path.get()) if path.isDefined() else None
-            return NamedInput(format=str(source.className()), path=place, whole=not left_out)
+            options = {str(pair._1()): str(pair._2()) for pair in _iterated(source.options())}
+            return NamedInput(format=str(source.className()), path=place, options=options, schema=_schema(relation))
         case "StreamingRelationV2":
-            return NamedInput(format=str(relation.sourceName()), topic=relation.extraOptions().get("subscribe"))
+            given = relation.extraOptions()
+            options = {str(name): str(value) for name, value in given.asCaseSensitiveMap().items()}
+            name, topic = str(relation.sourceName()), given.get("subscribe")
+            return NamedInput(format=name, topic=topic, options=options, schema=_schema(relation))
         case other:
             return NamedInput(format=other)
+
+
+def _schema(relation: Any) -> str:
+    return str(relation.schema().catalogString())
 
 
 def _iterated(seq: Any) -> Iterator[Any]:

@@ -42,6 +42,7 @@ from streamwarden.spark.driver.foreach_errors import ForeachErrors
 from streamwarden.spark.driver.handovers import Handovers
 from streamwarden.spark.driver.heartbeat import Heartbeat
 from streamwarden.spark.driver.jobs import load_build, run_script
+from streamwarden.spark.driver.outside import watch_outside
 from streamwarden.spark.driver.quarantine import Quarantines
 from streamwarden.spark.driver.query_registry import QueryRegistry
 from streamwarden.spark.driver.sessions import Sessions
@@ -70,7 +71,7 @@ class Runner:
         document = files.read_spec(folder)
         lease = files.read_lease(folder)
         jvm = processes.identity(os.getppid())
-        url = os.environ.get("STREAMWARDEN_STORE_URL")
+        url = os.environ.pop("STREAMWARDEN_STORE_URL", None)  # not for the job: a twin has no store
         if document is None or lease is None or url is None or jvm is None:
             raise ConfigError(
                 "this folder is not a driver folder, or the environment lacks STREAMWARDEN_STORE_URL",
@@ -162,6 +163,7 @@ class Runner:
     def _run_job(self) -> None:
         job = Path(self._spec.job)
         fence_fork(self._spec)
+        watch_outside(self._spec)
         if has_build(job):
             self._run_build(job)
         else:

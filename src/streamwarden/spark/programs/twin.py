@@ -22,6 +22,7 @@ from streamwarden.services.twins.plan_replay import Laying
 from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, READS_AGAIN, TASK
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.jobs import load_build
+from streamwarden.spark.driver.outside import watch_outside
 from streamwarden.spark.programs.plan import analyzed_plan
 from streamwarden.spark.programs.script_twin import ONE_BATCH, ScriptTwin, await_batch
 from streamwarden.spark.scripts.fork_fence import fence_fork
@@ -39,6 +40,7 @@ def main(folder: Path) -> int:
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"
     spec = spec_from_dict(document)
+    watch_outside(spec)
     run, places = open_path(task["run"], task["connection"]), Places(**task["places"])
     if spec.fork is not None:
         return _execute_script(folder, ScriptTwin(spec, spec.fork, run, places))

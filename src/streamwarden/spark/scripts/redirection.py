@@ -2,14 +2,14 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.driver_folder import read_document, write_document
+from streamwarden.lifecycle.driver_folder import write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
-from streamwarden.services.forks.scripts import listed, require_repeatable
+from streamwarden.services.forks.scripts import listed, require_repeatable, started_queries
 from streamwarden.spark.internals.readers_writers import clear_layout, format_of, options_of
 from streamwarden.spark.scripts.batch_writes import BatchWrites
 from streamwarden.spark.scripts.captures import Capture
@@ -50,6 +50,8 @@ class ForkedStarts:
         self._writes = BatchWrites(spec)
         self._refuse = refuse
         self._begin = begin
+        self._before = {query.name: query for query in started_queries(script)}
+        self._life = 1 + max((query.life for query in self._before.values()), default=0)
 
     def watch(self) -> None:
         """From now on, redirect each start of a query in this process, and fence its other writes."""
@@ -87,12 +89,18 @@ class ForkedStarts:
                 if query.format == "memory":  # Spark lets no such query go on after its driver ended: it begins again
                     shutil.rmtree(query.checkpoint, ignore_errors=True)
         self._require_inside(query, writer)
+        self._record(query)
+        return query
+
+    def _record(self, query: ForkQuery) -> None:
+        """Write down the query for the verdict. What its first start declared is kept."""
+        first = self._before.get(query.name)
+        now = query if first else replace(query, listed=listed(query.whole, self._spec.storage.connection))
+        recorded = replace(now.began_as(first), life=self._life)
+        self._before[query.name] = recorded
         index = Path(self._script.output, INDEX)
         index.mkdir(parents=True, exist_ok=True)
-        document = index / f"{query.name}.json"
-        before = read_document(document) or {"listed": listed(query.whole, self._spec.storage.connection)}
-        write_document(document, {**asdict(query), "listed": before["listed"]})
-        return query
+        write_document(index / f"{query.name}.json", asdict(recorded))
 
     def _capture(self, start: QueryStart, query: ForkQuery) -> None:
         folder = Path(str(query.output))

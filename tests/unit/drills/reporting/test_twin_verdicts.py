@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus
+from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.sections import OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.reporting.outcome import counted_differently, decide
@@ -181,6 +182,30 @@ def test_a_verification_that_contradicts_itself_is_refused(values: dict[str, obj
     with pytest.raises(InvalidValue) as error:
         VerificationSpec(**values)  # type: ignore[arg-type]
     assert error.value.key == key
+
+
+def test_state_outside_of_the_drill_proves_nothing_and_a_loss_stays_a_loss() -> None:
+    outside = Outside(files=("/data/marker",))
+    result = run(World(reconciliation=PERFECT, twin=AGREES, left_outside=outside))
+    assert (result.status, result.deviated) == (DrillStatus.FAILED, None)
+    assert "exactly-once cannot be proven: the job wrote /data/marker" in result.reason
+    lost = run(World(reconciliation=LOSS, twin=replace(AGREES, outcome=LOSS), left_outside=outside))
+    assert verdict_word(lost) == "DEVIATED"
+
+
+def test_what_no_comparison_shows_stands_in_the_first_sentence() -> None:
+    twin = replace(AGREES, unproven=("not checked: which files of /in were read",), left_out=("at", "by", "by IS NULL"))
+    world = World(reconciliation=PERFECT, twin=twin, left_outside=Outside(servers=("db:5432",)))
+    result = run(world)
+    assert result.passed
+    said = build_report(result, world.journals.entries(result.run_id)).sentence
+    for part in (
+        "not checked: which files of /in were read",
+        "since two unbroken runs differ in them: at, by (only the types, and whether at is NULL)",
+        "not compared: what the job sent to or read from db:5432 by itself",
+    ):
+        assert part in said
+        assert part in result.reason
 
 
 def test_what_the_third_witness_says_is_in_the_first_sentence_and_in_the_report() -> None:

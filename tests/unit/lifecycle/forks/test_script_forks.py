@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,16 @@ def test_a_query_that_starts_again_goes_on_and_another_one_does_not(queries: For
     start(queries, name="hourly", checkpoint="cp/c")
     with pytest.raises(JobError, match="two queries with the name hourly"):
         start(queries, name="Hourly", checkpoint="cp/d")
+
+
+def test_a_relative_path_in_the_working_folder_of_a_fork_means_the_streams_own_place() -> None:
+    """Its files are read through the working folder, whose path is in the fork's log."""
+    queries = ForkQueries(replace(SPEC, data="/run/work"), replace(SCRIPT, data="/data"))
+    query = start(queries, NamedInput(format="json", path="in"), path="out/a", checkpoint="cp/pages")
+    assert (query.name, query.instead_of, query.inputs) == ("by_page", "/data/out/a", ("/data/in",))
+    assert [source.path for source in query.sources] == ["/run/work/in"]
+    with pytest.raises(JobError, match="reads /data/out/a/x, which its query by_page writes"):
+        start(queries, NamedInput(format="json", path="/data/out/a/x"), path="out/b", checkpoint="cp/b")
 
 
 @pytest.mark.parametrize("format", ["json", "CSV", "parquet", "binaryFile", "kafka", None])
@@ -164,8 +175,6 @@ def test_the_fork_of_a_script_has_its_places_and_knows_its_input(script: StreamS
 
 
 def test_what_the_file_declares_is_the_scripts_own_affair(script: StreamSpec) -> None:
-    from dataclasses import replace
-
     declared = replace(script, source=FilesSource(path="/in"), sink=ParquetSink(path="/out"), quarantine="/bad")
     forked = forked_spec(declared, Places.under("/fork"))
     assert (forked.source.kind, forked.sink.kind, forked.quarantine) == ("script", "script", None)
@@ -195,12 +204,17 @@ def test_a_file_that_no_batch_has_planned_is_unread(queries: ForkQueries, tmp_pa
     spec = StreamSpec(name="clicks__fork", job="clicks.py", checkpoint=str(tmp_path / "cp"), data="/data")
     query = ForkQueries(spec, SCRIPT).redirected(
         NamedQuery(format="parquet"),
-        [NamedInput(path="in a"), NamedInput(path="/data/filtered", whole=False), NamedInput(topic="t")],
+        [
+            NamedInput(path="in a"),
+            NamedInput(path="/data/filtered", options={"maxFileAge": "1h"}),
+            NamedInput(topic="t"),
+        ],
         options={},
         partitioned=False,
         append=True,
     )
-    assert (query.inputs, query.whole) == (("/data/in a", "/data/filtered", "topic t"), ("/data/in a",))
+    assert query.inputs == ("/data/in a", "/data/filtered", "topic t")
+    assert query.whole == (NamedInput(path="/data/in a"),)
     for name, text in {
         "sources/0/0": 'v1\n{"path":"file:///data/in%20a/1.json","timestamp":1,"batchId":0}',
         "sources/1/0": 'v1\n{"t":{"0":0}}',  # where the topic began

@@ -128,8 +128,12 @@ class ScriptRun:
         else:
             path.write_text("1;a\n")
 
-    def add(self, name: str, **columns: list[object]) -> None:
-        """A query that handed over these rows, in the fork and in the twin."""
+    def add(self, name: str, more: Mapping[str, object] | None = None, **columns: list[object]) -> None:
+        """A query that handed over these rows, in the fork and in the twin.
+
+        Args:
+            more: other fields of the query as the fork recorded it.
+        """
         self._queries.append(name)
         for spec in (self.fork, self.twin):
             checkpoint = Path(spec.checkpoint, name)
@@ -147,7 +151,9 @@ class ScriptRun:
             instead_of="the topic alerts",
             format=self.format,
         )
-        write_document(Path(self._output, INDEX, f"{name}.json"), asdict(query))
+        write_document(Path(self._output, INDEX, f"{name}.json"), asdict(query) | dict(more or {}))
+        assert self.twin.fork is not None
+        write_document(Path(self.twin.fork.output, INDEX, f"{name}.json"), asdict(query))
 
     def report(self, *key: str, tolerance: Mapping[str, float] | None = None) -> TwinReport:
         """The verdict on the fork with `verification.key` and `verification.tolerance`."""
@@ -169,6 +175,11 @@ class ScriptRun:
         """What Spark reports of the twin's batches."""
         facts = {name: {"records": 2, "plan": ""} for name in self._queries}
         return Execution(seconds={}, records=2, plan=json.dumps(facts))
+
+    @property
+    def index(self) -> Path:
+        """The folder with what the fork recorded of its queries."""
+        return Path(self._output, INDEX)
 
     @property
     def _output(self) -> str:
@@ -243,6 +254,49 @@ def test_a_problem_of_one_query_is_a_problem_of_the_verdict() -> None:
     outcome = together([verdict("alerts", [(1, 1.0)], [(1, 1.0)], problems=("batch 7 was planned",))])
     assert outcome.problems == ("alerts: batch 7 was planned",)
     assert not outcome.exactly_once
+
+
+def test_a_query_that_compared_no_row_does_not_count_as_proven(run: ScriptRun) -> None:
+    run.add("alerts", id=[])
+    run.add("plain", id=[1, 2])
+    report = run.report()
+    assert report.outcome.exactly_once
+    assert report.unproven == ("not proven: the query alerts, which wrote no row",)
+
+
+def test_what_the_query_does_not_keep_or_no_one_checks_is_said(run: ScriptRun) -> None:
+    source = {"format": "json", "path": "/in", "topic": None, "line": None, "options": {"maxFileAge": "1h"}}
+    run.add("plain", more={"sources": [source]}, id=[1, 2])
+    run.add("shown", more={"kind": "nothing", "output": None, "format": "console"}, id=[1])
+    report = run.report()
+    assert report.unproven == (
+        "not checked: which files of /in were read (the script sets maxFileAge), by the query plain",
+        "not compared: the query shown, which writes to console and keeps no output",
+    )
+
+
+def test_a_later_start_that_reads_something_else_is_a_deviation(run: ScriptRun) -> None:
+    run.add("plain", more={"changed": ["the option pathGlobFilter of /in is 00*, and was not set"]}, id=[1, 2])
+    (problem,) = run.report().outcome.problems
+    assert problem == (
+        "plain: another start of the script declared other sources: "
+        "the option pathGlobFilter of /in is 00*, and was not set"
+    )
+
+
+def test_a_query_that_the_last_start_did_not_start_is_a_deviation(run: ScriptRun) -> None:
+    run.add("plain", more={"life": 2}, id=[1, 2])
+    run.add("alerts", more={"life": 1}, id=[1])
+    assert run.report().outcome.problems == (
+        "alerts: only 1 of 2 starts of the script started this query, and not the last one",
+    )
+
+
+def test_a_query_that_the_twin_alone_started_is_a_deviation(run: ScriptRun) -> None:
+    run.add("plain", id=[1, 2])
+    run.add("alerts", id=[1])
+    Path(run.index, "alerts.json").unlink()
+    assert run.report().outcome.problems == ("alerts: no start of the fork started this query, and the twin did",)
 
 
 def test_a_batch_that_the_function_wrote_twice_is_found_in_its_own_files(calling: ScriptRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from streamwarden.errors import VerificationError
 from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.comparison import without_common
 from streamwarden.services.twins.keys import DECLARED, WHOLE, RowKey, find_key
-from streamwarden.sinks.output import Output
+from streamwarden.services.verifying.recount import recount
+from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.column_types import parse_type
@@ -116,6 +118,62 @@ def test_a_column_that_two_unbroken_runs_do_not_repeat_is_named_and_the_rest_is_
     assert done.exactly_once
     lost = compare(output(first), output(fork[1:]), key, records=3, tolerances={}, left_out=["total"])
     assert lost.lost == 1
+
+
+def test_a_column_that_one_side_alone_has_is_a_problem_although_all_of_its_values_are_null() -> None:
+    """Rows that lack a column and rows that are NULL in it are equal, row by row."""
+    empty = [(*row, None) for row in RIGHT]
+    more = output(empty, (*COLUMNS, "note"))
+    lacks = compare(more, output(RIGHT), BY_ID, records=3, tolerances={})
+    assert lacks.problems == ("the fork's output has no column note, and the twin's has",)
+    has = compare(output(RIGHT), more, WHOLE_ROW, records=3, tolerances={})
+    assert has.problems == ("the fork's output has the column note, and the twin's has not",)
+    assert not lacks.exactly_once
+    assert not has.exactly_once
+    assert compare(more, more, BY_ID, records=3, tolerances={}).exactly_once
+    assert compare(output([]), Output(columns=(), parts=[]), BY_ID, records=3, tolerances={}).problems == ()
+
+
+def test_a_column_that_is_no_more_written_after_a_restart_is_a_problem_although_its_values_are_null() -> None:
+    empty = output([(*row, None) for row in RIGHT[1:]], (*COLUMNS, "note")).parts[0]
+    less = output(RIGHT[1:]).parts[0]
+    first = output([(*RIGHT[0], "a")], (*COLUMNS, "note")).parts[0]
+
+    def written(*parts: Part) -> Output:
+        files = [replace(part, file=f"/out/part-{number}.parquet") for number, part in enumerate(parts)]
+        return Output(columns=(*COLUMNS, "note"), parts=files)
+
+    same = compare(written(first, empty), written(first, empty), BY_ID, records=3, tolerances={})
+    assert same.exactly_once
+    outcome = compare(written(first, empty), written(first, less), BY_ID, records=3, tolerances={})
+    assert not outcome.rows_differ
+    assert outcome.problems == (
+        "files with 2 rows of the fork's output have no column note, and files with 0 of the twin's",
+    )
+
+
+@BOTH
+def test_of_a_column_that_is_left_out_the_nulls_and_the_type_are_compared(key: RowKey) -> None:
+    twin, fork = ([(*row[:2], f"{run}{row[0]}") for row in RIGHT] for run in "ab")
+    without = [(*row[:2], None) for row in RIGHT]
+    lost = compare(output(twin), output(without), key, records=3, tolerances={}, left_out=["total"])
+    assert lost.rows_differ
+    recounted = lost.evidence
+    assert recount(recounted.sides, recounted.keys, recounted.values, {}, whole=recounted.whole).kinds == lost.kinds  # type: ignore[attr-defined]
+    typed = [
+        replace(output(rows), types={"total": (parse_type(kind),)}) for rows, kind in ((twin, "string"), (fork, "int"))
+    ]
+    other = compare(*typed, key, records=3, tolerances={}, left_out=["total"])
+    assert other.problems == ("the column total is int in the fork, and string in the twin",)
+
+
+@BOTH
+def test_nulls_that_two_unbroken_runs_do_not_repeat_are_left_out_and_named(key: RowKey) -> None:
+    one = [(*row[:2], None if row[0] == 1 else f"a{row[0]}") for row in RIGHT]
+    other = [(*row[:2], None if row[0] == 2 else f"b{row[0]}") for row in RIGHT]
+    assert unstable(one, other, key) == ("total", "total IS NULL")
+    done = compare(output(one), output(other), key, records=3, tolerances={}, left_out=("total", "total IS NULL"))
+    assert done.exactly_once
 
 
 def test_two_unbroken_runs_that_agree_explain_nothing() -> None:

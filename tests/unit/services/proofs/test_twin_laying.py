@@ -13,16 +13,17 @@ import pytest
 
 from streamwarden.adapters.processes import with_variable
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.records.sections import ForkSpec, OracleKind
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
+from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparison import watermark_problems
 from streamwarden.services.twins.plan_replay import Laying, batches_of
-from streamwarden.services.twins.running import VARIABLE
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack, stream_of
 
@@ -134,14 +135,28 @@ def test_a_twin_of_a_fork_from_the_beginning_begins_with_batch_0(origin: StreamS
     assert len(list(Path(twin.places.input).iterdir())) == 17
 
 
+@pytest.mark.parametrize("rewind", [3, "all"])
+def test_a_job_reads_nothing_in_its_spec_that_tells_the_twin_from_the_fork(
+    origin: StreamSpec, tmp_path: Path, rewind: int | str
+) -> None:
+    """All of its places have the same names below the folder of the run; only that folder is another one."""
+    data = tmp_path / "data"
+    view = made(origin, data, rewind, TWIN)
+    home = data / "drills" / RUN
+    twin = making.make(view.spec, home / making.TWIN, 1, rewound=rewind != "all")
+    text = json.dumps(spec_to_dict(twin.spec))
+    assert "twin" not in text.replace(str(tmp_path), "")
+    assert text.replace(f"{home}/runs/1/", f"{home}/") == json.dumps(spec_to_dict(view.spec))
+
+
 def test_healing_removes_files_of_the_twins_that_are_not_evidence(origin: StreamSpec, tmp_path: Path) -> None:
     data = tmp_path / "data"
     forks, view = forks_of(origin, data), made(origin, data, 3, JOB, TWIN)
     home = data / "drills" / RUN / making.TWIN
     making.make(view.spec, home, 1, rewound=True)
     removed = forks.clear(RUN, view)
-    assert {"twin/start", "twin/1/input", "twin/1/checkpoint/state"} <= set(removed)
-    assert (home / "1" / "output" / "_spark_metadata").is_dir()
+    assert {"runs/start", "runs/1/fork/input", "runs/1/fork/checkpoint/state"} <= set(removed)
+    assert (home / "1" / "fork" / "output" / "_spark_metadata").is_dir()
     assert not (home / "start").exists()
     assert forks.clear(RUN, view) == []
     forks.clear(RUN, None)
@@ -152,11 +167,11 @@ def test_a_process_of_a_twin_whose_drill_was_killed_is_ended(origin: StreamSpec,
     data = tmp_path / "data"
     forks, view = forks_of(origin, data), made(origin, data, 3, JOB, TWIN)
     twin = making.make(view.spec, data / "drills" / RUN / making.TWIN, 1, rewound=True)
-    left = subprocess.Popen(["sleep", "600"], env={**os.environ, VARIABLE: str(twin.folder)})
-    other = subprocess.Popen(["sleep", "600"], env={**os.environ, VARIABLE: str(tmp_path / "another")})
+    left = subprocess.Popen(["sleep", "600"], env={**os.environ, FOLDER_VARIABLE: str(twin.folder)})
+    other = subprocess.Popen(["sleep", "600"], env={**os.environ, FOLDER_VARIABLE: str(tmp_path / "another")})
     try:
         deadline = time.monotonic() + 10
-        while not with_variable(VARIABLE, str(twin.folder)):
+        while not with_variable(FOLDER_VARIABLE, str(twin.folder)):
             assert time.monotonic() < deadline
         forks.clear(RUN, view)
         assert left.wait(timeout=10) == -signal.SIGKILL

@@ -41,6 +41,15 @@ RUNNER: Final = PROGRAMS / "driver.py"
 SPAWN_TIMEOUT: Final = 20.0
 """Seconds within which a supervisor process has started its driver (0.1 s on an idle machine)."""
 
+FOLDER_VARIABLE: Final = "STREAMWARDEN_FOLDER"
+"""Names its folder in the environment of each process of a driver or of a program, by which these are found. It is the
+same variable for all of them: a job must not see which of them runs it."""
+
+
+def working_folder(spec: StreamSpec, data: Path) -> Path:
+    """The driver's data folder, which is its working directory: that of the project, or a fork's own."""
+    return Path(spec.data) if spec.data and Path(spec.data).is_dir() else data
+
 
 def driver_environment(
     spec: StreamSpec, data: Path, store_url: str, more: Mapping[str, str] | None, *, own_spark: bool
@@ -58,7 +67,7 @@ def driver_environment(
     merged = {**inherited(everything, spec, connections=variables, own_store=own_store), **(more or {})}
     merged["JAVA_HOME"] = str(find_java(everything))
     merged["STREAMWARDEN_STORE_URL"] = store_url
-    merged["STREAMWARDEN_DATA"] = str(data)
+    merged["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
     if spec.project:
         merged["STREAMWARDEN_PROJECT"] = spec.project
     merged["PYSPARK_PYTHON"] = merged["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -117,7 +126,7 @@ def write_folder(
     files.write_lease(folder, lease)
     flags = class_archive.flags(Path(environment["JAVA_HOME"]))
     conf = driver_properties(spec, folder, python=sys.executable, jvm_flags=flags)
-    conf.setdefault("spark.sql.warehouse.dir", str(data / "warehouse"))
+    conf.setdefault("spark.sql.warehouse.dir", str(working_folder(spec, data) / "warehouse"))
     if spec.in_object_store:
         conf = store_settings(spec, object_stores.access(spec.storage.connection, environment)) | conf
     if spec.spark.deploy_mode is DeployMode.CLIENT:  # elsewhere this folder is not where the JVM runs
@@ -179,8 +188,8 @@ def spawn(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         close_fds=True,
-        cwd=data,  # relative paths of a job are below the data folder, as those of its stream's file are
-        env=dict(environment),
+        cwd=working_folder(spec, data),  # relative paths of a job are below it, as those of its stream's file are
+        env={**environment, FOLDER_VARIABLE: str(folder)},
     )
     launch.wait(timeout=SPAWN_TIMEOUT)  # the supervisor process detaches itself at once
 

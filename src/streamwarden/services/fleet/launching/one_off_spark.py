@@ -21,7 +21,7 @@ from streamwarden.lifecycle.settings import executor_heap
 from streamwarden.lifecycle.submission import DRIVER_OPTIONS, driver_properties, properties_text, secret_options
 from streamwarden.services.fleet.launching import class_archive
 from streamwarden.services.fleet.launching.deployed_code import PROGRAMS
-from streamwarden.services.fleet.launching.launch import driver_environment
+from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE, driver_environment, working_folder
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -104,7 +104,6 @@ def run_program(
     folder: Path,
     *,
     reads: StreamSpec,
-    variable: str,
     within: Seconds,
     share: float | None = None,
 ) -> int:
@@ -114,7 +113,6 @@ def run_program(
     Args:
         spec: see `program_command`; folder: a private folder that exists.
         reads: the stream whose places the program reads, with the connections that it needs for them.
-        variable: a variable of the environment that gets the name of the folder, so that the processes can be found.
         share: above 0; see `wait_gently`; None: like any process.
         within: seconds after which the program is killed, with its group; then subprocess.TimeoutExpired is raised.
 
@@ -122,9 +120,9 @@ def run_program(
         ProcessError: there is no usable Java, or the jars that the stream needs are not on this host.
         ConfigError: a connection, or a variable of `spark.env`, is missing.
     """
-    data = Path(spec.data) if spec.data and Path(spec.data).is_dir() else folder
+    data = working_folder(spec, folder)
     environment = driver_environment(reads, data, "", None, own_spark=True)
-    environment |= {variable: str(folder), "SPARK_HOME": str(spark_home())}
+    environment |= {FOLDER_VARIABLE: str(folder), "SPARK_HOME": str(spark_home())}
     del environment["STREAMWARDEN_STORE_URL"]
     files.write_spec(folder, spec_to_dict(spec))
     try:

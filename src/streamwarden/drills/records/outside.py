@@ -1,0 +1,51 @@
+"""What the job of a fork or of its twins did outside of the drill's folder, and what that means for a verdict. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Args:
+    files: that the job wrote, renamed or removed; servers: that it connected to by itself; programs: that it started.
+    """
+
+    files: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """The files in which it may keep something from one start to the next. In a hidden folder, libraries keep what
+        they can compute again."""
+        return tuple(file for file in self.files if not any(part.startswith(".") for part in PurePath(file).parts[:-1]))
+
+    @property
+    def unprovable(self) -> str | None:
+        """Why exactly-once cannot be proven; None: nothing speaks against it."""
+        if not self.state:
+            return None
+        return (
+            f"exactly-once cannot be proven: the job wrote {_some(self.state)}, outside of the drill's folder; fork "
+            "and twin share this, so that a loss that it causes is in both. Let the job name relative paths, which "
+            "lead into the drill's folder, or keep its state in Spark"
+        )
+
+    def unproven(self) -> Iterator[str]:
+        """What no comparison shows, each in words."""
+        others = tuple(file for file in self.files if file not in self.state)
+        if others:
+            yield f"not compared: what the job wrote to {_some(others)}"
+        if self.servers:
+            yield f"not compared: what the job sent to or read from {_some(self.servers)} by itself"
+        if self.programs:
+            yield f"not compared: what the programs that the job started did ({_some(self.programs)})"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
