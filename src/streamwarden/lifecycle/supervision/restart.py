@@ -69,7 +69,7 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     recent = [exit for exit in failures if exit.ended_at > now - policy.budget.per]
     if len(recent) > policy.budget.count:
         return GiveUp(
-            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, but the budget is "
+            reason=f"gave up after {len(recent)} failures in {format_duration(policy.budget.per)}: the budget is "
             f"{policy.budget.count} restarts; the last failure: {describe(last)}",
             next_step=last.next_step or "read the driver's log, fix the cause, then start the stream again",
             exhausted=True,
