@@ -64,9 +64,11 @@ class SqlJournalRepository(Repository):
             query = query.where(drills.c.stream == stream)
         return tuple(_run(row) for row in self._rows(query))
 
-    def newest(self) -> dict[str, DrillRun]:
-        """Stream -> its newest run."""
+    def newest(self, *, ended: bool = False) -> dict[str, DrillRun]:
+        """Stream -> its newest run, or the newest of those that have ended."""
         last = sa.select(drills.c.stream, sa.func.max(drills.c.started_at).label("at")).group_by(drills.c.stream)
+        if ended:
+            last = last.where(drills.c.status != DrillStatus.RUNNING.value)
         newest = last.subquery()
         query = drills.select().join(
             newest, (newest.c.stream == drills.c.stream) & (newest.c.at == drills.c.started_at)
