@@ -85,7 +85,10 @@ def _fill(space: Workspace) -> None:
 def _runs(now: float) -> list[DrillRun]:
     """One in each state, the newest last."""
     passed, _ = stored("kill_driver", run_id="passed", drill="kill", stream="counted")
-    samples = {"lost": [f"(a): {EVIL}"], "duplicated": [f"(b): (2); written by batch 7, which read {EVIL}"]}
+    samples = {
+        "lost": [f"(a): {EVIL}; due from a.json line 3"],
+        "duplicated": [f"(b): (2); written by batch 7, which read {EVIL}"],
+    }
     deviated = facts_with("kill_driver", lost=1, duplicated=1, samples=samples)
     landed = {**deviated["fault"], "message": f"{EVIL} password={SECRET}"}
     halted = {"status": "aborted", "step": "steady_state", "reason": f"nothing to fork {EVIL}"}
@@ -227,7 +230,8 @@ def test_a_deviating_row_is_shown_with_its_batch_and_what_it_read(server: TestCl
     shown = text(seen(server, "drills/deviated"))
     assert "DEVIATED" in shown
     assert "damages the output: 1 lost, 1 duplicated" in shown
-    assert f"(a): {EVIL} lost – –" in shown
+    assert f"(a): {EVIL} lost – a.json line 3" in shown
+    assert shown.index("a.json line 3") < shown.index("Course"), "directly after the verdict"
     assert f"(b): (2) duplicated 7 {EVIL}" in shown
 
 

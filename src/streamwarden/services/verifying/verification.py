@@ -24,6 +24,7 @@ from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.lifecycle.job_files import imported_names
 from streamwarden.services.verifying.batch_inputs import describe_input
+from streamwarden.services.verifying.lost_inputs import records_like
 from streamwarden.services.verifying.outputs import reconcile_outputs
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.columns import values_of
@@ -110,32 +111,33 @@ def verify(
         facts = _facts(spec, position, given, first=first, starts=starts, ended=bounded_from is not None)
         expectation = oracle(given.inputs, facts)
         changed = _changed_by(copies, oracle, given.inputs, facts, expectation) if copies else {}
-    output = spec.sink.read(
-        spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
-    )
-    names = (*expectation.key_columns, *expectation.value_columns)
-    newest = output.manifest.newest if output.manifest else None
-    return reconcile_outputs(
-        Output.of_rows(names, ((*key, *values) for key, values in expectation.rows.items())),
-        output,
-        keys=expectation.key_columns,
-        values=expectation.value_columns,
-        records=expectation.counts.records,
-        notes={**_notes(expectation, output), **changed, "starts": [asdict(start) for start in facts.starts]},
-        problems=(
-            *stale_entries(facts.starts, newest=newest, planned=facts.planned),  # a cause goes before its effects
-            *expectation.problems,
-            *contradictions(facts),
-            *given.problems,
-            *output.problems,
-            *_unbalanced(expectation, output),
-        ),
-        tolerances=expectation.tolerances,
-        columns=report_columns(
-            expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
-        ),
-        input_of=partial(describe_input, checkpoint=checkpoint_of(spec), files=given.files),
-    )
+        output = spec.sink.read(
+            spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
+        )
+        names = (*expectation.key_columns, *expectation.value_columns)
+        newest = output.manifest.newest if output.manifest else None
+        return reconcile_outputs(
+            Output.of_rows(names, ((*key, *values) for key, values in expectation.rows.items())),
+            output,
+            keys=expectation.key_columns,
+            values=expectation.value_columns,
+            records=expectation.counts.records,
+            notes={**_notes(expectation, output), **changed, "starts": [asdict(start) for start in facts.starts]},
+            problems=(
+                *stale_entries(facts.starts, newest=newest, planned=facts.planned),  # a cause goes before its effects
+                *expectation.problems,
+                *contradictions(facts),
+                *given.problems,
+                *output.problems,
+                *_unbalanced(expectation, output),
+            ),
+            tolerances=expectation.tolerances,
+            columns=report_columns(
+                expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
+            ),
+            input_of=partial(describe_input, checkpoint=checkpoint_of(spec), files=given.files),
+            input_like=partial(records_like, inputs=given.inputs),
+        )
 
 
 def oracle_file(job: Path) -> Path:

@@ -144,8 +144,8 @@ CHECK = Check(
         "after the back-off of the stream's `restart` policy, counted from the driver's end. The value is the time "
         "since then. It is CRITICAL at once if nothing will restart the driver: its supervisor gave up, the "
         "stream's DAG is paused, the driver was started by hand and no supervisor followed it, or a restart cannot "
-        "cure the cause of its end. The health DAG knows whether a DAG is paused. In a shell this is not known. A stream that was stopped on request, or "
-        "should be stopped, is OK, and so is one whose query ended by itself."
+        "cure the cause of its end. The health DAG knows whether a DAG is paused. In a shell this is not known. A "
+        "stream that was stopped on request, or should be stopped, is OK, and so is one whose query ended by itself."
     ),
     unknown=(
         "The stream never ran, its restart is not yet overdue, or it is unknown whether a driver on another host is "
