@@ -85,6 +85,7 @@ def _fill(space: Workspace) -> None:
 def _runs(now: float) -> list[DrillRun]:
     """One in each state, the newest last."""
     passed, _ = stored("kill_driver", run_id="passed", drill="kill", stream="counted")
+    passed = replace(passed, facts={**passed.facts, "code": {"jobs/a.py": "1"}})
     samples = {
         "lost": [f"(a): {EVIL}; due from a.json line 3"],
         "duplicated": [f"(b): (2); written by batch 7, which read {EVIL}"],
@@ -98,7 +99,12 @@ def _runs(now: float) -> list[DrillRun]:
     made = partial(replace, passed, ended_at=now - 200, reason=f"the reason {EVIL}")
     return [
         passed,
-        made(run_id="deviated", started_at=now - 900, deviated=True, facts={**deviated, "fault": landed}),
+        made(
+            run_id="deviated",
+            started_at=now - 900,
+            deviated=True,
+            facts={**deviated, "fault": landed, "code": {"jobs/a.py": "2"}},
+        ),
         made(run_id="aborted", started_at=now - 700, status=DrillStatus.ABORTED, deviated=None, facts=aborted),
         made(run_id="unreadable", started_at=now - 500, facts={"drill": {"of": "another version"}}),
         made(run_id="hidden", started_at=now - 300, drill="hidden"),
@@ -320,7 +326,8 @@ def test_the_api_lists_runs_by_verdict_and_page(server: TestClient) -> None:
 
 def test_two_runs_stand_side_by_side(server: TestClient) -> None:
     shown = text(seen(server, "drills/compare?a=passed&b=deviated"))
-    assert "verdict PASSED DEVIATED" in shown
+    assert "job: changed (jobs/a.py)" in shown, "it comes before everything else"
+    assert shown.index("job: changed") < shown.index("verdict PASSED DEVIATED")
     assert "lost 0 1 –" in shown
     assert "Both runs had the same settings." in shown
 
