@@ -96,6 +96,15 @@ def _fill(space: Workspace) -> None:
         drivers.launched(replace(_driver(space, name, 1, now - 90), process=process_identity(os.getpid())))
         drivers.started(f"{name}-1", f"query-{name}", "run", now - 80)
     _lose_rows(space, now)
+    for check, title in {
+        "driver_down": "it is down",
+        "progress_stalled": "nothing moves",
+        "backlog": "much waits",
+    }.items():
+        alarm = Verdict(
+            stream="left", check=check, status=Status.CRITICAL, at=now, value=1.0, unit="seconds", reason=title
+        )
+        space.store.verdicts.save([alarm])
     with subprocess.Popen(["sleep", "60"]) as process:
         gone = replace(_driver(space, "gone", 1, now - 90), process=process_identity(process.pid))
         process.kill()
@@ -214,6 +223,16 @@ def test_a_drill_that_lost_rows_is_trouble_everywhere(pages: dict[str, str]) -> 
     metric = r'streamwarden_stream_health\{[^}]*"lossy"[^}]*="CRITICAL"[^}]*\} 1'
     assert re.search(metric, pages["/metrics"])
     assert "health CRITICAL (drill_kill)" in _words(pages["/streams/lossy?part=live"])
+
+
+def test_a_dead_stream_has_one_box_with_its_consequences_folded_in_it(pages: dict[str, str]) -> None:
+    page = pages["/streams/left?part=live"]
+    assert page.count('<div class="note') == 1
+    assert re.search(r"left down: 2 failures.*2 consequences: .*nothing moves", _words(page))
+    assert "it is down" not in _words(page), "the state says it"
+    (row,) = re.findall(r'<tr [^>]*data-stream="left">.*?</tr>', pages[FLEET], re.DOTALL)
+    assert "CRITICAL" in _words(row)
+    assert "progress_stalled" not in row.replace("<wbr>", "")
 
 
 def test_a_single_warning_is_not_red_and_stands_beside_the_health(pages: dict[str, str]) -> None:

@@ -11,7 +11,8 @@ from typing import Final
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.state import was_declined
-from streamwarden.health.check_relations import DRILL
+from streamwarden.health.check_relations import DRILL, DRIVER_DOWN
+from streamwarden.health.incidents.consequences import folded
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.shown_verdicts import overall
 from streamwarden.health.verdict import ALARMS, Status, Verdict, worst_of
@@ -64,7 +65,14 @@ def standing(
         found += _of_drill(drill)
     level = worst_of((overall(given), *(cause.status for cause in found)))
     worst = {cause.name: cause for cause in reversed(found) if cause.status is level}
-    return Standing(level, tuple(reversed(worst.values())) if level in ALARMS else ())
+    roots = folded((*told_by(state), *reversed(worst)))
+    causes = tuple(cause for name, cause in reversed(worst.items()) if name in roots and name not in told_by(state))
+    return Standing(level, causes if level in ALARMS else ())
+
+
+def told_by(state: str) -> tuple[str, ...]:
+    """The check that would only repeat what the state says. What follows from it follows from the state."""
+    return (DRIVER_DOWN,) if state in LACKING else ()
 
 
 def _of_state(state: str) -> Iterator[Cause]:

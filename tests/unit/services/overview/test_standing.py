@@ -13,6 +13,8 @@ from streamwarden.services.overview.standing import standing
 
 FINE = Verdict(stream="s", check="progress_stalled", status=Status.OK, at=1.0)
 LATE = replace(FINE, check="backlog", status=Status.WARNING, reason="2m behind")
+STALLED = replace(FINE, status=Status.CRITICAL, reason="nothing for 1h")
+DOWN = replace(STALLED, check="driver_down")
 INCIDENT = Incident(
     incident_id="i", stream="s", check="audit_balance", status=Status.WARNING, opened_at=1.0, updated_at=1.0, reason="?"
 )
@@ -34,6 +36,9 @@ LOST = replace(PASSED, deviated=True)
         ("running", [FINE, LATE], [INCIDENT], LOST, Status.CRITICAL, ("drill_kill",)),
         ("running", [FINE], [], replace(LOST, deviated=None), Status.CRITICAL, ("drill_kill",)),
         ("running", [FINE], [], replace(LOST, status=DrillStatus.FAILED), Status.WARNING, ("drill_kill",)),
+        ("down", [DOWN, STALLED], [], None, Status.CRITICAL, ("down",)),
+        ("running", [replace(DOWN, check="restart_loop"), STALLED], [], None, Status.CRITICAL, ("restart_loop",)),
+        ("running", [STALLED, LATE], [], None, Status.CRITICAL, ("progress_stalled",)),
         ("completed", [FINE], [], LOST, Status.CRITICAL, ("drill_kill",)),
         ("down", [FINE, LATE], [], PASSED, Status.CRITICAL, ("down",)),
         ("broken", [], [], LOST, Status.CRITICAL, ("broken", "drill_kill")),
