@@ -6,7 +6,7 @@
 3. `frozen` lives, and its JVM does not answer.
 4. `gone` died a moment ago, and its death is not in the store yet: the page is the first to see it.
 5. `lossy` runs, its checks are fine, and its newest drill lost rows; it was restarted after a crash, and once because
-   a person asked for it. Its only incident is a WARNING.
+   a person asked for it. Its only incident is a WARNING, which a person acknowledged and another one muted.
 6. `well` is the control: it runs, and none of this is said of it.
 """
 
@@ -26,6 +26,8 @@ import pytest
 from streamwarden.adapters.processes import identity as process_identity
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.health.incidents.incident import Incident
+from streamwarden.health.incidents.incident_actions import ActionKind, IncidentAction
+from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import EXIT, write_document
@@ -62,6 +64,7 @@ PATHS = (
     f"{FLEET}&sort=health&descending=true",
     "/streams/lossy?part=live",
     "/streams/lossy?part=happened",
+    "/incidents?part=list",
     "/api/v1/streams?q=lossy",
     "/metrics",
     "/streams/far?part=live",
@@ -154,6 +157,21 @@ def _lose_rows(space: Workspace, now: float) -> None:
             reason="late",
         )
     )
+    space.store.incident_actions.add(
+        IncidentAction(incident_id="i-1", kind=ActionKind.ACKNOWLEDGED, who="ann", at=now, status=Status.WARNING)
+    )
+    mute = Mute(
+        mute_id="m-1",
+        who="bob",
+        reason="a wrong clock",
+        created_at=now,
+        starts_at=now,
+        until=now + 3600,
+        streams=("lossy",),
+        checks=("late_rows",),
+    )
+    space.store.mutes.add(mute)
+    space.store.mutes.add(replace(mute, mute_id="m-2", streams=("far",), checks=(), planned=True))
 
 
 def _driver(space: Workspace, stream: str, number: int, at: float) -> DriverRecord:
@@ -241,6 +259,21 @@ def test_a_single_warning_is_not_red_and_stands_beside_the_health(pages: dict[st
     assert re.search(r'data-label="incidents" class="right"><a class="WARNING"', pages[FLEET])
     labels = re.findall(r'data-label="([^"]+)"', pages[FLEET])[:6]
     assert labels == ["state", "health", "incidents", "last drill", "rows/s in", "could process"]
+
+
+def test_what_people_decided_is_a_badge_wherever_the_stream_or_its_incident_is_listed(pages: dict[str, str]) -> None:
+    """And each incident that is named is a link to it."""
+    for page in (pages[FLEET], pages["/streams/lossy?part=live"], pages["/incidents?part=list"]):
+        assert 'class="badge">1 muted<' in page or 'class="badge">muted<' in page
+        assert 'class="badge">acknowledged<' in page
+    happened = pages["/streams/lossy?part=happened"]
+    assert 'class="badge">acknowledged</span> by ann' in happened
+    assert 'class="badge">muted</span> until' in happened
+    assert f'<a href="{PAGES}/incidents/i-1">late_rows</a>' in happened
+    assert "in maintenance" in _row(pages[FLEET], "far")
+    assert 'class="badge"' not in pages["/streams/frozen?part=live"], "nobody decided anything there"
+    (row,) = json.loads(pages["/api/v1/streams?q=lossy"])["streams"]
+    assert (row["acknowledged_incidents"], row["muted_incidents"], row["muted"]) == (1, 1, "")
 
 
 def test_a_restart_that_a_person_asked_for_is_no_restart_after_a_crash(pages: dict[str, str]) -> None:

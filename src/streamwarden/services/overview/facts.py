@@ -8,8 +8,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.batches import Flow, NewestBatch
 from streamwarden.config.loading import Catalog
 from streamwarden.drills.records.journal import DrillRun
+from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
-from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.signals.executors import ACTIVE, LOST
 from streamwarden.health.signals.series import FRESH
 from streamwarden.health.verdict import Verdict
@@ -33,7 +33,7 @@ class FleetFacts:
         verdicts, incidents, newest, flows: stream or `STREAM/QUERY` -> its own.
         executors: stream -> how many executors its driver counted lately.
         incidents: the open ones of streams that should not be stopped, consequences included.
-        mutes: those in force, and those that are planned.
+        handling: acknowledgements of open incidents; the mutes in force, and those that are planned.
         drills, ended_drills: stream -> its newest drill, and its newest one that has ended.
     """
 
@@ -50,7 +50,7 @@ class FleetFacts:
     newest: Mapping[str, NewestBatch]
     flows: Mapping[str, Flow]
     executors: Mapping[str, Sequence[Measurement]]
-    mutes: Sequence[Mute]
+    handling: Handling
     drills: Mapping[str, DrillRun]
     ended_drills: Mapping[str, DrillRun]
 
@@ -86,7 +86,7 @@ def read_facts(
         verdicts=_by_stream(store.verdicts.latest(only) if verdicts is None else verdicts),
         incidents=_by_stream(store.incidents.alarming()),
         newest=store.batches.newest(parts),
-        mutes=store.mutes.since(now),
+        handling=Handling(actions=store.incident_actions.current(now), mutes=store.mutes.since(now)),
         drills=store.journals.newest(),
         ended_drills=store.journals.newest(ended=True),
         executors=store.measurements.recents(wanted, now - FRESH, (ACTIVE, LOST)),

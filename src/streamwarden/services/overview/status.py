@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field
 
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import Mute, mute_of
 from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.signals.executors import latest_snapshot
@@ -99,12 +100,18 @@ class StreamStatus:
     stale: Annotated[bool, Field(description="the last evaluation is too old to describe the stream")] = False
     open_incidents: int = 0
     incident_status: Annotated[Status, Field(description="the worst of the open incidents, OK without one")] = Status.OK
+    acknowledged_incidents: Annotated[int, Field(description="those of them that a person takes care of")] = 0
+    muted_incidents: Annotated[int, Field(description="those of them of which nothing is sent")] = 0
     restarts: Annotated[int, Field(description="launches after a crash in the last 24 hours")] = 0
     last_exit: Hidden[ExitRecord | None] = None
     cured: Hidden[CuredCrash | None] = None
     problem: Hidden[str] = ""
     log: Hidden[str | None] = None
     mute: Hidden[Mute | None] = None
+    muted: Annotated[
+        str, Field(description="`muted` or `in maintenance`: nothing of the stream is sent; else empty")
+    ] = ""
+    muted_until: float | None = None
 
     @property
     def lacks_driver(self) -> bool:
@@ -153,7 +160,13 @@ def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
         parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
         queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
         fleet += _with_rates([_worst_of_queries(whole, queries), *queries], facts)
-    return [replace(status, mute=mute_of(status.stream, facts.mutes, facts.now)) for status in fleet]
+    return [replace(status, **_muted(status.stream, facts)) for status in fleet]
+
+
+def _muted(name: str, facts: FleetFacts) -> dict[str, Any]:
+    """The mute of the whole stream, as an object and as words."""
+    mute = mute_of(name, facts.handling.mutes, facts.now)
+    return {"mute": mute, "muted": "" if mute is None else mute.word, "muted_until": mute and mute.over_at}
 
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
@@ -269,8 +282,19 @@ def _judged_and_done(name: str, state: State, facts: FleetFacts, *, stopped: boo
         "batch_id": last.batch_id if last else None,
         "batch_at": last.at if last else None,
         "open_incidents": sum(incident.is_root for incident in incidents),
+        **_handled(incidents, facts),
         "incident_status": worst_of((Status.OK, *(incident.status for incident in incidents))),
         **_health(name, state, facts, stopped=stopped),
+    }
+
+
+def _handled(incidents: Sequence[Incident], facts: FleetFacts) -> dict[str, Any]:
+    """How many of these incidents a person takes care of, and of how many nothing is sent."""
+    handling, roots = facts.handling, [incident for incident in incidents if incident.is_root]
+    acknowledged = [found for incident in roots if (found := handling.acknowledged(incident)) is not None]
+    return {
+        "acknowledged_incidents": len(acknowledged),
+        "muted_incidents": sum(handling.muted(incident, facts.now) is not None for incident in roots),
     }
 
 

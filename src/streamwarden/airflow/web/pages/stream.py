@@ -20,6 +20,7 @@ from streamwarden.health.incidents.consequences import folded, grouped
 from streamwarden.health.verdict import ALARMS
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.services.analysis.history import history
+from streamwarden.services.incidents.handling import handling
 from streamwarden.services.overview.anatomy import facts
 from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.standing import told_by
@@ -96,6 +97,7 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
     return {
         "events": events[-EVENTS:][::-1],
         "incidents": grouped(incidents),
+        "handling": handling(space.store, time.time(), since=0.0),
         "runs": space.store.journals.recent(stream=stream, limit=PAST),
         "drivers": drivers[:PAST],
         "ui": ui,
