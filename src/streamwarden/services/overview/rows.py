@@ -246,6 +246,7 @@ def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metri
 
 
 def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) -> Metric:
+    near = [limits[name] for name in ("warning", "critical") if name in limits]
     has_unit = verdict.unit in _UNITS and verdict.value is not None
     return Metric(
         check=verdict.check,
@@ -253,7 +254,9 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
         status=verdict.status,
         value=verdict.value,
         unit=verdict.unit,
-        shown=ValueUnit(verdict.unit).show(verdict.value) if has_unit and verdict.value is not None else "",
+        shown=ValueUnit(verdict.unit).show_beside(near, verdict.value)
+        if has_unit and verdict.value is not None
+        else "",
         limits=check.limits_text(limits) if check else "",
         reason=verdict.reason,
         advice=verdict.advice,

@@ -33,7 +33,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     seconds, how, evidence = estimate
     value = round(seconds, 6)
     limits_in_force = thresholds.of(CHECK.name)
-    behind = f"{format_duration(value)} of work behind: " if value else ""
+    near = CHECK.shown(value, limits_in_force)
+    behind = f"{near if near != CHECK.unit.show(value) else format_duration(value)} of work behind: " if value else ""
     reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
     advice = _STANDS if is_down(window) or standing(window) > longest else None
     verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence, advice)

@@ -48,7 +48,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     value = round(sum(term.seconds for term in prediction.terms), 6)
     since = "since the last uploaded snapshot" if version is not None else "and no snapshot was ever uploaded"
     reason = (
-        f"a restart would take {CHECK.unit.show(value)}: {format_count(rows, 'row')} of state changed in "
+        f"a restart would take {CHECK.shown(value, limits_in_force)}: {format_count(rows, 'row')} of state changed in "
         f"{format_count(batches, 'batch')} {since} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
