@@ -45,7 +45,7 @@ ELSEWHERE = ProcessIdentity(host="elsewhere/boot/1", pid=7, started_at=1)
 SAID = {
     "spent": (
         "down",
-        r"killed by signal 9.*left down: gave up after 2 failures in 1h: the budget is 1 restarts.*Next: read the ",
+        r"killed by signal 9.*left down: gave up after 2 failures in 1h: the budget is 1 restart;.*Next: read the ",
     ),
     "left": ("down", r"killed by signal 9.*left down: 2 failures within an hour.*Next: buy a larger disk"),
     "far": ("unseen", r"its driver, on another host, did not renew its lease in time"),
@@ -240,7 +240,9 @@ def test_a_drill_that_lost_rows_is_trouble_everywhere(pages: dict[str, str]) -> 
     assert row["in_trouble"]
     metric = r'streamwarden_stream_health\{[^}]*"lossy"[^}]*="CRITICAL"[^}]*\} 1'
     assert re.search(metric, pages["/metrics"])
-    assert "health CRITICAL (drill_kill)" in _words(pages["/streams/lossy?part=live"])
+    page = _words(pages["/streams/lossy?part=live"])
+    assert "health CRITICAL (drill_kill)" in page
+    assert "CRITICAL drill_kill : the newest drill DEVIATED: 12 lost" in page
 
 
 def test_a_dead_stream_has_one_box_with_its_consequences_folded_in_it(pages: dict[str, str]) -> None:
@@ -263,6 +265,7 @@ def test_a_single_warning_is_not_red_and_stands_beside_the_health(pages: dict[st
 
 def test_what_people_decided_is_a_badge_wherever_the_stream_or_its_incident_is_listed(pages: dict[str, str]) -> None:
     """And each incident that is named is a link to it."""
+    assert "(late_rows)" not in pages["/streams/lossy?part=live"], "a warning is not what makes it CRITICAL"
     for page in (pages[FLEET], pages["/streams/lossy?part=live"], pages["/incidents?part=list"]):
         assert 'class="badge">1 muted<' in page or 'class="badge">muted<' in page
         assert 'class="badge">acknowledged<' in page
