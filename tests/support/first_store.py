@@ -345,6 +345,7 @@ def _create_tables() -> None:
         _optional("recovery_seconds", _NUMBER, "from the fault; empty if the stream did not come back"),
         _optional("measured_seconds", _NUMBER, "what the formulas predict: from the launch, or from the fault"),
         _required("predicted", _TEXT, "formula -> seconds"),
+        _required("phase", _NAME, "of the batch that the fault cut, in words; empty: none"),
         sa.PrimaryKeyConstraint("run_id", "number", name="pk_trials"),
         comment="The faults of the drill runs that ended, without the facts of the runs",
     )

@@ -16,7 +16,14 @@ from streamwarden.services.forks.scripts import is_script, require_script_fork, 
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, StoredSource
 from streamwarden.stream.spark import DeployMode
-from streamwarden.stream.spec import NAME_PATTERN, ScriptFork, StorageSpec, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import (
+    NAME_PATTERN,
+    ForeachBatch,
+    ScriptFork,
+    StorageSpec,
+    StreamSpec,
+    TriggerSpec,
+)
 
 SUFFIX: Final = "__fork"
 
@@ -122,6 +129,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         fork=ScriptFork(
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),
+            foreach_batch=spec.fork.foreach_batch if spec.fork else ForeachBatch.CAPTURE,
             connectors=needed(spec),
         ),
     )
