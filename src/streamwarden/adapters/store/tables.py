@@ -226,6 +226,7 @@ desired_states: Final = sa.Table(
     _name("changed_by", nullable=False),
     sa.Column("reason", Prose, nullable=False),
     _time("changed_at", nullable=False),
+    sa.Column("begin_anew", Prose, comment="why the next launch may begin anew"),
     comment="What people want of a stream",
 )
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from streamwarden import sinks, sources
 from streamwarden.adapters.jvm.connectors import needed
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks.places import Places, places_of
+from streamwarden.lifecycle.forks.places import SUFFIX, Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
@@ -24,8 +24,6 @@ from streamwarden.stream.spec import (
     StreamSpec,
     TriggerSpec,
 )
-
-SUFFIX: Final = "__fork"
 
 BATCHES: Final = 20
 """Number of batches in which the fork of a stream in real-time mode reads its unread input, and after which the fork

@@ -48,7 +48,12 @@ class Standing:
 
 
 def standing(
-    state: str, verdicts: Iterable[Verdict], incidents: Sequence[Incident], drill: DrillRun | None
+    state: str,
+    verdicts: Iterable[Verdict],
+    incidents: Sequence[Incident],
+    drill: DrillRun | None,
+    *,
+    declared: bool = True,
 ) -> Standing:
     """The worst of the four.
 
@@ -56,10 +61,11 @@ def standing(
         verdicts: as they may be shown now.
         incidents: the open ones, consequences included: a consequence may be worse than its cause.
         drill: the newest one that has ended.
+        declared: False: it runs, and could not be restarted, because its file is gone or cannot be used.
     """
     given = tuple(verdicts)
     alarms = [Cause(verdict.status, verdict.check, verdict.reason) for verdict in given if verdict.status in ALARMS]
-    found = [*_of_state(state), *alarms]
+    found = [*_of_state(state, declared), *alarms]
     if state not in SILENT:
         found += [Cause(incident.status, incident.check, incident.reason) for incident in incidents]
         found += _of_drill(drill)
@@ -75,7 +81,9 @@ def told_by(state: str) -> tuple[str, ...]:
     return (DRIVER_DOWN,) if state in LACKING else ()
 
 
-def _of_state(state: str) -> Iterator[Cause]:
+def _of_state(state: str, declared: bool) -> Iterator[Cause]:
+    if not declared:
+        yield Cause(Status.CRITICAL, "undeclared", "it runs, and could not be restarted")
     if state in LACKING:
         yield Cause(Status.CRITICAL, state)
 

@@ -78,6 +78,7 @@ class StreamStatus:
 
     stream: str
     state: State
+    declared: Annotated[bool, Field(description="false: it runs, and its file is gone or cannot be used")] = True
     driver_id: Hidden[str | None] = None
     pid: Hidden[int | None] = None
     since: Annotated[float | None, Field(description="when its query, or else its driver, started")] = None
@@ -137,8 +138,8 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
 
     Raises ConfigError for an unknown name, StoreError.
     """
-    catalog = space.catalog()
-    names = sorted({*catalog.streams, *catalog.broken})
+    catalog = space.fleet_catalog()
+    names = catalog.names
     if only is not None:
         stream = owner(only)
         if stream not in names:
@@ -262,7 +263,7 @@ def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamSt
         since=since,
         executors=None,
         executors_lost=None,
-        **_judged_and_done(part.spec.name, state, facts, stopped=whole.state == "stopped"),
+        **_judged_and_done(part.spec.name, state, facts, stopped=whole.state == "stopped", declared=whole.declared),
         restarts=0,
         cured=None,
         problem=problem,
@@ -274,7 +275,7 @@ def shown_error(record: QueryRecord) -> str:
     return f"failed: {record.error[:300]}" if record.error else "stopped, its driver goes on"
 
 
-def _judged_and_done(name: str, state: State, facts: FleetFacts, *, stopped: bool) -> dict[str, Any]:
+def _judged_and_done(name: str, state: State, facts: FleetFacts, *, stopped: bool, declared: bool) -> dict[str, Any]:
     """The store's facts under this name, a stream's or a query's."""
     last, incidents = facts.newest.get(name), facts.incidents.get(name, ())
     return {
@@ -284,7 +285,7 @@ def _judged_and_done(name: str, state: State, facts: FleetFacts, *, stopped: boo
         "open_incidents": sum(incident.is_root for incident in incidents),
         **_handled(incidents, facts),
         "incident_status": worst_of((Status.OK, *(incident.status for incident in incidents))),
-        **_health(name, state, facts, stopped=stopped),
+        **_health(name, state, facts, stopped=stopped, declared=declared),
     }
 
 
@@ -298,7 +299,7 @@ def _handled(incidents: Sequence[Incident], facts: FleetFacts) -> dict[str, Any]
     }
 
 
-def _health(name: str, state: State, facts: FleetFacts, *, stopped: bool) -> dict[str, Any]:
+def _health(name: str, state: State, facts: FleetFacts, *, stopped: bool, declared: bool) -> dict[str, Any]:
     """Fields from the last evaluation, as far as it still holds, and the status that it gives with everything else."""
     last = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
     values = {verdict.check: verdict.value for verdict in last.verdicts}
@@ -308,7 +309,7 @@ def _health(name: str, state: State, facts: FleetFacts, *, stopped: bool) -> dic
         "backlog_seconds": None if last.stale else values.get("backlog"),
         "judged_at": last.judged_at,
         "stale": last.stale,
-        **_stands(standing(state, last.verdicts, facts.incidents.get(name, ()), drill)),
+        **_stands(standing(state, last.verdicts, facts.incidents.get(name, ()), drill, declared=declared)),
     }
 
 
@@ -323,6 +324,7 @@ def _stands(found: Standing) -> dict[str, Any]:
 
 def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     broken = str(facts.catalog.broken[name]) if name in facts.catalog.broken else ""
+    undeclared = str(facts.catalog.undeclared[name]) if name in facts.catalog.undeclared else ""
     record = facts.latest.get(name)
     alive = expired = False
     if record is not None and record.exit is None:
@@ -334,6 +336,7 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     stopped = wanted is not None and wanted.desired is Desired.STOPPED
     executors = latest_snapshot(facts.executors[name], facts.now) if alive else None
     state = _state(record, alive=alive, expired=expired, silent=silent, broken=bool(broken), stopped=stopped)
+    declared = not (undeclared or (broken and alive))
     return StreamStatus(
         stream=name,
         state=state,
@@ -342,9 +345,10 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         since=(record.started_at or record.launched_at) if alive and record else None,
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
-        **_judged_and_done(name, state, facts, stopped=stopped),
+        **_judged_and_done(name, state, facts, stopped=stopped, declared=declared),
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
+        declared=declared,
+        problem=broken or undeclared or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
         log=str(Path(record.folder) / files.LOG) if record else None,
     )
 

@@ -58,5 +58,10 @@ def test_the_worst_fact_gives_the_status_and_is_named(
     assert (found.status, tuple(cause.name for cause in found.causes)) == (status, causes)
 
 
+def test_a_stream_that_runs_without_a_file_is_critical() -> None:
+    found = standing("running", [FINE], [], None, declared=False)
+    assert (found.status, found.causes[0].name) == (Status.CRITICAL, "undeclared")
+
+
 def test_the_reason_of_a_drill_has_its_verdict() -> None:
     assert standing("running", [FINE], [], LOST).causes[0].reason == "the newest drill DEVIATED: 12 lost"

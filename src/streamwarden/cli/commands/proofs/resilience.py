@@ -36,7 +36,7 @@ def resilience(
 
     space, now = workspace(context), time.time()
     if stream is not None:
-        space.catalog().get(stream)
+        space.require_known(stream)
     rows = resilience_of(space.store, space.drills(), stream, now)
     if json:
         as_json([_as_data(row) for row in rows])

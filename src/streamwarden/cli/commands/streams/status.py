@@ -129,7 +129,7 @@ def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bo
 def reasons(row: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
     """The lines below a stream's row: errors, alarms, mutes. `wide`: also why a stream was stopped."""
     lines = []
-    if row.problem and (wide or row.lacks_driver):
+    if row.problem and (wide or row.lacks_driver or not row.declared):
         lines.append(text(row.problem))
     if causes := [cause for cause in row.health_causes if cause != row.state] if row.shows_health else []:
         others = f" (also {', '.join(causes[1:])})" if causes[1:] else ""
