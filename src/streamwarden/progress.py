@@ -4,6 +4,7 @@ Unknown keys stay in `raw`; missing keys become None or zero, so that reports of
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,11 +13,16 @@ from typing import Any, Final
 from streamwarden.errors import ProgressError
 
 INPUT_METRIC: Final = "input"
-"""Name of the observed metric of a source's rows (`read`, `malformed`); of a second source, `input_1`, and so on."""
+"""Name of the observed metric of a source's rows (`read`, `malformed`, `empty`); of a second source, `input_1`, and so
+on."""
 
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
 """The bounds of what the store can keep as an integer."""
+
+_FAR: Final = re.compile(r"\+?(?P<year>[0-9]{5,9})(?P<rest>-.+)")
+_CYCLE: Final = 146_097 * 86_400
+"""Seconds of 400 years."""
 
 _BATCH_PHASES: Final = ("walCommit", "addBatch", "commitOffsets")
 """Phases that Spark times only when it plans and executes a batch."""
@@ -118,10 +124,23 @@ class Progress:
         return sum(self.durations_ms.get(name, 0) for name in names)
 
     @property
+    def read(self) -> int:
+        """Input rows of all sources that `read_rows` reads and counts: those of a stream with a quarantine."""
+        return self._counted("read")
+
+    @property
     def malformed(self) -> int:
-        """Input rows that could not be used, of all sources that `read_rows` reads."""
+        """Those of them that could not be used."""
+        return self._counted("malformed")
+
+    @property
+    def empty(self) -> int:
+        """Those of them that are well-formed, and null in every column of the schema."""
+        return self._counted("empty")
+
+    def _counted(self, what: str) -> int:
         counted = (
-            metric.get("malformed")
+            metric.get(what)
             for name, metric in self.observed_metrics.items()
             if name == INPUT_METRIC or name.startswith(f"{INPUT_METRIC}_")
         )
@@ -160,9 +179,17 @@ def parse_progress(text: str | Mapping[str, Any]) -> Progress:
 
 
 def parse_timestamp(text: str) -> float:
-    """Unix seconds of Spark's ISO-8601 timestamps (`2026-01-01T00:00:00.000Z`). Raises ProgressError."""
+    """Unix seconds of Spark's ISO-8601 timestamps (`2026-01-01T00:00:00.000Z`). Raises ProgressError.
+
+    Milliseconds that a job read as seconds are a time like `+58841-05-18T00:00:00.000Z`, beyond Python's calendar: the
+    calendar repeats itself every 400 years.
+    """
     try:
-        return datetime.fromisoformat(text).timestamp()
+        far = _FAR.fullmatch(text)
+        if far is None:
+            return datetime.fromisoformat(text).timestamp()
+        cycles, year = divmod(int(far["year"]) - 2000, 400)
+        return datetime.fromisoformat(f"{2000 + year}{far['rest']}").timestamp() + cycles * _CYCLE
     except (ValueError, OverflowError, OSError) as error:
         raise _not_sparks(f"a progress report has the time {text[:40]!r}") from error
 

@@ -12,6 +12,7 @@ __all__ = ["parse_duration"]
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
+YEAR: Final = 365.2425 * DAY
 """Seconds."""
 KB: Final = 10**3
 MB: Final = 10**6
@@ -97,8 +98,14 @@ Bytes = Annotated[int, Quantity("size", parse_size)]
 """A size. YAML accepts a number of bytes or text such as `5 GB` (10^9) or `5 GiB` (2^30)."""
 
 
+_YEARS_FROM: Final = 3 * YEAR
+"""Seconds from which a duration is written in years: only a wrong clock or unit is that long."""
+
+
 def format_duration(seconds: float) -> str:
-    """`0.25` -> `250 ms`, `12.3` -> `12.3 s`, `754` -> `12m 34s`, `90000` -> `1d 1h`."""
+    """`0.25` -> `250 ms`, `12.3` -> `12.3 s`, `754` -> `12m 34s`, `90000` -> `1d 1h`, `2.28e9` -> `72.2 years`."""
+    if seconds >= _YEARS_FROM:
+        return f"{seconds / YEAR:,.1f} years"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -109,6 +116,14 @@ def format_duration(seconds: float) -> str:
             rest = whole % size // part
             return f"{whole // size}{big}" + (f" {rest}{small}" if rest else "")
     return f"{whole} s"
+
+
+def format_instant(at: float) -> str:
+    """Unix seconds as `2099-01-06 08:00:00 UTC`, or the year alone if it is beyond Python's calendar."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):
+        return f"the year {1970 + round(at / YEAR):,}"
 
 
 def format_size(count: float) -> str:
@@ -134,5 +149,5 @@ def format_fact(name: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float) or name.endswith(("_id", "batch", "pid")):
         return str(value)
     if name.endswith(("_at", "_since")):
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return format_instant(value)
     return f"{value:,.0f}" if abs(value) >= 1000 or isinstance(value, int) else f"{value:.4g}"

@@ -34,6 +34,7 @@ EVERYWHERE: Final = "(airflow)"
 DRIVER_DOWN: Final = "driver_down"
 PROGRESS_STALLED: Final = "progress_stalled"
 RESTART_LOOP: Final = "restart_loop"
+WATERMARK_AHEAD: Final = "watermark_ahead"
 
 SERVICES: Final = ("broker_unreachable", "database_unreachable")
 """A server that the stream needs does not answer."""

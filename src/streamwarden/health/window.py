@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from streamwarden.checkpoint.compact_logs import CompactLog
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.skipped import SkippedBatches
+from streamwarden.health.quarantine import QuarantineGap, QuarantineSample
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.queries import Part, QueryRecord
@@ -189,6 +191,10 @@ class Window:
         skipped: batches that the file sink's manifest skipped; None if the output is no such folder, or was not read.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
+        logs: the compacted logs of the sink and of the sources; None if they were not read.
+        quarantined: malformed rows of the newest batch that has some in the quarantine; None if there are none, or if
+            they cannot be read here.
+        gaps: what the stream's quarantine will never have, of `DRIVERS_SINCE`.
         previous: the last verdict of each check, for facts that last longer than the window.
         part: the judged part of the stream: all of it, its driver, or one of several queries.
         query: the query's record; None if there is none, and for the driver of several queries.
@@ -210,6 +216,9 @@ class Window:
     waiting: WaitingInput | None = None
     skipped: SkippedBatches | None = None
     answers: tuple[Answer, ...] = ()
+    logs: tuple[CompactLog, ...] | None = None
+    quarantined: QuarantineSample | None = None
+    gaps: tuple[QuarantineGap, ...] = ()
     previous: Mapping[str, Verdict] = field(default_factory=dict)
     part: Part = Part.WHOLE
     query: QueryRecord | None = None

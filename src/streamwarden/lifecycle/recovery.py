@@ -90,7 +90,7 @@ def predict_restart(
             such a batch counts as the mean of the others.
         redone_batch: seconds of one batch in a cold JVM (the first batch of an earlier life).
     """
-    terms, missing = _state_load(snapshot, rows_changed)
+    terms, missing = state_load(snapshot, rows_changed)
     if startup is None:
         missing.append("start-up: no earlier life of this stream planned a batch")
     else:
@@ -108,7 +108,7 @@ def predict_new_executor(
 ) -> RecoveryPrediction:
     """Snapshot copy + rows changed since the last uploaded snapshot x cost per row + a batch on a new executor.
     `first_batch`: seconds of the first batch of this life: planned by the driver, it waited for its executor."""
-    terms, missing = _state_load(snapshot, rows_changed)
+    terms, missing = state_load(snapshot, rows_changed)
     if first_batch is None:
         missing.append("batch on a new executor: this life committed no batch")
     else:
@@ -126,8 +126,8 @@ def predict_batch(batch_seconds: float | None) -> RecoveryPrediction:
     return RecoveryPrediction(formula="T_batch", terms=(term,))
 
 
-def _state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> tuple[list[Term], list[str]]:
-    """The terms of loading the state, and what is missing for them."""
+def state_load(snapshot: SnapshotFacts, rows_changed: Sequence[int | None]) -> tuple[list[Term], list[str]]:
+    """The terms of loading the state (snapshot copy, replay of what changed since), and what is missing for them."""
     missing: list[str] = []
     # What a provider of somebody's own costs is not known: take it for the dearer of the two.
     backend = snapshot.backend if isinstance(snapshot.backend, Backend) else Backend.ROCKSDB

@@ -5,8 +5,8 @@ declared one: the lease, the checks and the verification go by the stream's file
 """
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import eq
 from typing import Final
 
@@ -44,6 +44,7 @@ class NamedInput:
     Args:
         format: as the script names it; of a table, its name.
         whole: no option leaves a file of the folder out, as far as is known.
+        options: those that the text shows, by their names in lower case.
     """
 
     format: str | None = None
@@ -51,6 +52,7 @@ class NamedInput:
     topic: str | None = None
     line: int | None = None
     whole: bool = True
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

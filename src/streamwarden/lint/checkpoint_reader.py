@@ -22,13 +22,21 @@ _BY_ITSELF: Final = frozenset({"dedupeWithinWatermark", "sessionWindowStateStore
 """Operators that Spark only runs with a watermark, or that close their rows by it."""
 
 
-def operators_of(report: CheckpointReport) -> tuple[Operator, ...]:
+_YOUNG: Final = 10
+"""Batches within which a watermark may not have moved yet: until an event of each source came, Spark writes 0 for it,
+as it does for a query that has none."""
+
+
+def operators_of(report: CheckpointReport, *, named: bool = False) -> tuple[Operator, ...]:
     """The stateful operators. One without a name (its checkpoint is older than Spark 4, and its schema cannot be read)
-    is not judged."""
-    return tuple(_operator(operator, report.watermark_ms is not None) for operator in report.operators)
+    is not judged. `named`: the job's text sets a watermark."""
+    watermark: bool | None = report.watermark_ms is not None or named or None
+    if watermark is None and (report.position.committed or 0) >= _YOUNG:
+        watermark = False
+    return tuple(_operator(operator, watermark) for operator in report.operators)
 
 
-def _operator(report: OperatorReport, watermark: bool) -> Operator:
+def _operator(report: OperatorReport, watermark: bool | None) -> Operator:
     kind = _KINDS.get(report.name or "", OperatorKind.AGGREGATION)
     bound, why = _bound(report, kind, watermark)
     if report.name is None:
@@ -43,7 +51,7 @@ def _operator(report: OperatorReport, watermark: bool) -> Operator:
     )
 
 
-def _bound(report: OperatorReport, kind: OperatorKind, watermark: bool) -> tuple[Bound, str]:
+def _bound(report: OperatorReport, kind: OperatorKind, watermark: bool | None) -> tuple[Bound, str]:
     if kind is OperatorKind.PROCESSOR:
         return _processor(report)
     if kind is OperatorKind.GROUP_STATE:
@@ -51,6 +59,8 @@ def _bound(report: OperatorReport, kind: OperatorKind, watermark: bool) -> tuple
     keys = [key for schema in report.schemas for family in schema.families for key in family.key]
     if kind is OperatorKind.AGGREGATION and report.schemas and not keys:
         return Bound.ONE_ROW, "its key has no fields"
+    if watermark is None:
+        return Bound.UNKNOWN, "the query is new: no event has moved a watermark yet, if it has one"
     if not watermark:
         return Bound.NONE, "the query has committed without a watermark, so nothing ever leaves its state"
     windowed = any(key.partition(" ")[0] in ("window", "session_window") for key in keys)

@@ -100,6 +100,7 @@ class JobFacts:
         queries: how many queries it starts; None if the text does not show that (a loop, a branch, foreign code).
         operators: by the names of methods. Of their bounds only those of a processor are known.
         named: what each `writeStream` names in constants; inputs: the same of each `readStream`.
+        watermarked: it calls `withWatermark`.
         reads_rows: it calls `read_rows`; None if it uses other code that may call it.
     """
 
@@ -113,6 +114,7 @@ class JobFacts:
     sinks: tuple[SinkUse, ...] = ()
     named: tuple[NamedQuery, ...] = ()
     inputs: tuple[NamedInput, ...] = ()
+    watermarked: bool = False
     reads_rows: bool | None = None
 
 
@@ -183,6 +185,7 @@ class Facts:
     writers: Spark's name of a sink -> why it does not write a batch exactly once; None if it does.
     plan: None unless it was requested.
     drills: the drills declared for this stream; None if the drills' files were not read.
+    readers: the other streams that read a folder of this one's source.
     """
 
     spec: StreamSpec
@@ -193,6 +196,7 @@ class Facts:
     checkpoint: CheckpointSummary | None = None
     drills: Sequence[DrillFacts] | None = None
     history: HistoryFacts | None = None
+    readers: tuple[str, ...] = ()
     problems: tuple[str, ...] = field(default=())
 
     @property

@@ -50,6 +50,7 @@ def read_job(path: str, text: str) -> JobFacts:
             sinks=tuple(_sinks(tree)),
             named=tuple(named_queries(tree)),
             inputs=tuple(named_inputs(tree)),
+            watermarked="withWatermark" in _attributes(tree),
             reads_rows=_reads_rows(tree),
         )
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -122,12 +123,16 @@ def _reads_rows(tree: ast.Module) -> bool | None:
     """Whether the text uses `read_rows`; None if it does not, and imports code that may use it."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in imports for alias in node.names}
-    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= _attributes(tree)
     modules = {(node.module or ".") for node in imports if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
     if "read_rows" in names:
         return True
     return False if {module.partition(".")[0] for module in modules} <= TRUSTED else None
+
+
+def _attributes(tree: ast.Module) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def _sinks(tree: ast.Module) -> Iterator[SinkUse]:

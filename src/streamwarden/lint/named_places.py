@@ -86,7 +86,13 @@ def named_inputs(tree: ast.Module) -> Iterator[NamedInput]:
         options = _options(chain.calls[:end], texts)
         last = chain.calls[end - 1][0] if end else None
         format = last if last in BY_FORMAT else options.get("format")
-        yield NamedInput(format=format, path=options.get("path"), topic=options.get("subscribe"), line=chain.line)
+        yield NamedInput(
+            format=format,
+            path=options.get("path"),
+            topic=options.get("subscribe"),
+            line=chain.line,
+            options=options,
+        )
 
 
 def constants(tree: ast.Module) -> Texts:
@@ -113,12 +119,19 @@ def _options(calls: Iterable[tuple[str, ast.Call]], texts: Texts) -> dict[str, s
     options: dict[str, str] = {}
     for method, call in calls:
         for name, value in _settings(method, call, texts):
-            text = text_of(value, texts)
+            text = _value(value, texts)
             if text is None:
                 options.pop(name, None)
             else:
                 options[name] = text
     return options
+
+
+def _value(node: ast.expr, texts: Texts) -> str | None:
+    """The value of an option as Spark gets it: `True` is `true`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int):
+        return str(node.value).lower()
+    return text_of(node, texts)
 
 
 def _settings(method: str, call: ast.Call, texts: Texts) -> Iterator[tuple[str, ast.expr]]:

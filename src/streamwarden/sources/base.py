@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.checkpoint.changed_input import ChangedFile
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.topics import TopicRange
@@ -99,6 +100,7 @@ class FinishedRun:
         committed: its newest committed batch; None if none was.
         into: an empty folder for the input that has to be fetched; None: only what the checkpoint says is wanted.
         inputs, lost, copied, bounded_from, owed: see `verification.verify`.
+        compared_from: first batch whose input has to be there as it was read.
     """
 
     checkpoint: Location
@@ -109,6 +111,7 @@ class FinishedRun:
     copied: CopiedTopic | None = None
     bounded_from: int | None = None
     owed: int = 0
+    compared_from: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,13 @@ class Source(SourceSpec, ABC):
     @abstractmethod
     def read_back(self, spec: StreamSpec, run: FinishedRun) -> RunInput:
         """The input of the run of `spec`. Raises VerificationError if that cannot be known or read any more."""
+
+    def changed(self, spec: StreamSpec, checkpoint: Location, batches: Collection[int]) -> Sequence[ChangedFile]:
+        """The input of these batches that is not there any more as they read it. By default input does not change.
+
+        Raises CheckpointError.
+        """
+        return ()
 
     # Audited. A job may read sources that its stream does not declare, so that each kind is asked.
 

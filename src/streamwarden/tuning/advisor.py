@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, state_size, trigger
+from streamwarden.tuning import capacity, checkpoint_interval, memory, partitions, retention, state_size, trigger
 from streamwarden.tuning.growth import growth_of
 from streamwarden.tuning.history import History
 from streamwarden.tuning.recommendation import Decision, Recommendation
@@ -14,7 +14,7 @@ _BY_SIZE: Final = (checkpoint_interval.TOPIC, partitions.TOPIC, memory.TOPIC)
 
 def advise(history: History) -> tuple[Recommendation, ...]:
     """One recommendation a topic. Where there is too little data, it gives the reason."""
-    topics = (state_size, checkpoint_interval, partitions, memory, trigger, capacity)
+    topics = (state_size, checkpoint_interval, partitions, memory, trigger, capacity, retention)
     growth = growth_of(history)
     recommendations = (topic.advise(history) for topic in topics)
     return tuple(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from streamwarden.checkpoint.compact_logs import CompactLog
 from streamwarden.health.check import Check, Thresholds
 from streamwarden.health.signals.series import batch_seconds
 from streamwarden.health.thresholds import DEFAULTS
@@ -56,6 +57,7 @@ class History:
     conf: Spark's settings in force, as the runner submits them.
     batches: of the checkpoint's query, the newest few hundred.
     files: None if the checkpoint could not be read.
+    logs: the compacted logs of the sink and of the sources.
     first_reports: run id -> report of the first batch of that run, however old it is.
     thresholds: the project's; the stream's own override them.
     acceptable_recovery: longest recovery that is accepted, with where that is declared.
@@ -69,6 +71,7 @@ class History:
     drivers: tuple[DriverRecord, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     files: StateFiles | None = None
+    logs: tuple[CompactLog, ...] = ()
     first_reports: Mapping[str, Progress] = field(default_factory=dict)
     thresholds: Thresholds = DEFAULTS
     acceptable_recovery: tuple[float, str] = (90.0, "the default target of a drill")

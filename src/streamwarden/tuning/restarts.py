@@ -9,7 +9,7 @@ from streamwarden.tuning.history import History
 from streamwarden.units import format_count
 
 DEFAULT_STARTUP: Final = 15.0
-"""Seconds, if no driver has reported its start-up; the check `replay_debt` uses the same."""
+"""Seconds, if no driver has reported its start-up."""
 
 IDLE: Final = 5.0
 """Seconds from a running query to its first batch, if input waits; longer, and the query waited for input."""
@@ -20,7 +20,7 @@ def measured_startup(history: History) -> tuple[float, str]:
     taken = startup_seconds(history.drivers)
     if taken:
         return statistics.median(taken), f"median of {format_count(len(taken), 'driver')}, launch to query"
-    return DEFAULT_STARTUP, "no driver has reported it: the default of the check replay_debt"
+    return DEFAULT_STARTUP, "no driver has reported it: a default"
 
 
 def restart_seconds(history: History) -> tuple[float, str] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.verification.column_types import parse_type
 from streamwarden.verification.oracles.oracle import RateFacts, RunFacts

@@ -17,6 +17,8 @@ ARCHIVES = Path(__file__).parents[2] / "data" / "checkpoints"
 Unpack = Callable[[str, Path], Path]
 NAMES = tuple(sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob("*.tar.gz")))
 MADE_IN = "/tmp/checkpoints"
+_FIRST_FILE = 1_700_000_000
+"""The time of the first input file; each further one is a second younger."""
 
 
 class Archives:
@@ -97,11 +99,13 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def stream_of(root: Path, *, files: int, max_files: int | None = 1) -> StreamSpec:
-    """The stream of an unpacked archive, with `files` input files named as the archive's query read them."""
+    """The stream of an unpacked archive, with `files` input files of the names and times that its query read."""
     source = root / "input"
     source.mkdir(exist_ok=True)
     for index in range(files):
-        (source / f"in {index:03d}.json").write_text(json.dumps({"id": index}) + "\n")
+        file = source / f"in {index:03d}.json"
+        file.write_text(json.dumps({"id": index}) + "\n")
+        os.utime(file, (_FIRST_FILE + index,) * 2)
     return StreamSpec(
         name="minutes",
         job=str(root / "minutes.py"),

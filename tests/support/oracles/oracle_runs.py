@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.verification.oracles.oracle import Expectation, RunFacts
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -52,6 +52,7 @@ def test_a_real_run_is_well(backend: str) -> None:
         measurements=resident([9e8] * 5, until=now),
         drivers=(driver(1, reports[0].at - 90, started_at=reports[0].at - 75),),
         driver_alive=True,
+        logs=(),
         log=replace(log(12, 12, planned_at=reports[-1].at, committed_at=reports[-1].at + 2), query_id="one"),
         skipped=SkippedBatches(),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.verification.oracles.oracle import Oracle, RateFacts, RunFacts
 from support.oracles.oracle_runs import REPOSITORY, iso, marks_of, ran
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.config.collisions import rules_across
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from support.streams.catalogue import REPOSITORY, jobs, streams
 
 JOBS = jobs()

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.verification.oracles.batches import moment
 from streamwarden.verification.oracles.oracle import Expectation, RunFacts
 from support.oracles.oracle_runs import REPOSITORY, WRITTEN, iso, marks_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from streamwarden.errors import ConfigError
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.verification.oracles.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation
 from support.oracles.reconciling import reconcile

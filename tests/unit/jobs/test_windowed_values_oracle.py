@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.errors import ConfigError, VerificationError
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.verification.oracles.batches import moment
 from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
 from support.oracles.oracle_runs import REPOSITORY

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.lint.checkpoint_reader import operators_of
 from streamwarden.lint.facts import Bound, OperatorKind
 
@@ -29,9 +29,22 @@ def test_an_operator_is_known_by_its_name_and_its_key(
 
 
 def test_without_a_watermark_nothing_leaves_the_state(whole: Callable[[str], Path]) -> None:
-    report = replace(read_checkpoint(open_path(whole("spark-4.3.0-join"))), watermark_ms=None)
-    (operator,) = operators_of(report)
+    (operator,) = operators_of(without_watermark(read_checkpoint(open_path(whole("spark-4.3.0-join"))), committed=10))
     assert operator.bound is Bound.NONE
+
+
+def test_a_new_query_whose_watermark_has_not_moved_is_not_said_to_have_none(whole: Callable[[str], Path]) -> None:
+    """Spark writes 0 for both: after the first batches of a join one of whose sides has had no event, for example."""
+    report = read_checkpoint(open_path(whole("spark-4.3.0-join")))
+    (new,) = operators_of(without_watermark(report, committed=9))
+    assert new.bound is Bound.UNKNOWN
+    assert "the query is new" in new.why
+    (named,) = operators_of(without_watermark(report, committed=500), named=True)
+    assert named.bound is Bound.UNKNOWN
+
+
+def without_watermark(report: CheckpointReport, committed: int) -> CheckpointReport:
+    return replace(report, watermark_ms=None, position=replace(report.position, committed=committed))
 
 
 def test_an_operator_of_an_older_spark_is_known_by_its_schema(whole: Callable[[str], Path]) -> None:

@@ -1,5 +1,7 @@
 """The repository's own streams, and the page of a DAG."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamwarden.airflow.dags.docs import stream_doc
@@ -20,7 +22,7 @@ DRILLS = tuple(drills().values())
 def planned(spec: StreamSpec) -> tuple[Finding, ...]:
     """What `lint --plan` finds; the plans were printed by Spark (tests/data/make_plans.py)."""
     plan = read_plan((ROOT / "tests" / "data" / "plans" / f"{spec.name}.txt").read_text(), spec.sink.mode)
-    return lint(declared(spec, DRILLS, plan))
+    return lint(declared(spec, DRILLS, plan=plan))
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
@@ -49,3 +51,13 @@ def test_dag_page_shows_the_findings() -> None:
     assert "| `SW101 error` | Deduplicate" in stream_doc(spec, thresholds, planned(spec))
     assert "| `SW101 unknown` | what state the job keeps" in stream_doc(spec, thresholds, lint_declared(spec, DRILLS))
     assert "No findings" in stream_doc(spec, thresholds, ())
+
+
+def test_a_shared_folder_is_found_among_the_streams_of_the_project() -> None:
+    """Spark removes files that the other stream has not read; a stream that removes nothing is not compared."""
+    spec = STREAMS["flight_departures"]
+    other = replace(spec, name="other")
+    cleaning = replace(spec, source=replace(spec.source, options={"cleanSource": "delete"}))
+    found = lint_declared(cleaning, DRILLS, [cleaning, other])
+    assert any("other may not have read" in each.observed for each in found)
+    assert declared(spec, DRILLS, [spec, other]).readers == ()

@@ -12,6 +12,7 @@ from streamwarden.lint.rules import RULES
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
+from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
 from streamwarden.stream.spec import (
     Backend,
@@ -100,6 +101,22 @@ def kept(operators: Any = (), **changes: Any) -> CheckpointSummary:
     return CheckpointSummary(
         **{"path": "/data/orders", "committed": 9, "state_bytes": 1, "operators": operators, **changes}
     )
+
+
+READS = """
+rows = spark.readStream{option}.json("/data/in")
+more = spark.readStream.json("{path}")
+"""
+MARKED = READS + 'x.withWatermark("at", "1 hour")\n'
+
+
+def with_options(**given: str) -> StreamSpec:
+    return spec(source=FilesSource(path="/data/in", options=given))
+
+
+def options(**given: str) -> Facts:
+    """A stream that counts in windows, with these options of its source."""
+    return facts(of=with_options(**given))
 
 
 @dataclass(frozen=True)
@@ -427,6 +444,88 @@ CASES = {
         Severity.UNKNOWN,
         FactOrigin.JOB,
     ),
+    "the newest files first, with a watermark": Case(
+        "SW114",
+        options(latestFirst="true"),
+        facts(of=with_options(latestFirst="true"), job=built("events"), plan=PlanFacts()),
+        "latestFirst: true: the newest files move the watermark",
+        Severity.ERROR,
+    ),
+    "a source that removes what another stream reads": Case(
+        "SW114",
+        facts(of=with_options(cleanSource="delete"), readers=("latest",)),
+        options(cleanSource="delete"),
+        "it removes files that latest may not have read yet",
+        Severity.ERROR,
+    ),
+    "a source that removes what its quarantine reads": Case(
+        "SW114",
+        facts(of=spec(source=FilesSource(path="/data/in", options={"cleanSource": "archive"}), quarantine="/data/q")),
+        options(cleanSource="off"),
+        "the quarantine reads the files",
+    ),
+    "a source that removes what the same script reads": Case(
+        "SW114",
+        broken(READS.format(option='.option("cleanSource", "delete")', path="/data/in")),
+        broken(READS.format(option='.option("cleanSource", "delete")', path="/data/other")),
+        "another source of the job may not have read yet",
+        Severity.ERROR,
+        FactOrigin.JOB,
+    ),
+    "a short age of files": Case(
+        "SW114", options(maxFileAge="1h"), options(maxFileAge="7d"), "maxFileAge: 1h: a file that is more than 1h older"
+    ),
+    "an age of files that nobody can read": Case(
+        "SW114", options(maxFileAge="soon"), options(), "not a duration", Severity.UNKNOWN
+    ),
+    "files of one name": Case("SW114", options(fileNameOnly="true"), options(fileNameOnly="false"), "of the same name"),
+    "corrupt files": Case(
+        "SW114", options(ignoreCorruptFiles="TRUE"), options(ignoreCorruptFiles="false"), "corrupt file"
+    ),
+    "missing files": Case("SW114", options(ignoreMissingFiles="true"), options(), "missing file"),
+    "rows that are dropped": Case(
+        "SW114",
+        broken(READS.format(option='.option("mode", "DROPMALFORMED")', path="/data/in")),
+        options(mode="DROPMALFORMED"),  # read_rows sets the mode itself
+        "rows that do not fit the schema are dropped",
+        origin=FactOrigin.JOB,
+    ),
+    "lost records that nobody hears of": Case(
+        "SW114", options(failOnDataLoss="false"), options(failOnDataLoss="true"), "skipped without an error"
+    ),
+    "a beginning at the end": Case(
+        "SW114", options(startingOffsets="latest"), options(startingOffsets="earliest"), "records that the topic has"
+    ),
+    "a beginning that is over": Case(
+        "SW114",
+        facts(of=with_options(startingTimestamp="1700000000000"), checkpoint=kept()),
+        options(startingTimestamp="1700000000000"),
+        "only the first batch of a checkpoint reads it",
+    ),
+    "constants of a script that are no text": Case(
+        "SW114",
+        broken(
+            READS.format(option='.option("latestFirst", True)', path="/data/in") + 'x.withWatermark("at", "1 hour")'
+        ),
+        broken(
+            READS.format(option='.option("latestFirst", False)', path="/data/in") + 'x.withWatermark("at", "1 hour")'
+        ),
+        "latestFirst: true",
+        Severity.ERROR,
+        FactOrigin.JOB,
+    ),
+    "settings that leave files out": Case(
+        "SW114",
+        facts(of=spec(conf={"spark.sql.files.ignoreMissingFiles": "true"})),
+        facts(of=spec(conf={"spark.sql.files.ignoreMissingFiles": "false"})),
+        "spark.sql.files.ignoreMissingFiles is true",
+    ),
+    "the watermark of the faster source": Case(
+        "SW114",
+        facts(of=spec(conf={"spark.sql.streaming.multipleWatermarkPolicy": "max"})),
+        facts(of=spec(conf={"spark.sql.streaming.multipleWatermarkPolicy": "min"})),
+        "rows of the slower one come late",
+    ),
 }
 
 
@@ -442,7 +541,7 @@ def test_the_bad_example_is_found_and_the_good_one_is_not(name: str) -> None:
 
 def test_every_rule_has_an_example() -> None:
     assert {case.rule for case in CASES.values()} == {rule.id for rule in RULES}
-    assert len(RULES) == 13
+    assert len(RULES) == 14
 
 
 def test_a_good_stream_is_clean() -> None:

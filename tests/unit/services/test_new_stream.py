@@ -26,6 +26,7 @@ from streamwarden.services.scaffolding.new_stream import (
     NewStream,
     Template,
     new_stream,
+    rendered,
 )
 
 
@@ -132,3 +133,10 @@ def test_an_empty_folder_becomes_a_project_and_the_next_commands_are_shown(
     assert run(["new", "orders"]) == Exit.USAGE
     assert run(["new", "words", "--script"]) == Exit.OK
     assert "streamwarden logs words --follow" in capsys.readouterr().out
+
+
+def test_an_order_from_the_future_cannot_move_the_watermark_of_a_new_stream() -> None:
+    """The job keeps it aside, and the oracle expects that."""
+    texts = rendered("orders", JOB)
+    assert 'not_after={"event_time": timedelta(hours=1)}' in texts["spark_jobs/orders.py"]
+    assert "not_after=60 * MINUTE" in texts["spark_jobs/oracles/orders.py"]

@@ -27,7 +27,7 @@ SRC = Path(sources.__file__).parents[1]
 DECLARED = [kind for kind in sources.KINDS.values() if issubclass(kind, Source)]
 PLACES = Places.under("/fork")
 
-NOT_A_KIND = {"audited", "base", "rows"}
+NOT_A_KIND = {"audited", "base", "changed_input", "rows"}
 """Modules of `sources` that are shared by the kinds."""
 
 ALLOWED = {

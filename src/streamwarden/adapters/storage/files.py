@@ -45,6 +45,10 @@ class LocalFiles:
     def stat(self, path: str) -> FileInfo:
         return _local(Path(path).name, Path(_native(path)).stat())
 
+    def modified_ns(self, path: str) -> int:
+        """Modification time, Unix nanoseconds: seconds as a float are too coarse for Spark's milliseconds."""
+        return Path(_native(path)).stat().st_mtime_ns
+
     def read(self, path: str, most: int | None = None) -> bytes:
         with self.open(path) as stream:
             return _at_most(stream.read(-1 if most is None else most + 1), most, path)
@@ -170,6 +174,11 @@ def open_path(url: str | Path, connection: str | None = None) -> Location:
 def checkpoint_of(spec: StreamSpec) -> Location:
     """The checkpoint of a stream or a query, wherever it is stored."""
     return open_path(spec.checkpoint, spec.storage.connection)
+
+
+def output_of(spec: StreamSpec) -> Location | None:
+    """The output folder of a sink with a manifest; None for any other sink."""
+    return open_path(spec.sink.path, spec.storage.connection) if spec.sink.MANIFEST and spec.sink.path else None
 
 
 def download(source: Location, target: Path) -> None:

@@ -39,10 +39,10 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
 
     catalog = catalog_of(workspace(str(project)))
     thresholds = _thresholds(project)
-    drills = tuple(load_drills(project)[0].values())
+    drills, streams = tuple(load_drills(project)[0].values()), tuple(catalog.streams.values())
     dags = [
         built(
-            lambda spec=spec: stream_dag(spec, project, thresholds, lint_declared(spec, drills)),  # type: ignore[misc]
+            lambda spec=spec: stream_dag(spec, project, thresholds, lint_declared(spec, drills, streams)),  # type: ignore[misc]
             partial(broken_dag, name, project),
             where=spec.file,
         )

@@ -58,8 +58,9 @@ def advice(space: Workspace, stream: str, query: str | None) -> SeenAdvice:
 
     Raises HTTPException with 404 if there is no such stream or query, StoreError.
     """
-    spec, drills, now = declared(space, stream, query), tuple(catalogs().newest(space).drills.values()), time.time()
-    facts = gathered(declared(space, stream, None), drills, space.store, now)
+    spec, known, now = declared(space, stream, query), catalogs().newest(space), time.time()
+    drills = tuple(known.drills.values())
+    facts = gathered(declared(space, stream, None), drills, space.store, now, streams=known.catalog.streams.values())
     history = gather(spec, space.store, drills, now, space.thresholds())
     return SeenAdvice(lint(facts), advise(history), (*facts.problems, *history.problems))
 

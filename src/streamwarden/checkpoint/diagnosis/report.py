@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage, worst
 from streamwarden.checkpoint.diagnosis.folder import require_checkpoint
 from streamwarden.checkpoint.diagnosis.logs import (
@@ -110,6 +111,7 @@ class CheckpointReport:
         provider: state store provider, short name; shuffle_partitions: as fixed.
         formats: log or file -> format version; `checkpoint`: 2 if state files carry unique ids.
         sink_newest: newest batch in the sink's manifest; None if no output was given or it has no manifest.
+        logs: what Spark compacts: how large, and when next.
         findings: what is missing or damaged, gravest first.
     """
 
@@ -126,6 +128,7 @@ class CheckpointReport:
     stores: tuple[StoreReport, ...]
     formats: Mapping[str, str] = field(default_factory=dict)
     sink_newest: int | None = None
+    logs: tuple[CompactLog, ...] = ()
     findings: tuple[Damage, ...] = ()
 
     @property
@@ -231,6 +234,7 @@ def _read(checkpoint: Location, output: Location | None) -> CheckpointReport:
         stores=_stores(stores),
         formats=_formats(logs, operators, manifest),
         sink_newest=manifest.newest if manifest else None,
+        logs=compact_logs(checkpoint, output, exact=True),
         findings=tuple(sorted(findings, key=lambda finding: (-order.index(finding.consequence), finding.path))),
     )
 

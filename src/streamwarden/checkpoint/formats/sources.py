@@ -88,7 +88,12 @@ def _source_file(offset: int, line: str) -> SourceFile:
 
 
 def file_source_log(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[str, ...]]:
-    """Batch id -> URIs of the files that it read, for every planned batch still in the offset log, ascending.
+    """Batch id -> URIs of the files that it read. See `files_read`."""
+    return {batch: tuple(file.path for file in files) for batch, files in files_read(checkpoint, source, most).items()}
+
+
+def files_read(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[SourceFile, ...]]:
+    """Batch id -> the files that it read, for every planned batch still in the offset log, ascending.
 
     A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out,
     because the start of its range is unknown.
@@ -104,12 +109,12 @@ def file_source_log(checkpoint: Location, source: int = 0, most: int | None = No
         return {}
     entries = source_entries(checkpoint, source, most)
     offsets = list(entries)
-    by_batch: dict[int, tuple[str, ...]] = {}
+    by_batch: dict[int, tuple[SourceFile, ...]] = {}
     for batch, end in ends.items():
         start = -1 if batch == 0 else ends.get(batch - 1)
         if start is not None:
             read = offsets[bisect_right(offsets, start) : bisect_right(offsets, end)]
-            by_batch[batch] = tuple(file.path for at in read for file in entries[at])
+            by_batch[batch] = tuple(file for at in read for file in entries[at])
     return by_batch
 
 

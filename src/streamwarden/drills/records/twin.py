@@ -23,6 +23,9 @@ class TwinReport:
         left_out: columns that differ between the two unbroken runs, and were not compared.
         alone: the drill has no other oracle.
         outcome: the fork's rows against the twin's.
+        reads_again: a function writes the batches, which may read its batch several times: Spark then counts more
+            records than there are.
+        third: what the stream's own rows of the same batches say; None: the fork began from nothing.
     """
 
     first: int
@@ -34,6 +37,8 @@ class TwinReport:
     left_out: tuple[str, ...]
     alone: bool
     outcome: Reconciliation
+    reads_again: bool = False
+    third: str | None = None
 
 
 def describe_run(twin: TwinReport) -> str:

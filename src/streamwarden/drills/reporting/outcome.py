@@ -109,9 +109,8 @@ _UNPROVEN: Final = {DrillTarget.FORK: _unproven_fork, DrillTarget.PRODUCTION: _u
 
 def find_deviations(state: RunState) -> list[str]:
     """Everything in which the stream did not behave as the hypothesis says, worst first."""
-    deviations = [
-        deviation for deviation in (_judged(state), unbalanced(state), unverified(state)) if deviation is not None
-    ]
+    found = (_judged(state), unbalanced(state), unverified(state), counted_differently(state))
+    deviations = [deviation for deviation in found if deviation is not None]
     for result in state.results:
         name = "" if len(state.plan.order) == 1 else f"{result.spec.kind}: "
         deviations += [f"{name}{deviation}" for deviation in _of_fault(result, state.drill.recovery.target)]
@@ -194,6 +193,23 @@ def unverified(state: RunState) -> str | None:
     return f"{counts.records:,} records were read, and the fork's topic has {there:,}"
 
 
+def counted_differently(state: RunState) -> str | None:
+    """In what the two judges of one input do not agree on how much it is; None: they do, or there is one judge.
+
+    An oracle counts the input that it is given, and Spark what a batch reads: twice if a query reads its source twice,
+    any number of rows more if a function may read its batch again. The twin of a rewound fork reads only a part of it.
+    """
+    counts, twin, fork = state.reconciliation, state.twin, state.fork
+    if counts is None or twin is None or twin.alone or fork is None:
+        return None
+    own, its = counts.records, twin.outcome.records
+    fewer = its < own and fork.batch is None
+    more = its > own and not twin.reads_again and (own == 0 or its % own != 0)
+    if not (fewer or more):
+        return None
+    return f"the judges counted different input: the job's own oracle {own:,} records, the twin {its:,}"
+
+
 def describe_repeats(counts: Reconciliation) -> str | None:
     """The records an at-least-once sink wrote again; None: another kind of sink."""
     if counts.repeated is None:
@@ -254,6 +270,7 @@ def _praise_fork(state: RunState) -> str:
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
         describe_left_out(state.twin),
+        state.twin.third if state.twin is not None else None,
         describe_not_exercised(state),
     )
     return "; ".join(part for part in parts if part is not None)

@@ -369,6 +369,8 @@ def _twin(twin: TwinReport) -> Iterator[ReportRow]:
         yield ReportRow(f"query {name}", str(found))
     if (left_out := describe_left_out(twin)) is not None:
         yield ReportRow("columns of the twin", left_out)
+    if twin.third is not None:
+        yield ReportRow("third witness", twin.third)
     if not twin.alone:
         yield ReportRow("output, by the twin", _found(twin.outcome))
         yield from (ReportRow("problem, by the twin", problem) for problem in twin.outcome.problems[:_SHOWN])

@@ -10,9 +10,19 @@ from streamwarden.health.checks.batches import (
     progress_stalled,
 )
 from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, restart_loop
-from streamwarden.health.checks.input import backlog, input_lost, late_rows, topic_lag, watermark_stalled
+from streamwarden.health.checks.input import (
+    backlog,
+    input_lost,
+    late_rows,
+    malformed_not_kept,
+    malformed_rows,
+    topic_lag,
+    watermark_ahead,
+    watermark_stalled,
+)
 from streamwarden.health.checks.services import broker_unreachable, database_unreachable
 from streamwarden.health.checks.state import (
+    metadata_growth,
     partition_skew,
     replay_debt,
     state_cleanup_time,
@@ -35,6 +45,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     backlog.CHECK,
     topic_lag.CHECK,
     input_lost.CHECK,
+    malformed_rows.CHECK,
+    malformed_not_kept.CHECK,
+    watermark_ahead.CHECK,
     batches_skipped.CHECK,
     watermark_stalled.CHECK,
     restart_loop.CHECK,
@@ -43,4 +56,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     state_growth.CHECK,
     late_rows.CHECK,
     partition_skew.CHECK,
+    metadata_growth.CHECK,
 )

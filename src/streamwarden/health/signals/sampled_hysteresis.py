@@ -72,7 +72,7 @@ def steady(check: Check, window: Window, verdict: Verdict) -> Verdict:
     why = f"held at {level} until {LOWER_AFTER} evaluations in a row are below it"
     if level.rank < verdict.status.rank:
         why = f"{verdict.status} needs {check.raise_after} of the {RECENT} newest evaluations"
-    return replace(remembered, status=level, reason=f"{verdict.reason}; {why}", advice=check.advice)
+    return replace(remembered, status=level, reason=f"{verdict.reason}; {why}", advice=verdict.advice or check.advice)
 
 
 def settled(held: Status | None, statuses: Sequence[Status], raise_after: int) -> Status:

@@ -10,6 +10,7 @@ from streamwarden.lint.rules import (
     documentation,
     drills,
     encoding,
+    lossy_options,
     metrics,
     quarantine,
     queries,
@@ -33,4 +34,5 @@ RULES: Final[tuple[Rule, ...]] = (
     queries.RULE,
     contradiction.RULE,
     quarantine.RULE,
+    lossy_options.RULE,
 )

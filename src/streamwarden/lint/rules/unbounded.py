@@ -51,9 +51,9 @@ RULE = Rule(
         "on both sides, and in its condition), a time to live of every state variable, timers of a processor that "
         "clears state, a timeout other than NoTimeout. The logical plan shows this (`--plan`), together with the class "
         "of a processor in the job's text; without a plan, the operators in the checkpoint of a query that has run (a "
-        "query that has committed without a watermark has no bound). With neither, the finding is unknown and lists "
-        "the stateful methods that the job's text calls. Where the stream declares `state.bounded_by`, a missing bound "
-        "is a warning."
+        "query that has committed ten batches without a watermark, and whose job's text sets none, has no bound). With "
+        "neither, the finding is unknown and lists the stateful methods that the job's text calls. Where the stream "
+        "declares `state.bounded_by`, a missing bound is a warning."
     ),
     remedy=(
         "Set a watermark on a column that the operator groups by (`dropDuplicatesWithinWatermark` for deduplication), "

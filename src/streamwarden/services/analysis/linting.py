@@ -14,6 +14,7 @@ from streamwarden.drills.records.journal import DrillStatus
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointMissing, ConfigError, StreamwardenError
 from streamwarden.health.signals.series import batch_seconds, checkpoint_seconds
+from streamwarden.lifecycle.location import overlap
 from streamwarden.lifecycle.queries import Part, stream_parts
 from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.lint.checkpoint_reader import operators_of
@@ -33,23 +34,59 @@ LOOK_BACK: Final = 300
 """Batches of the history that are read."""
 
 
-def lint_declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None) -> tuple[Finding, ...]:
+def lint_declared(
+    spec: StreamSpec, drills: Iterable[DrillSpec] | None, streams: Iterable[StreamSpec] = ()
+) -> tuple[Finding, ...]:
     """Lint facts from the stream's file, its job and the drills' files; never raises.
 
     Args:
         drills: all drills of the project; None if they were not read.
+        streams: all streams of the project.
     """
-    return lint(declared(spec, drills))
+    return lint(declared(spec, drills, streams))
 
 
-def declared(spec: StreamSpec, drills: Iterable[DrillSpec] | None, plan: PlanFacts | None = None) -> Facts:
+def declared(
+    spec: StreamSpec,
+    drills: Iterable[DrillSpec] | None,
+    streams: Iterable[StreamSpec] = (),
+    plan: PlanFacts | None = None,
+) -> Facts:
     """The facts in files that people write, with the plan of the job's query if it was built."""
     drill_facts = None if drills is None else tuple(_drill(drill) for drill in drills if drill.stream == spec.name)
-    return Facts(spec=spec, conf=spark_conf(spec), writers=WRITERS, job=job_facts(spec), plan=plan, drills=drill_facts)
+    job = job_facts(spec)
+    return Facts(
+        spec=spec,
+        conf=spark_conf(spec),
+        writers=WRITERS,
+        job=job,
+        plan=plan,
+        drills=drill_facts,
+        readers=_readers(spec, job, streams),
+    )
+
+
+def _readers(spec: StreamSpec, job: JobFacts, streams: Iterable[StreamSpec]) -> tuple[str, ...]:
+    """The other streams that read a folder of this one; looked up only for a stream that removes what it has read."""
+    named = [spec.source.options, *(given.options for given in job.inputs)]
+    if not any(option.lower() == "cleansource" for options in named for option in options):
+        return ()
+    own = {*spec.source.folders, *(given.path for given in job.inputs if given.path)}
+    return tuple(
+        other.name
+        for other in streams
+        if other.name != spec.name and any(overlap(mine, folder) for mine in own for folder in other.source.folders)
+    )
 
 
 def gathered(
-    spec: StreamSpec, drills: Sequence[DrillSpec], store: Store | None, now: float, plan: PlanFacts | None = None
+    spec: StreamSpec,
+    drills: Sequence[DrillSpec],
+    store: Store | None,
+    now: float,
+    *,
+    streams: Iterable[StreamSpec],
+    plan: PlanFacts | None = None,
 ) -> Facts:
     """`declared`, with what the checkpoint and the store know. Raises StoreError.
 
@@ -57,9 +94,9 @@ def gathered(
         store: None if there is none yet: nothing has run.
         plan: of the job's query, if it was built.
     """
-    facts = declared(spec, drills, plan)
+    facts = declared(spec, drills, streams, plan)
     queries = _queries(spec, store, now)
-    checkpoints = [_checkpoint(query) for query in queries]
+    checkpoints = [_checkpoint(query, watermarked=facts.job.watermarked) for query in queries]
     # batches of several queries are not one history: each of them has another state and another trigger
     history = None if store is None or len(queries) > 1 else _history(spec, store, now)
     return replace(
@@ -121,7 +158,7 @@ def _drilled(drill: DrillFacts, spec: StreamSpec, store: Store) -> DrillFacts:
     return drill if last is None else replace(drill, last_at=last.ended_at or last.started_at, last_passed=last.passed)
 
 
-def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
+def _checkpoint(spec: StreamSpec, *, watermarked: bool) -> tuple[CheckpointSummary | None, str]:
     """(its facts, why it could not be read). A checkpoint that is not there yet is neither."""
     try:
         report = read_checkpoint(checkpoint_of(spec))
@@ -133,7 +170,7 @@ def _checkpoint(spec: StreamSpec) -> tuple[CheckpointSummary | None, str]:
         path=report.path,
         committed=report.position.committed,
         state_bytes=report.state_bytes,
-        operators=operators_of(report),
+        operators=operators_of(report, named=watermarked),
     )
     return summary, ""
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.adapters.storage.files import checkpoint_of, output_of
 from streamwarden.adapters.store import Store
+from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.changes import RowSizes, plain_bytes, sample_rows
 from streamwarden.checkpoint.formats.layout import Damaged
@@ -44,10 +45,12 @@ def gather(
     window = store.batches.window(spec.name, LOOK_BACK)
     query = window[-1].query_id if window else None
     files: StateFiles | None = None
+    logs: tuple[CompactLog, ...] = ()
     problems: tuple[str, ...] = ()
     try:
         checkpoint = checkpoint_of(spec)
         query = read_query_id(checkpoint) or query
+        logs = compact_logs(checkpoint, output_of(spec))
         files = state_files(checkpoint)
         if not files.instances:
             files, problems = None, (f"there is no state under {spec.checkpoint}",)
@@ -71,6 +74,7 @@ def gather(
         thresholds=thresholds,
         measurements=store.measurements.recent(spec.name, now - DAY),
         files=files,
+        logs=logs,
         problems=problems,
         **accepted,
     )

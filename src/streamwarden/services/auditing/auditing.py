@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from streamwarden.checkpoint.changed_input import describe_changed
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import VerificationError
@@ -19,6 +20,7 @@ from streamwarden.services.auditing.gathering import commit_times, gather, held_
 from streamwarden.services.auditing.reading import input_of, output_of
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
+from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
 from streamwarden.verification.balance import Audit, Range, Result, audited_range, writing_batch
@@ -179,6 +181,9 @@ def requested(
             few = "the logs or the state of too few batches are kept"
             reason = few if logs.commits else "no batch was committed yet"
             return Audit(stream=spec.name, range=None, impossible=reason)
+        changed = spec.source.changed(spec, logs.checkpoint, audited.batches) if isinstance(spec.source, Source) else ()
+        if changed:
+            return Audit(stream=spec.name, range=None, impossible=describe_changed(changed))
         output = output_of(spec, audited, logs.commits)
         document = {
             "spec": spec_to_dict(spec),

@@ -45,6 +45,11 @@ class DrillArchive:
         self._lock_wait = lock_wait
         self._sleep = sleep
 
+    @property
+    def root(self) -> Path:
+        """The folder of all runs."""
+        return self._drills
+
     def folder(self, run_id: str) -> Path:
         """The run's folder, which is created if necessary. Raises DrillError for an id that is not a safe path."""
         folder = self._drills / check_run_id(run_id)

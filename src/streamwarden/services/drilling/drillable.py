@@ -13,7 +13,7 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.services.forks.scripts import is_script, require_script_fork
 from streamwarden.services.forks.spec import forked_spec
-from streamwarden.services.verifying.verification import load_oracle, oracle_file
+from streamwarden.services.verifying.oracle_files import load_oracle, oracle_file
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
 

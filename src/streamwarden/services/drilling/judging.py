@@ -18,7 +18,7 @@ from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.twins.comparison import Witness
 from streamwarden.services.twins.making import TWIN
 from streamwarden.services.twins.scripts import ScriptWitness
-from streamwarden.services.verifying.verification import verify
+from streamwarden.services.verifying.verification import verify, written_places
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
@@ -70,6 +70,7 @@ class ForkVerifier:
             starts=self._starts(fork, clock_steps),
             bounded_from=own if fork.bounded else None,
             owed=spec.source.owed(fork.ranges) if fork.bounded and isinstance(spec.source, Source) else 0,
+            closed=self._closed(fork),
             copies={file.rpartition("/")[2] for file in copies.files} if copies is not None else (),
         )
         kept = _kept_copies(outcome.notes) if copies is not None and copies.deduplicated else []
@@ -95,8 +96,20 @@ class ForkVerifier:
             starts=self._starts(fork, clock_steps),
             first=_first_judged(fork),
             within=within,
+            stream=self._origin(fork),
         )
         return witness.report(lambda output: _of_output(output.notes, fork))
+
+    def _origin(self, fork: ForkView) -> StreamSpec | None:
+        with contextlib.suppress(ConfigError):  # the stream's file may be gone by now
+            return self._stream(fork.origin)
+        return None
+
+    def _closed(self, fork: ForkView) -> list[str]:
+        """What no oracle may read: every drill's folder, and what the stream itself writes."""
+        places = [str(self._archive.root.absolute())]
+        origin = self._origin(fork)
+        return places if origin is None else [*places, *written_places(origin)]
 
     def _starts(self, fork: ForkView, clock_steps: Sequence[Seconds]) -> tuple[Start, ...]:
         """The starts of the fork's own drivers, and those of its origin's before it was forked."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from streamwarden import sources
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.filesystem import join
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.checkpoint.formats.sources import source_entries
 from streamwarden.checkpoint.formats.uris import to_path
@@ -33,6 +33,7 @@ from streamwarden.lifecycle.script_queries import NamedInput
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
 from streamwarden.sources.base import StoredSource
+from streamwarden.sources.changed_input import changed_since_read, input_changed
 from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec, TriggerSpec
 
 _READABLE: Final = tuple(
@@ -219,12 +220,23 @@ def unread(query: ForkQuery, files: Mapping[str, Collection[str]]) -> list[str]:
     Raises CheckpointError.
     """
     checkpoint = open_path(query.checkpoint)
-    of_files = {source for record in all_offsets(checkpoint).values() for source, _ in log_ends(record)}
     planned = {
         to_path(file.path)
-        for source in sorted(of_files)
+        for source in _of_files(checkpoint)
         for files in source_entries(checkpoint, source).values()
         for file in files
     }
     wanted = [join(plain_path(place), name) for place in query.whole for name in files.get(place, ())]
     return [file for file in wanted if file not in planned]
+
+
+def require_unchanged(query: ForkQuery, batches: Collection[int], connection: str | None = None) -> None:
+    """Raises VerificationError if a file is no longer the one that these batches read; CheckpointError."""
+    checkpoint = open_path(query.checkpoint)
+    if changed := changed_since_read(checkpoint, _of_files(checkpoint), connection, batches):
+        raise input_changed(changed)
+
+
+def _of_files(checkpoint: Location) -> list[int]:
+    """The places of the query's file sources."""
+    return sorted({source for record in all_offsets(checkpoint).values() for source, _ in log_ends(record)})

@@ -24,6 +24,7 @@ from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DRIVERS_SINCE, Batch, Measurement, Window
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
 from streamwarden.lifecycle.lease import Lease, Liveness, is_held
 from streamwarden.lifecycle.queries import StreamPart, owner, stream_parts
 from streamwarden.lifecycle.supervision.restarter import Restarter, restarter
@@ -31,6 +32,7 @@ from streamwarden.services.fleet.exits.backfill import fill_missing
 from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.fleet.exits.liveness import is_alive as driver_alive
 from streamwarden.services.incidents.incident_keeper import IncidentKeeper
+from streamwarden.services.monitoring import quarantined
 from streamwarden.services.monitoring.probe import ProbeResult, probe, skipped_of
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream.spec import StreamSpec
@@ -225,16 +227,22 @@ class HealthMonitor:
         wanted_stopped = store.stops.wanted_stopped()
         measurements = store.measurements.recents(names, now - _MEASURED)
         hourly = store.measurements.hourlies(names, now - _HISTORY, only=(STATE_BYTES,))
+        histories = {stream: self._drivers(stream, drivers[stream]) for stream in streams}
+        setting_aside = {owner(spec.name) for spec in specs if spec.quarantine is not None}
+        driver_ids = [driver.driver_id for stream in setting_aside for driver in histories[stream]]
+        given_up = store.drivers.events_since(driver_ids, QUARANTINE_GAP, now - DRIVERS_SINCE)
         for part in parts:
             spec, stream = part.spec, owner(part.spec.name)
             result = results[spec.name]
-            history = self._drivers(stream, drivers[stream])
+            history = histories[stream]
+            ids = {driver.driver_id for driver in history}
             before = previous.get(spec.name, {})
             alive = self._is_alive(history, now, before)
+            recent = _of_this_checkpoint(batches.pop(spec.name), result.log)
             window = Window(
                 spec=spec,
                 now=now,
-                batches=_of_this_checkpoint(batches.pop(spec.name), result.log),
+                batches=recent,
                 older=older.get(spec.name, ()),
                 hourly=hourly[spec.name],
                 measurements=measurements[spec.name],
@@ -247,6 +255,9 @@ class HealthMonitor:
                 waiting=result.waiting,
                 skipped=skipped[spec.name],
                 answers=result.answers,
+                logs=result.logs,
+                quarantined=quarantined.sample(spec, recent),
+                gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),
                 previous=before,
                 part=part.part,
                 query=part.query,

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streamwarden.adapters.storage.files import checkpoint_of, open_path
+from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
+from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.formats.state import state_stores
@@ -30,6 +31,7 @@ class ProbeResult:
     log: LogPosition | None = None
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
+    logs: tuple[CompactLog, ...] | None = None
     answers: tuple[Answer, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -58,9 +60,10 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     except (StreamwardenError, OSError) as error:
         return ProbeResult(answers=answers, problems=(str(error),))
     problems: list[str] = []
-    state, waiting = None, None
+    state, waiting, logs = None, None, None
     try:
         state = _state(checkpoint)
+        logs = None if log.planned is None else _logs(spec, checkpoint)
         why_not = _why_not_asked(spec, services)
         if why_not is not None:
             problems.append(why_not)
@@ -74,7 +77,13 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     except (StreamwardenError, OSError) as error:
         problems.append(str(error))
     return ProbeResult(
-        checkpoint=checkpoint, log=log, state=state, waiting=waiting, answers=answers, problems=tuple(problems)
+        checkpoint=checkpoint,
+        log=log,
+        state=state,
+        waiting=waiting,
+        logs=logs,
+        answers=answers,
+        problems=tuple(problems),
     )
 
 
@@ -113,6 +122,14 @@ def _state(checkpoint: Location) -> tuple[StateInstance, ...]:
         )
         for store in state_stores(checkpoint)
     )
+
+
+def _logs(spec: StreamSpec, checkpoint: Location) -> tuple[CompactLog, ...] | None:
+    """None if the storage of the output does not answer, or only Spark reaches it: the other probes go on."""
+    try:
+        return compact_logs(checkpoint, output_of(spec))
+    except (StreamwardenError, OSError):
+        return None
 
 
 def _without_offsets(

@@ -238,6 +238,7 @@ _SHOWS: Final = {
     **{chart.check: chart.name for chart in CHARTS if chart.check},
     "batch_longer_than_trigger": "batch_time",
     "topic_lag": "backlog",
+    "watermark_ahead": "watermark_lag",
     "watermark_stalled": "watermark_lag",
     "late_rows": "watermark_lag",
     "state_growth": "state_size",

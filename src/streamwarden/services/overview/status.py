@@ -19,6 +19,7 @@ from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamP
 from streamwarden.lifecycle.supervision.heartbeat import silent_since
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.services.monitoring.quarantined import gaps
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
 from streamwarden.services.overview.models import Text
 from streamwarden.services.overview.standing import LACKING, SHOWN, SILENT, Standing, standing
@@ -62,7 +63,7 @@ class StreamStatus:
 
     Args:
         executors: how many live, on a cluster; executors_lost: how many this driver has lost. None: unknown, or local.
-        malformed: input rows that could not be used.
+        malformed: input rows that could not be used, since the first start; malformed_share: of the newest batches.
         not_kept: those of them that the quarantine will never have, because their input was removed too early.
         rows_in_per_second: None: the stream does not run.
         backlog_seconds: value of the check `backlog`, as long as it is current.
@@ -91,6 +92,7 @@ class StreamStatus:
     rows: Hidden[int] = 0
     rows_in_per_second: Annotated[float | None, Field(description="input rows, over the last five minutes")] = None
     malformed: Hidden[int] = 0
+    malformed_share: Annotated[float | None, Field(description="of the rows of the newest batches, 0 to 1")] = None
     not_kept: Hidden[int] = 0
     state_bytes: Hidden[float | None] = None
     backlog_seconds: float | None = None
@@ -307,6 +309,7 @@ def _health(name: str, state: State, facts: FleetFacts, *, stopped: bool, declar
     return {
         "state_bytes": values.get("state_size"),
         "backlog_seconds": None if last.stale else values.get("backlog"),
+        "malformed_share": None if last.stale else values.get("malformed_rows"),
         "judged_at": last.judged_at,
         "stale": last.stale,
         **_stands(standing(state, last.verdicts, facts.incidents.get(name, ()), drill, declared=declared)),
@@ -385,16 +388,6 @@ def _doubt(expired: bool, silent: float | None, now: float) -> str:
 
 
 def _not_kept(space: Workspace, stream: str) -> int:
-    """Malformed rows of the batches that the quarantine gave up, each batch once, as long as the store has them."""
-    gaps = sorted(
-        {
-            (event.detail["query_id"], int(event.detail["first"]), int(event.detail["last"]))
-            for event in space.store.drivers.events_of(stream, files.QUARANTINE_GAP)
-        }
-    )
-    rows, query, counted = 0, "", -1
-    for query_id, first, last in gaps:
-        counted = counted if query_id == query else -1
-        rows += space.store.batches.malformed(stream, query_id, max(first, counted + 1), last)
-        query, counted = query_id, max(counted, last)
-    return rows
+    """Malformed rows of the batches that the quarantine gave up, as long as the store has these batches."""
+    events = space.store.drivers.events_of(stream, files.QUARANTINE_GAP)
+    return sum(gap.rows or 0 for gap in gaps(space.store, stream, events))

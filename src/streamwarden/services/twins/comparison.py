@@ -17,9 +17,10 @@ from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError, SourceError, VerificationError
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparing import compare, unstable_columns
-from streamwarden.services.twins.keys import find_key
+from streamwarden.services.twins.keys import RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Execution, Twin, execute
+from streamwarden.services.twins.third_witness import ThirdWitness, third_witness
 from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.base import Sink
@@ -45,6 +46,8 @@ class Witness:
         starts: of the fork's drivers, as recorded.
         first: first batch whose output is compared.
         within: how long each twin may take.
+        stream: the stream as its file declares it now, whose own rows are compared, too, if the fork was rewound; None:
+            it has no file any more.
     """
 
     fork: ForkView
@@ -53,6 +56,7 @@ class Witness:
     starts: Sequence[Start]
     first: int
     within: Seconds
+    stream: StreamSpec | None = None
 
     def report(self, more: Callable[[Output], Iterable[str]] = lambda output: ()) -> TwinReport:
         """The comparison with a twin, and with a second one if a row differs.
@@ -71,7 +75,7 @@ class Witness:
         tolerances = {name: Tolerance(relative=bound) for name, bound in self.verification.tolerance.items()}
         problems = [
             *watermark_problems(self._checkpoint, checkpoint_of(twin.spec), self._batches, self._skipped, done.plan),
-            *(self._problems_of_input(fork_output) if alone else ()),
+            *self._problems_of_input(fork_output),
             *more(fork_output),
         ]
         against = partial(
@@ -91,6 +95,8 @@ class Witness:
             other, _ = run_twin(self.fork, self.home, twins, self._batches, self.within)
             left_out = unstable_columns(its, self._output(other.spec), key, tolerances)
             outcome = against(left_out=left_out) if left_out else outcome
+        third = self._third(fork_output, key, done.plan, tolerances, left_out)
+        outcome = replace(outcome, problems=(*outcome.problems, *(third.problems if third else ())))
         return TwinReport(
             first=self._batches[0],
             last=self._batches[-1],
@@ -101,6 +107,27 @@ class Witness:
             left_out=left_out,
             alone=alone,
             outcome=outcome,
+            reads_again=done.reads_again,
+            third=third.sentence if third else None,
+        )
+
+    def _third(
+        self, output: Output, key: RowKey, plan: str, tolerances: Mapping[str, Tolerance], left_out: Sequence[str]
+    ) -> ThirdWitness | None:
+        """What the stream's own rows say; None if the fork began from nothing."""
+        if self.fork.batch is None:
+            return None
+        if self.stream is None:
+            return ThirdWitness("not compared with the stream's own rows: the stream's file is gone")
+        return third_witness(
+            self.stream,
+            self.fork.spec,
+            output,
+            self._batches,
+            key=key,
+            plan=plan,
+            tolerances=tolerances,
+            left_out=left_out,
         )
 
     @cached_property
@@ -138,6 +165,7 @@ class Witness:
                 into=Path(scratch),
                 bounded_from=self._batches[0],
                 owed=spec.source.owed(self.fork.ranges),
+                compared_from=self._batches[0],
             )
             given = spec.source.read_back(spec, run)
         # Of other sources `read_back` has said it: the input of a fork may grow, or be made, after the fork has ended.

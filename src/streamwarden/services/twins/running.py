@@ -23,6 +23,8 @@ LOG: Final = "twin.log"
 TASK: Final = "twin.json"
 DONE: Final = "done.json"
 PROBLEM: Final = "problem.json"
+READS_AGAIN: Final = "reads_again"
+"""In `DONE`: see `TwinReport.reads_again`."""
 
 VARIABLE: Final = "STREAMWARDEN_TWIN"
 """Names the folder of a twin in the environment of each of its processes."""
@@ -55,11 +57,13 @@ class Execution:
         seconds: batch -> how long it took, from writing its plan to its commit.
         records: input records of all batches, as Spark counts them.
         plan: the analyzed logical plan of the job's query, as Spark prints it.
+        reads_again: see `TwinReport`.
     """
 
     seconds: dict[int, float]
     records: int
     plan: str
+    reads_again: bool = False
 
 
 def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution:
@@ -90,7 +94,8 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
     done, problem = files.read_document(folder / DONE), files.read_document(folder / PROBLEM)
     if done is not None:
         seconds = {int(batch): float(took) for batch, took in done["seconds"].items()}
-        return Execution(seconds=seconds, records=done["records"], plan=(folder / PLAN).read_text(encoding="utf-8"))
+        plan = (folder / PLAN).read_text(encoding="utf-8")
+        return Execution(seconds=seconds, records=done["records"], plan=plan, reads_again=done.get(READS_AGAIN, False))
     if problem is None:
         raise _none(twin, f"Spark ended with status {status}")
     what = (

@@ -15,7 +15,7 @@ from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
-from streamwarden.services.forks.scripts import fork_queries, unread
+from streamwarden.services.forks.scripts import fork_queries, require_unchanged, unread
 from streamwarden.services.twins.comparing import compare, unstable_columns
 from streamwarden.services.twins.comparison import run_twin, watermark_problems
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
@@ -175,6 +175,7 @@ class ScriptWitness:
                 next_step="run the drill again; if it comes back, report it with the script",
             )
         problems = []
+        require_unchanged(query, batches, self.fork.spec.storage.connection)
         position = log_position(place)
         if position.gap:
             problems.append(f"batch {position.planned} was planned and never committed")

@@ -1,19 +1,16 @@
 """Verifies a bounded run of a stream: facts from its checkpoint, its job's oracle, its output, reconciled.
 
-The oracle of the job FOLDER/NAME.py is the function `expected` in FOLDER/oracles/NAME.py (see verification.oracle).
+The oracle answers in a process of its own, which can read nothing that a run has written (see `oracle_process`).
 """
 
-import contextlib
-import importlib.util
 import math
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.layout import Damaged
@@ -22,18 +19,18 @@ from streamwarden.checkpoint.formats.schemas import state_fields
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
-from streamwarden.lifecycle.job_files import imported_names
 from streamwarden.services.verifying.batch_inputs import describe_input
 from streamwarden.services.verifying.lost_inputs import records_like
+from streamwarden.services.verifying.oracle_process import Question, ask_oracle
 from streamwarden.services.verifying.outputs import reconcile_outputs
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.columns import values_of
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 from streamwarden.verification.columns import report_columns
 from streamwarden.verification.oracles.contradictions import contradictions
-from streamwarden.verification.oracles.oracle import Expectation, Oracle, RunFacts
+from streamwarden.verification.oracles.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
 from streamwarden.verification.starts import Start, stale_entries
 
@@ -41,9 +38,6 @@ WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 _ORPHANS: Final = 5
 """Orphan files that a note names; all are counted."""
-
-_OTHERS: Final = frozenset({"streamwarden", *sys.stdlib_module_names})
-"""Packages that are no job."""
 
 
 def verify(
@@ -58,6 +52,7 @@ def verify(
     bounded_from: int | None = None,
     owed: int = 0,
     copies: Collection[str] = (),
+    closed: Sequence[str] = (),
 ) -> Reconciliation:
     """Compare the stream's output with its oracle's.
 
@@ -83,6 +78,7 @@ def verify(
             committed fewer ended too early.
         copies: names of input files that are copies of others. The notes say in how many rows the expected output
             differs from that of the input without them.
+        closed: folders that the oracle may not read, besides what the stream itself writes.
 
     Raises VerificationError if no verdict is possible: no oracle, another source or sink, logs that are purged
     or damaged, a file that cannot be read.
@@ -94,7 +90,6 @@ def verify(
             where=spec.name,
             next_step="verify this stream with a query that you write; an oracle has to know what was read",
         )
-    oracle = load_oracle(Path(spec.job))
     with TemporaryDirectory(prefix="streamwarden-input-") as scratch:
         position = _position(spec)
         run = FinishedRun(
@@ -109,8 +104,9 @@ def verify(
         )
         given = spec.source.read_back(spec, run)
         facts = _facts(spec, position, given, first=first, starts=starts, ended=bounded_from is not None)
-        expectation = oracle(given.inputs, facts)
-        changed = _changed_by(copies, oracle, given.inputs, facts, expectation) if copies else {}
+        questions = [(given.inputs, facts), *([_without(copies, given.inputs, facts)] if copies else [])]
+        closed = [*written_places(spec), *closed]
+        expectation, *others = ask_oracle(Path(spec.job), questions, closed=closed, into=Path(scratch))
         output = spec.sink.read(
             spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
         )
@@ -122,7 +118,11 @@ def verify(
             keys=expectation.key_columns,
             values=expectation.value_columns,
             records=expectation.counts.records,
-            notes={**_notes(expectation, output), **changed, "starts": [asdict(start) for start in facts.starts]},
+            notes={
+                **_notes(expectation, output),
+                **_changed_by(expectation, others),
+                "starts": [asdict(start) for start in facts.starts],
+            },
             problems=(
                 *stale_entries(facts.starts, newest=newest, planned=facts.planned),  # a cause goes before its effects
                 *expectation.problems,
@@ -140,59 +140,10 @@ def verify(
         )
 
 
-def oracle_file(job: Path) -> Path:
-    """The oracle file of a job, if it has one."""
-    return job.parent / "oracles" / job.name
-
-
-def load_oracle(job: Path) -> Oracle:
-    """The oracle of a job. Raises VerificationError if there is none, it imports the job, or it cannot be imported."""
-    file = oracle_file(job)
-    if not file.is_file():
-        raise VerificationError(
-            "the job has no oracle",
-            expected="a file with the function expected(inputs, facts)",
-            where=str(file),
-            next_step="write it from the question that the job answers, without importing the job",
-        )
-    _require_apart(file)
-    name = f"streamwarden_oracle_{file.stem}"
-    module_spec = importlib.util.spec_from_file_location(name, file)
-    assert module_spec is not None  # it is a .py file
-    assert module_spec.loader is not None
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    try:
-        module_spec.loader.exec_module(module)
-    except Exception as error:  # the oracle is user code and may raise anything
-        raise VerificationError(
-            f"the oracle cannot be imported: {type(error).__name__}: {error}",
-            expected="a module that imports",
-            where=str(file),
-            next_step="correct it",
-        ) from error
-    if not callable(getattr(module, "expected", None)):
-        raise VerificationError(
-            "the oracle has no function `expected`",
-            expected="expected(inputs, facts) -> Expectation",
-            where=str(file),
-            next_step="name it so",
-        )
-    return cast(Oracle, module.expected)
-
-
-def _require_apart(oracle: Path) -> None:
-    """Raises VerificationError if the oracle imports its job, whose file has the same name: an error of code that both
-    run would be in the output and in what is expected of it."""
-    with contextlib.suppress(SyntaxError):  # importing it raises the same
-        for name in imported_names(oracle.read_text(encoding="utf-8")):
-            if oracle.stem in name.split(".") and name.partition(".")[0] not in _OTHERS:
-                raise VerificationError(
-                    f"the oracle imports the job: {name}",
-                    expected="an oracle that shares no code with the job",
-                    where=str(oracle),
-                    next_step="write what it needs from the question that the job answers, without importing the job",
-                )
+def written_places(spec: StreamSpec) -> list[str]:
+    """The folders on this host that the stream's queries write."""
+    places = (spec.sink.path, spec.checkpoint, spec.quarantine)
+    return [place.removeprefix("file://") for place in places if place and not OBJECT_STORE.match(place)]
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:
@@ -260,16 +211,20 @@ def _notes(expectation: Expectation, output: Output) -> dict[str, object]:
     }
 
 
-def _changed_by(
-    copies: Collection[str], oracle: Oracle, inputs: Sequence[Path], facts: RunFacts, expectation: Expectation
-) -> dict[str, object]:
-    """Notes on how the copies change the expected output."""
+def _without(copies: Collection[str], inputs: Sequence[Path], facts: RunFacts) -> Question:
+    """The question about the input without the copies."""
 
     def kept(files: Sequence[Path]) -> tuple[Path, ...]:
         return tuple(file for file in files if file.name not in copies)
 
-    without = replace(facts, files={batch: kept(files) for batch, files in facts.files.items()})
-    plain, whole = oracle(kept(inputs), without).rows, expectation.rows
+    return kept(inputs), replace(facts, files={batch: kept(files) for batch, files in facts.files.items()})
+
+
+def _changed_by(expectation: Expectation, others: Sequence[Expectation]) -> dict[str, object]:
+    """Notes on how copies change the expected output, if the input without them was asked about."""
+    if not others:
+        return {}
+    plain, whole = others[0].rows, expectation.rows
     differ = sum(plain.get(key) != whole.get(key) for key in plain.keys() | whole.keys())
     return {CHANGED_BY_COPIES: differ, "rows_without_copies": len(plain)}
 

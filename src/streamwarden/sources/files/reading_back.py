@@ -1,6 +1,6 @@
 """The files that a finished run read, as an oracle takes them, and whether they were read in Spark's order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from streamwarden.adapters.storage.files import download, open_path
@@ -10,6 +10,7 @@ from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
+from streamwarden.sources.changed_input import changed_since_read, input_changed
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.oracles.contradictions import disorder
 
@@ -21,10 +22,19 @@ def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
     folders = spec.source.folders
     local = _downloaded(spec, run.into) if "source" in spec.in_object_store else folders
     files = _committed_files(spec, run, dict(zip(folders, local, strict=True)))
+    _require_unchanged(spec, run, files)
     inputs = run.inputs
     if inputs is None:
         inputs = [path for folder in local for path in input_files(Path(folder))]
     return RunInput(inputs=inputs, files=files, problems=tuple(_disorder(spec, files, run.bounded_from)))
+
+
+def _require_unchanged(spec: StreamSpec, run: FinishedRun, batches: Iterable[int]) -> None:
+    """Raises VerificationError if a file is no longer the one that the run read."""
+    compared = [batch for batch in batches if batch >= run.compared_from]
+    places = range(len(spec.source.folders))
+    if changed := changed_since_read(run.checkpoint, places, spec.storage.connection, compared):
+        raise input_changed(changed)
 
 
 def input_files(folder: Path) -> list[Path]:

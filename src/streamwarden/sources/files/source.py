@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from streamwarden.checkpoint.changed_input import ChangedFile
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.health.window import WaitingInput
 from streamwarden.lifecycle.forks.fork import BoundedInput
@@ -64,6 +65,11 @@ class FilesSource(StoredSource):
                 allowed = "each folder once"
             if allowed is not None:
                 yield Problem(key=("source", "parts", index), observed=show(part), allowed=allowed)
+
+    def changed(self, spec: StreamSpec, checkpoint: Location, batches: Collection[int]) -> Sequence[ChangedFile]:
+        from streamwarden.sources.changed_input import changed_since_read
+
+        return changed_since_read(checkpoint, range(len(self.folders)), spec.storage.connection, batches)
 
     @classmethod
     def audited(cls, spec: StreamSpec, checkpoint: Location, audited: Range) -> Folders:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.config.loading import spec_from_dict
@@ -19,7 +19,7 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.redaction import redacted
 from streamwarden.services.twins.plan_replay import Laying
-from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, TASK
+from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, READS_AGAIN, TASK
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.programs.plan import analyzed_plan
@@ -46,9 +46,11 @@ def main(folder: Path) -> int:
     fence_fork(spec)
     spark = SparkSession.builder.getOrCreate()
     batch, records, seconds = None, 0, {}
+    reads_again = False
     try:
         built = load_build(Path(spec.job))(spark, spec)
         files.write_text(folder / PLAN, analyzed_plan(built))
+        reads_again = not isinstance(built, DataFrame)  # the product's own writers read a batch once
         for batch in task["batches"]:
             began = time.monotonic()
             laying.lay(batch)
@@ -58,7 +60,7 @@ def main(folder: Path) -> int:
         problem = {"batch": batch, "error": f"{type(error).__name__}: {error}"}
         files.write_document(folder / PROBLEM, redacted(problem))
         return 1
-    files.write_document(folder / DONE, {"seconds": seconds, "records": records})
+    files.write_document(folder / DONE, {"seconds": seconds, "records": records, READS_AGAIN: reads_again})
     return 0
 
 

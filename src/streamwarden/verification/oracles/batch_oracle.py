@@ -24,6 +24,8 @@ class WindowedQuestion:
     Args:
         decode: a line of input -> its row, or None if the line is malformed.
         delay: how far the watermark stays behind the newest event, milliseconds.
+        not_after: rows whose event time is more than these milliseconds after the modification of their file are
+            malformed; None: none are.
         group_columns: names of a row's `group`; the key is `window_start` and these.
         amount_columns: names of a row's `amounts`; the values are `window_end` and these, summed.
         count_column: the amount that is 1 in each row, to compare with `counts`.
@@ -35,6 +37,7 @@ class WindowedQuestion:
     delay: int
     group_columns: Sequence[str]
     amount_columns: Sequence[str]
+    not_after: int | None = None
     count_column: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     complete: bool = False
@@ -48,7 +51,14 @@ def answer(question: WindowedQuestion, inputs: Sequence[Path], facts: RunFacts) 
     that no batch read is a problem too, and all its rows are expected. A file that two batches read counts once, in
     the first. Raises VerificationError if a file cannot be read or a batch is not in the facts.
     """
-    run = replay_input(inputs, facts, decode=question.decode, at=lambda row: row.at, delay=question.delay)
+    run = replay_input(
+        inputs,
+        facts,
+        decode=question.decode,
+        at=lambda row: row.at,
+        delay=question.delay,
+        not_after=question.not_after,
+    )
     totals = aggregate(run.batches.items(), run.marks, question.windows, committed=run.committed, first=facts.first)
     return Expectation(
         key_columns=("window_start", *question.group_columns),

@@ -9,7 +9,7 @@ import pytest
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus
 from streamwarden.drills.records.sections import OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
-from streamwarden.drills.reporting.outcome import decide
+from streamwarden.drills.reporting.outcome import counted_differently, decide
 from streamwarden.drills.reporting.report import build_report, markdown, verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.errors import InvalidValue, VerificationError
@@ -18,6 +18,7 @@ from support.simulated.drill_specs import drill
 from support.simulated.drill_world import PERFECT, Killed, World
 
 LOSS = replace(PERFECT, actual=898, lost=2)
+REFUSED = VerificationError("the oracle is refused")
 AGREES = TwinReport(
     first=0,
     last=11,
@@ -122,6 +123,50 @@ def test_a_twin_without_a_verdict_fails_the_drill_and_never_passes_it() -> None:
     assert "cannot be proven" in result.reason
 
 
+def test_an_oracle_without_a_verdict_does_not_excuse_what_the_twin_finds() -> None:
+    world = World(verifier_error=REFUSED, twin=replace(AGREES, outcome=LOSS))
+    result = run(world)
+    assert verdict_word(result) == "DEVIATED"
+    assert "2 lost of 900 expected rows" in result.reason
+    assert "the job's own oracle gives no verdict: the oracle is refused" in result.reason
+    assert result.facts["twin"]["alone"]
+    assert "the two oracles disagree" not in result.reason
+
+
+def test_an_oracle_without_a_verdict_fails_the_drill_in_which_the_twin_finds_nothing() -> None:
+    result = run(World(verifier_error=REFUSED, twin=AGREES))
+    assert result.status is DrillStatus.FAILED
+    assert result.deviated is None
+    assert "the oracle is refused" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("records", "batch", "reads_again", "deviates"),
+    [
+        (PERFECT.records, None, False, False),
+        (PERFECT.records - 1, None, False, True),  # the fork and the twin left out the same input
+        (PERFECT.records - 1, 4, False, False),  # a rewound fork reads a part of it
+        (PERFECT.records + 1, 4, False, True),
+        (PERFECT.records + 1, None, False, True),
+        (2 * PERFECT.records, None, False, False),  # a query that joins its source with itself
+        (PERFECT.records + 1, None, True, False),
+        (PERFECT.records - 1, None, True, True),
+    ],
+)
+def test_two_judges_of_one_input_count_the_same_records(
+    records: int, batch: int | None, reads_again: bool, deviates: bool
+) -> None:
+    twin = replace(AGREES, outcome=replace(PERFECT, records=records), reads_again=reads_again)
+    result = run(World(twin=twin))
+    state = RunState.of(result)
+    assert state.fork is not None
+    said = counted_differently(replace(state, fork=replace(state.fork, batch=batch)))
+    assert (said is not None) is deviates
+    if batch is None:
+        assert verdict_word(result) == ("DEVIATED" if deviates else "PASSED")
+        assert (said or "") in result.reason
+
+
 def test_a_comparison_that_was_killed_is_made_again() -> None:
     world = World(twin=AGREES, die_at="twin")
     run_id = world.engine(drill()).begin("kill_driver")
@@ -163,3 +208,12 @@ def test_a_verification_that_contradicts_itself_is_refused(values: dict[str, obj
     with pytest.raises(InvalidValue) as error:
         VerificationSpec(**values)  # type: ignore[arg-type]
     assert error.value.key == key
+
+
+def test_what_the_third_witness_says_is_in_the_first_sentence_and_in_the_report() -> None:
+    said = "not compared with the stream's own rows: the query reads the clock"
+    world = World(twin=replace(AGREES, third=said))
+    result = run(world)
+    assert result.passed
+    assert said in result.reason
+    assert f"| third witness | {said} |" in markdown(build_report(result, world.journals.entries(result.run_id)))

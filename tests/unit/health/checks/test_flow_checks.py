@@ -249,6 +249,25 @@ class TestWatermark:
         assert "went back" in verdict.reason
         assert verdict.evidence["behind_s"] == 0
 
+    @pytest.mark.parametrize(
+        ("left", "right", "idle"), [(9, 0, "KafkaV2[clicks]"), (0, 9, "KafkaV2[views]"), (5, 4, "")]
+    )
+    def test_the_idle_side_of_a_join_is_named(self, left: int, right: int, idle: str) -> None:
+        """The watermark of a join is that of its slower side; a side without an event holds it."""
+        sources = [
+            {"description": f"KafkaV2[{name}]", "numInputRows": rows}
+            for name, rows in (("views", left), ("clicks", right))
+        ]
+        stands = [
+            report(n, NOW - 10 * (80 - n), top={"numInputRows": 9, "sources": sources}, watermark=1000.0)
+            for n in range(80)
+        ]
+        verdict = judge(watermark_stalled.CHECK, window(stands))
+        assert verdict.status is WARNING
+        assert (f"{idle} has brought no row" in verdict.reason) is bool(idle)
+        assert (verdict.advice == watermark_stalled.CHECK.advice) is not bool(idle)
+        assert idle in verdict.advice
+
     def test_a_query_without_watermark_is_well(self) -> None:
         """The reports are there and name no event time: that is an answer."""
         from streamwarden.progress import parse_progress

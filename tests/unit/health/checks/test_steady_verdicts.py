@@ -19,11 +19,19 @@ from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import StateInstance, WaitingInput, Window
 from streamwarden.lifecycle.driver import ExitKind
-from support.streams.health_windows import NOW, driver, ended, judge, log, report, window
+from support.streams.health_windows import NOW, driver, ended, judge, log, report, spec, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
-MEASURED_ONCE = {"replay_debt", "backlog", "partition_skew", "late_rows", "state_growth"}
+MEASURED_ONCE = {
+    "replay_debt",
+    "backlog",
+    "partition_skew",
+    "late_rows",
+    "state_growth",
+    "watermark_ahead",
+    "malformed_rows",
+}
 """Values that each evaluation measures once."""
 OF_EACH_BATCH = {
     "state_size", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "memory_usage",
@@ -32,10 +40,10 @@ OF_EACH_BATCH = {
 """Settled by `settle`: see test_hysteresis.py."""
 TIMES_THAT_ONLY_GROW = {
     "broker_unreachable", "database_unreachable", "driver_down", "progress_stalled", "topic_lag", "watermark_stalled",
-    "query_ended",
+    "metadata_growth", "query_ended",
 }  # fmt: skip
 """The value grows with time until one event sets it to 0."""
-COUNTS_OF_EVENTS = {"batches_skipped", "input_lost", "restart_loop"}
+COUNTS_OF_EVENTS = {"batches_skipped", "input_lost", "malformed_not_kept", "restart_loop"}
 """Each change of the value is an event that a person has to know of."""
 
 
@@ -46,19 +54,17 @@ def test_every_check_is_in_one_class() -> None:
 
 
 def debt(seconds: float, at: float) -> Window:
-    """A restart would take `seconds`: all of it is the start-up."""
+    """A restart would spend `seconds` on rows that one batch changed since the snapshot, and 2.8 s on copying that."""
     reports = [
         report(
             n,
-            top={"batchDuration": 0},
-            operator={"memoryUsedBytes": 0},
+            operator={"memoryUsedBytes": 280_000_000, "numRowsUpdated": round(seconds / 24e-6), "numRowsRemoved": 0},
             custom={"rocksdbSstFileSize": 0},
         )
         for n in range(5)
     ]
-    up = driver(1, NOW - 500, started_at=NOW - 500 + seconds)
-    state = (StateInstance(operator=0, partition=0, snapshot=5, version=5, size=10),)
-    return window(reports, drivers=(up,), driver_alive=True, state=state, now=at)
+    state = (StateInstance(operator=0, partition=0, snapshot=4, version=5, size=10),)
+    return window(reports, drivers=(driver(1, NOW - 500),), driver_alive=True, state=state, now=at)
 
 
 def waiting(seconds: float, at: float) -> Window:
@@ -182,7 +188,7 @@ def slow(**changes: object) -> Window:
         report(
             n,
             NOW - 1_260 + 60 * n,
-            top={"batchDuration": 60_000, "numInputRows": 20_000},
+            top={"batchDuration": 60_000, "numInputRows": 20_000, "observedMetrics": MALFORMED},
             durations={"walCommit": 40_000, "addBatch": 60_000},
             operator={
                 "allUpdatesTimeMs": 1_000_000, "numRowsUpdated": 1_000, "allRemovalsTimeMs": 200_000,
@@ -193,9 +199,10 @@ def slow(**changes: object) -> Window:
         for n in range(20)
     ]  # fmt: skip
     position = log(19, 19, planned_at=NOW - 120, committed_at=NOW - 60)
-    return window(reports, log=position, **changes)
+    return window(reports, log=position, spec=spec(quarantine="/data/quarantine"), **changes)
 
 
+MALFORMED = {"input": {"read": 20_000, "malformed": 5_000}}
 DEAD = driver(1, NOW - 9_000, exit=ended(ExitKind.KILLED, NOW - 50))
 WHILE_RUNNING = [check for check in CHECKS if check.while_running]
 
@@ -203,7 +210,7 @@ WHILE_RUNNING = [check for check in CHECKS if check.while_running]
 def test_the_checks_that_judge_batches_need_a_running_stream() -> None:
     assert {check.name for check in WHILE_RUNNING} == {
         "batch_longer_than_trigger", "checkpoint_duration", "state_update_latency", "state_cleanup_time", "late_rows",
-        "watermark_stalled",
+        "malformed_rows", "watermark_stalled",
     }  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from streamwarden.health.incidents.incident import IncidentPolicy
 from streamwarden.health.signals.partitions import LARGEST, MEDIAN, SMALLEST
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.lifecycle.driver_folder import QUARANTINE_GAP
 from streamwarden.lifecycle.queries import Part
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.monitoring.health_monitor import RECORDED, HealthMonitor
@@ -354,3 +355,30 @@ def test_growth_is_forecast_from_batches_alone(tmp_path: Path, store: Store) -> 
     verdict = by_check(HealthMonitor(store).judge(stream.spec, T0))["state_growth"]
     assert verdict.status is Status.WARNING
     assert "state grows by 1.8 GB/h, measured over 19m 58s" in verdict.reason
+
+
+def test_malformed_rows_are_judged_with_their_reasons_and_with_those_that_nobody_kept(
+    tmp_path: Path, store: Store
+) -> None:
+    """The quarantine has rows of batch 18, none of batch 19 yet, and gave batch 3 up."""
+    stream = Stream(tmp_path, store, quarantine=str(tmp_path / "quarantine"))
+    stream.run(range(20), reported=False)
+    for batch in range(20):
+        counts = {"input": {"read": 100, "malformed": 40}}
+        at = T0 - 2 - 10 * (19 - batch)
+        store.batches.upsert_progress("orders", report(batch, at, top={"observedMetrics": counts}))
+    folder = tmp_path / "quarantine" / f"query={report().query_id}" / "batch=18"
+    folder.mkdir(parents=True)
+    (folder / "part-0.json").write_text(json.dumps({"raw": "{oops", "reason": "not a JSON object"}) + "\n")
+    stream.drive(me())
+    detail = {"query_id": report().query_id, "first": "3", "last": "3", "reason": "the file is gone"}
+    driver_id = store.drivers.latest("orders").driver_id  # type: ignore[union-attr]
+    store.drivers.event(DriverEvent(driver_id=driver_id, at=T0 - 60, kind=QUARANTINE_GAP, detail=detail))
+    verdicts = by_check(HealthMonitor(store).evaluate([stream.spec], T0).streams["orders"].verdicts)
+    malformed, not_kept = verdicts["malformed_rows"], verdicts["malformed_not_kept"]
+    assert (malformed.status, malformed.value) == (Status.CRITICAL, 0.4)
+    assert "in batch 18: not a JSON object (1)" in malformed.reason
+    assert malformed.evidence["example"] == "{oops"
+    assert (not_kept.status, not_kept.value) == (Status.WARNING, 40)
+    later = by_check(HealthMonitor(store).evaluate([stream.spec], T0 + 86_400).streams["orders"].verdicts)
+    assert later["malformed_not_kept"].status is Status.OK

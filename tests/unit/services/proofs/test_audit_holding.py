@@ -124,6 +124,26 @@ def test_a_purge_while_the_audit_reads_does_not_end_it(
     assert work(spec) == []
 
 
+def test_an_audit_names_a_file_that_changed_after_it_was_read_and_accuses_nobody(
+    run: Callable[[str], StreamSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of a batch that is not audited may change. Without a change the audit balances, see above."""
+    spec = run("rocksdb")
+    reader = read_by(monkeypatch, Reader())
+    folder = Path(str(spec.source.path))
+    audited = audit(spec).range
+    assert audited is not None
+    (folder / f"in {audited.after:03d}.json").write_text("{}")
+    assert audit(spec).outcome is Outcome.BALANCED
+    (folder / f"in {audited.after + 1:03d}.json").write_text("{}")
+    found = audit(spec)
+    assert found.outcome is Outcome.UNDECIDED
+    assert (
+        f"changed after it was read, so that nothing can be proven: in {audited.after + 1:03d}.json" in found.sentence
+    )
+    assert len(reader.requests) == 2, "nothing is read for an audit that can prove nothing"
+
+
 def test_no_byte_of_state_is_copied(run: Callable[[str], StreamSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     spec = run("rocksdb")
     seen: list[bool] = []

@@ -5,6 +5,7 @@ The checkpoint and the output are written by hand in Spark's formats; the same w
 
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,8 @@ import pytest
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
-from streamwarden.services.verifying.verification import load_oracle, read_facts, verify
+from streamwarden.services.verifying.oracle_files import load_oracle
+from streamwarden.services.verifying.verification import read_facts, verify
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.sources.files.reading_back import input_files
@@ -53,6 +55,8 @@ def run(tmp_path: Path) -> StreamSpec:
     (source / "a.json").write_text(flight(1, DAY) + "\n" + flight(2, DAY, delay=None) + "\nbroken\n")
     (source / "b.json").write_text(flight(3, DAY + 10 * HOUR) + "\n")
     (source / ".hidden.json").write_text("{")
+    for name in ("a.json", "b.json"):
+        read_before(source / name)
     for folder in ("offsets", "commits", "sources/0"):
         (checkpoint / folder).mkdir(parents=True)
     (checkpoint / "metadata").write_text('{"id":"0"}')
@@ -62,7 +66,7 @@ def run(tmp_path: Path) -> StreamSpec:
         (checkpoint / f"offsets/{batch}").write_text(f'v1\n{json.dumps(head)}\n{{"logOffset":{log}}}')
         (checkpoint / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
     for log, name in enumerate(("a.json", "b.json")):
-        entry = {"path": f"file://{tmp_path}/in%20put/{name}", "timestamp": 1, "batchId": log}
+        entry = {"path": f"file://{tmp_path}/in%20put/{name}", "timestamp": 1000, "batchId": log}
         (checkpoint / f"sources/0/{log}").write_text(f"v1\n{json.dumps(entry)}")
     _write(sink, range(4))
     return StreamSpec(
@@ -72,6 +76,11 @@ def run(tmp_path: Path) -> StreamSpec:
         source=FilesSource(path=str(source)),
         sink=ParquetSink(path=str(sink)),
     )
+
+
+def read_before(file: Path) -> None:
+    """The time of the file is the one that the source's log has."""
+    os.utime(file, (1, 1))
 
 
 def _write(sink: Path, windows: range) -> None:
@@ -130,6 +139,27 @@ def test_a_file_that_was_never_read_is_a_problem(run: StreamSpec) -> None:
     outcome = verify(run)
     assert outcome.problems[0] == "input file never read: c.json"
     assert outcome.wrong == 4
+
+
+def append(file: Path) -> None:
+    with file.open("a") as stream:
+        stream.write(flight(9, DAY) + "\n")
+
+
+def replace_by_another(file: Path) -> None:
+    other = file.with_name(".new")
+    other.write_text(flight(9, DAY) + "\n")
+    other.rename(file)
+
+
+@pytest.mark.parametrize("change", [append, replace_by_another])
+def test_a_file_that_changed_after_it_was_read_is_named_and_nothing_is_proven(
+    run: StreamSpec, change: Callable[[Path], None]
+) -> None:
+    """The negative control: without the change the same run is exactly-once, see above."""
+    change(Path(str(run.source.path)) / "a.json")
+    with pytest.raises(VerificationError, match=r"changed after it was read, so that nothing can be proven: a\.json"):
+        verify(run)
 
 
 def test_what_a_planned_batch_read_counts_only_once_it_is_committed(run: StreamSpec) -> None:
@@ -282,5 +312,6 @@ def test_compressed_input_and_every_line_end_are_read_as_spark_reads_them(run: S
     lines = (source / "a.json").read_bytes()
     (source / "a.json").unlink()
     (source / "a.json.gz").write_bytes(gzip.compress(lines.replace(b"\n", b"\r")))
+    read_before(source / "a.json.gz")
     (logs / "0").write_text((logs / "0").read_text().replace("a.json", "a.json.gz"))
     assert verify(run).exactly_once

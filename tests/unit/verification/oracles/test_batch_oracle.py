@@ -1,6 +1,7 @@
 """The batch oracle: expected rows from the whole input, and every contradiction between input and checkpoint."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,6 +93,15 @@ def test_a_file_that_two_batches_read_is_reported_and_counts_once(files: list[Pa
     expectation = answer(QUESTION, files, twice)
     assert expectation.problems == ("input file read twice: flights-0.json (batches 0 and 3)",)
     assert expectation.rows == answer(QUESTION, files, facts).rows
+
+
+def test_a_row_from_the_future_is_malformed_where_the_question_says_so(files: list[Path], facts: RunFacts) -> None:
+    """The last file was written in minute 80 and has a flight of minute 600."""
+    os.utime(files[2], (80 * 60, 80 * 60))
+    marks = {**facts.watermarks, 3: 80 * MINUTE}
+    expectation = answer(replace(QUESTION, not_after=60 * MINUTE), files, replace(facts, watermarks=marks))
+    assert expectation.problems == ()
+    assert expectation.counts.malformed == answer(QUESTION, files, facts).counts.malformed + 1
 
 
 def test_a_file_that_is_in_no_input_is_reported(files: list[Path], facts: RunFacts) -> None:

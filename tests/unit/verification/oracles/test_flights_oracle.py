@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 
 JOB = Path(__file__).parents[4] / "spark_jobs" / "flight_departures.py"
 DECODE = load_oracle(JOB).__globals__["decode"]  # type: ignore[attr-defined]

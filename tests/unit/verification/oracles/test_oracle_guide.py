@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from streamwarden.services.verifying.verification import load_oracle
+from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.verification.oracles.oracle import RunFacts
 from support.oracles.reconciling import reconcile
 

@@ -113,6 +113,14 @@ class SqlDriverRepository(Repository):
         )
         return tuple(map(_event, self._rows(query)))
 
+    def events_since(self, driver_ids: Collection[str], kind: str, since: float) -> Sequence[DriverEvent]:
+        """The events of this kind of these drivers, at or after `since`, oldest first."""
+        if not driver_ids:
+            return ()
+        of_drivers = driver_events.c.driver_id.in_(driver_ids), driver_events.c.at >= since
+        query = driver_events.select().where(*of_drivers, driver_events.c.kind == kind)
+        return tuple(map(_event, self._rows(query.order_by(driver_events.c.at, driver_events.c.id))))
+
     def _newest(self, *conditions: sa.ColumnElement[bool]) -> DriverRecord | None:
         query = drivers.select().where(*conditions).order_by(drivers.c.launched_at.desc(), drivers.c.token.desc())
         row = self._row(query.limit(1))

@@ -46,7 +46,7 @@ def lint(
     problems: dict[str, tuple[str, ...]] = {}
     for spec in specs:
         planned, problem = _plan(spec) if plan else (None, "")
-        facts = gathered(spec, drills, store, now, planned)
+        facts = gathered(spec, drills, store, now, streams=catalog.streams.values(), plan=planned)
         findings_of[spec.name] = linter.lint(facts)
         problems[spec.name] = (*facts.problems, *((problem,) if problem else ()))
     if json:

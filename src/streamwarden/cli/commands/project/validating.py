@@ -146,8 +146,8 @@ def _findings(space: Workspace, streams: Iterable[StreamSpec]) -> list[Finding]:
     """The findings of the rules that need neither the store nor a checkpoint."""
     from streamwarden.services.analysis.linting import lint_declared
 
-    drills = tuple(space.drills().values())
-    return [finding for spec in streams for finding in lint_declared(spec, drills)]
+    drills, known = tuple(space.drills().values()), tuple(space.catalog().streams.values())
+    return [finding for spec in streams for finding in lint_declared(spec, drills, known)]
 
 
 def _moved(streams: Iterable[StreamSpec]) -> dict[str, Damage]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.cli.formatting import NONE, age, ago, number, rate, short, size, status_word
 from streamwarden.cli.output import text
+from streamwarden.health.check import ValueUnit
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.order import QUIET
 
@@ -51,11 +52,13 @@ def _batch(status: StreamStatus, now: float) -> str:
 
 
 def _rows(status: StreamStatus, _: float) -> str:
-    """`336,776 (18 malformed, 7 of them not kept)`."""
-    if not status.malformed:
-        return number(status.rows)
-    lost = f", [red]{number(status.not_kept)} of them not kept[/]" if status.not_kept else ""
-    return f"{number(status.rows)} [yellow]({number(status.malformed)} malformed{lost})[/]"
+    """`336,776 (12 % malformed, 7 not kept)`: the share is that of the newest batches."""
+    notes = []
+    if status.malformed_share:
+        notes.append(f"[yellow]{ValueUnit.SHARE.show(status.malformed_share)} malformed[/]")
+    if status.not_kept:
+        notes.append(f"[red]{number(status.not_kept)} not kept[/]")
+    return number(status.rows) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _executors(status: StreamStatus, _: float) -> str:

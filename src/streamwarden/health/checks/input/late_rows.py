@@ -6,7 +6,8 @@ from itertools import islice
 from typing import Final
 
 from streamwarden.health.check import Check, Threshold, Thresholds, ValueUnit, limits
-from streamwarden.health.check_relations import NOT_RUNNING
+from streamwarden.health.check_relations import NOT_RUNNING, WATERMARK_AHEAD
+from streamwarden.health.signals.event_time import ahead_since, jump
 from streamwarden.health.signals.freshness import HISTORY, still_holds
 from streamwarden.health.signals.hysteresis import MEMORY, RAISE
 from streamwarden.health.signals.series import reports
@@ -17,6 +18,12 @@ from streamwarden.units import format_count
 
 _DUPLICATES: Final = "numDroppedDuplicateRows"
 """Spark's count of the rows that a deduplication had already seen: they reached the state and did not change it."""
+
+AHEAD: Final = (
+    "Do not lengthen the watermark delay: one event moved the watermark too far, and no delay brings it back. Follow "
+    "the advice of `watermark_ahead`."
+)
+"""The advice while the watermark is wrong, not the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,14 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         "batches_dropped_whole": whole,
     }
     reason = f"{_counted(dropped, rows, len(progress))} ({CHECK.limits_text(limits_in_force)})"
-    return still_holds(window, thresholds, CHECK.verdict(window, status, reason, value, evidence))
+    advice = AHEAD if _leaped(window, thresholds) else None
+    return still_holds(window, thresholds, CHECK.verdict(window, status, reason, value, evidence, advice))
+
+
+def _leaped(window: Window, thresholds: Thresholds) -> bool:
+    """Whether the rows are late because one event moved the watermark too far."""
+    allowed = thresholds.of(WATERMARK_AHEAD)["warning"]
+    return ahead_since(window, allowed) is not None or jump(window) is not None
 
 
 def _counted(dropped: Sequence[_Dropped], rows: int, batches: int) -> str:
@@ -93,7 +107,7 @@ CHECK = Check(
         Threshold("least_rows", 1000, ValueUnit.ROWS, "input rows below which the verdict is UNKNOWN"),
     ),
     judge=check,
-    consequence_of=NOT_RUNNING,
+    consequence_of=(*NOT_RUNNING, WATERMARK_AHEAD),
     while_running=True,
     raise_after=1,
     reads=(
@@ -109,6 +123,9 @@ CHECK = Check(
     unknown=(
         f"Fewer than three batches or fewer than `least_rows` rows were read, and no batch lost all its rows. {HISTORY}"
     ),
-    advice="Lengthen the watermark delay (this costs state), or find the producer whose clock or delivery is late.",
+    advice=(
+        "Find the producer whose clock or delivery is late, or lengthen the watermark delay (this costs state). Where "
+        "`watermark_ahead` alarms too, no delay helps: follow its advice."
+    ),
     source="Design of Streamwarden; the counter was measured to be 5-8 times too low after a partial aggregation.",
 )

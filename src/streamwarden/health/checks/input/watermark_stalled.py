@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
-from streamwarden.health.check_relations import STANDING_STILL
+from streamwarden.health.check_relations import STANDING_STILL, WATERMARK_AHEAD
 from streamwarden.health.signals.freshness import HISTORY, still_holds
 from streamwarden.health.signals.hysteresis import RECENT
 from streamwarden.health.signals.series import reports
@@ -17,6 +17,14 @@ from streamwarden.units import format_count, format_duration
 
 IDLE = 2.0
 """A pause between batches with rows counts up to this many times the longer of trigger and batch: the rest was idle."""
+
+
+IDLE_SOURCE = (
+    "{source} holds the watermark back: until it brings an event, no window closes and no row leaves the state of the "
+    "join. See whether its producer runs. If it may be silent for long, send a heartbeat event through it, or give the "
+    "stream the source on its own."
+)
+"""What to do about a silent source of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,28 @@ def _judged(window: Window, event: _Event, limits_in_force: Mapping[str, float])
     if back > 0:
         status = max(status, Status.WARNING, key=lambda grade: grade.rank)
         reason = f"the watermark went back by {format_duration(back)}: old data is processed again; {reason}"
+    idle = _idle_sources(window, event) if value else []
+    if idle:
+        reason = f"{reason}; {_named(idle)} no row since then, and the slowest source decides (policy `min`)"
     reason = f"{reason} ({CHECK.limits_text(limits_in_force)})"
-    return CHECK.verdict(window, status, reason, value, event.evidence())
+    advice = IDLE_SOURCE.format(source=" and ".join(idle)) if idle and not back else None
+    return CHECK.verdict(window, status, reason, value, event.evidence(), advice)
+
+
+def _named(idle: Sequence[str]) -> str:
+    return f"{' and '.join(idle)} {'has' if len(idle) == 1 else 'have'} brought"
+
+
+def _idle_sources(window: Window, event: _Event) -> list[str]:
+    """The sources of several that brought no row while the watermark stood, as Spark describes them; empty if all did,
+    or none."""
+    marked = [report for report in reports(window, len(window.batches)) if (report.watermark or 0.0) == event.watermark]
+    stood = [report.sources for report in marked if report.rows > 0][1:]  # the first may have moved it
+    if len(stood) < RECENT - 1 or len(stood[-1]) < 2:
+        return []
+    names = [source.description for source in stood[-1]]
+    fed = {index for sources in stood for index, source in enumerate(sources) if source.rows > 0}
+    return [name for index, name in enumerate(names) if index not in fed] if fed else []
 
 
 def _event_time(window: Window, query_id: str) -> _Event | None:
@@ -142,7 +170,7 @@ CHECK = Check(
     target="event time advances while rows arrive",
     thresholds=limits(600.0, 3600.0, ValueUnit.SECONDS, "time without event-time progress"),
     judge=check,
-    consequence_of=STANDING_STILL,
+    consequence_of=(*STANDING_STILL, WATERMARK_AHEAD),
     while_running=True,
     reads=(
         "`eventTime.watermark`, `timestamp` and `batchDuration` of the reports with `numInputRows` > 0, in order. The "
@@ -152,7 +180,8 @@ CHECK = Check(
         "subtracted from the time in which the watermark then does not move. Rewinding: the watermark is below its "
         "highest value; that is always at least a WARNING, and the fall is a new baseline for the other two. Busy time "
         "is the time between two batches with rows, each pause counted up to twice the longer of trigger and batch, "
-        "because the watermark of an idle stream has no reason to move."
+        "because the watermark of an idle stream has no reason to move. Of several sources (`sources[].numInputRows`), "
+        "those are named that brought no row while the watermark stood."
     ),
     unknown=f"Fewer than five reports have rows. {HISTORY}",
     advice=(
