@@ -9,7 +9,7 @@ import pytest
 
 from streamwarden.drills.faults import FaultContext, KillDriver
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.reporting.report import verdict_word
+from streamwarden.drills.reporting.report import build_report, verdict_word
 from streamwarden.services.replay.replay import replay
 from support.spark.drill_project import drill_project, run_drill
 
@@ -42,7 +42,9 @@ def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> N
     counts = run.facts["reconciliation"]
     assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (1, 0, 0, 0)
     assert "1 lost" in run.reason
-    assert len(counts["samples"]["lost"]) == 1
+    assert "; due from " in counts["samples"]["lost"][0], "the input that should have made the row"
+    sentence = build_report(run, ()).sentence
+    assert f"was survived, but the job itself loses rows: 1 of {counts['expected']:,}" in sentence
     assert not run.facts["judgement"]["success"]
     assert run.facts["twin"]["outcome"]["exactly_once"], "each run of the job loses it"
     assert "the two oracles disagree" in run.reason

@@ -102,6 +102,16 @@ class TestJournals:
         assert store.journals.drilled() == (("kill_driver", "flights"), ("other", "orders"))
         assert store.journals.newest_of_drills() == {"kill_driver": replace(newer, facts={}), "other": other}
 
+    def test_the_newest_run_of_a_stream_may_run_still_and_the_newest_that_ended_is_known(self, store: Store) -> None:
+        ended = replace(self.RUN, status=DrillStatus.COMPLETED, ended_at=15, deviated=True)
+        running = replace(self.RUN, run_id="run-2", started_at=20, status=DrillStatus.RUNNING)
+        for run in (ended, running):
+            store.journals.save(run)
+        assert store.journals.newest() == {"flights": replace(running, facts={})}
+        assert store.journals.newest(ended=True) == {"flights": replace(ended, facts={})}
+        store.journals.save(replace(ended, run_id="run-3", started_at=25, status=DrillStatus.ABORTED))
+        assert store.journals.newest(ended=True)["flights"].facts == ended.facts, "they say whether it was declined"
+
     def test_a_line_of_a_step_that_this_version_does_not_know_is_named(self, store: Store) -> None:
         line = {"run_id": "run-1", "step": "levitation", "at": 1.0, "kind": "note", "message": "up", "data": {}}
         store._database.write(lambda connection: connection.execute(journal_entries.insert().values(line)))

@@ -69,6 +69,7 @@ def _of_driver(drill: DrillSpec, status: LiveStatus, where: str) -> Iterator[Dri
 
 
 _NOBODY = {
+    Restarter.GAVE_UP: "its supervisor gave up",
     Restarter.PAUSED_DAG: "its DAG is paused",
     Restarter.NOTHING: "no supervisor follows its driver",
     Restarter.UNKNOWN: "it is unknown whether its DAG is paused",

@@ -110,7 +110,12 @@ class Engine:
         plan = plan or draw(spec.repeats, spec.seed, new_seed)
         now = self._ports.clock.now()
         run_id = new_run_id(spec.name, now) if run_id is None else run_id
-        facts = {"drill": encode(spec), "plan": encode(plan), "versions": dict(self._ports.archive.versions())}
+        facts = {
+            "drill": encode(spec),
+            "plan": encode(plan),
+            "versions": dict(self._ports.archive.versions()),
+            "code": dict(self._ports.code(spec.stream)),
+        }
         if replays is not None:
             facts["replays"] = replays
         self._journals.save(DrillRun(run_id=run_id, drill=spec.name, stream=spec.stream, started_at=now, facts=facts))

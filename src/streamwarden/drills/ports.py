@@ -246,6 +246,7 @@ class Ports:
     """Every port of the engine.
 
     Args:
+        code: stream -> digest of each file of its job, by its path in the project, as they are now; empty: unknown.
         of_faults: what implements the ports that faults declare.
     """
 
@@ -259,6 +260,7 @@ class Ports:
     archive: Archive
     clock: Clock
     specs: SpecCodec
+    code: Callable[[str], Mapping[str, str]]
     of_faults: Mapping[Port[Any], object]
 
     def __getitem__(self, port: Port[T]) -> T:

@@ -241,6 +241,7 @@ class RunState(RunProgress):
     Args:
         drill: the drill as it was when the run began: an edited YAML file changes nothing.
         versions: what the verdict is reached with.
+        code: SHA-256 of the job and of each module that it imports, by its path, when the run began.
         replays: the run whose drill this one repeats.
         live: the live stream, of a drill that breaks it; then there is no `fork`.
         audit_before, audit: of the live stream, before and after the fault.
@@ -256,6 +257,7 @@ class RunState(RunProgress):
 
     drill: DrillSpec
     versions: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
     replays: str | None = None
     plan: Plan = field(default_factory=Plan)
     earlier: tuple[FaultResult, ...] = ()

@@ -5,7 +5,7 @@ A check's module holds `check(window, thresholds) -> Verdict`, a pure function, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -15,6 +15,9 @@ from streamwarden.health.verdict import ALARMS, Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.queries import Part
 from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
+
+NEAR: Final = 0.01
+"""Share of a limit within which a value is near it."""
 
 
 class ValueUnit(StrEnum):
@@ -51,14 +54,33 @@ class ValueUnit(StrEnum):
 
     def show(self, value: float) -> str:
         """`value` for a person: `1.2 GB`, `12.3 s`, `35 ms`, `0.5 %`, `3`."""
-        if self is ValueUnit.BYTES:
-            size, suffix = size_unit(value)
-            return f"{value / size:.4g} {suffix}"
-        if self is ValueUnit.SECONDS:
-            return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s" if value < 60 else format_duration(value)
+        if self is ValueUnit.SECONDS and value >= 60:
+            return format_duration(value)
         if self is ValueUnit.SHARE:
             return f"{value * 100:.3g} %"
-        return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+        return self._exactly(value, 4) if value < 1000 or self is ValueUnit.BYTES else f"{value:,.0f}"
+
+    def show_beside(self, limits: Iterable[float], value: float) -> str:
+        """`value` for a person who compares it with `limits`: with as many digits as one of these that is near needs.
+
+        Just above a limit of 1, `1` would hide why there is an alarm: it is `1.0004`.
+        """
+        for limit in limits:
+            if value == limit or abs(value - limit) > NEAR * limit:
+                continue
+            for digits in range(4, 16):
+                if (text := self._exactly(value, digits)) != self._exactly(limit, digits):
+                    return text
+        return self.show(value)
+
+    def _exactly(self, value: float, digits: int) -> str:
+        """`value` with so many significant digits."""
+        if self is ValueUnit.BYTES:
+            size, suffix = size_unit(value)
+            return f"{value / size:.{digits}g} {suffix}"
+        if self is ValueUnit.SECONDS:
+            return f"{value * 1000:.{digits}g} ms" if value < 1 else f"{value:.{digits}g} s"
+        return f"{value * 100:.{digits}g} %" if self is ValueUnit.SHARE else f"{value:,.{digits}g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +195,10 @@ class Check:
             advice=(self.advice if advice is None else advice) if status in ALARMS else "",
             evidence=evidence or {},
         )
+
+    def shown(self, value: float, limits: Mapping[str, float]) -> str:
+        """`value` for a person, with enough digits beside these limits."""
+        return self.unit.show_beside((limits["warning"], limits["critical"]), value)
 
     def limits_text(self, limits: Mapping[str, float]) -> str:
         """`warning from 1 GB, critical above 5 GB`."""

@@ -11,7 +11,7 @@ from typing import Final
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW
 from streamwarden.lifecycle.supervision.restart import describe
-from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP
 
 STOP_REQUESTED: Final = "stop_requested"
 REATTACHED: Final = "reattached"
@@ -50,6 +50,7 @@ class StreamEvent:
         why: the reason that was given, or the cause that was found.
         next_step: what a person should do; empty if nothing.
         after: seconds since the crash, for the restart that followed it.
+        cures: the launch followed a crash; that of a restart which a person asked for does not.
     """
 
     at: float
@@ -60,6 +61,7 @@ class StreamEvent:
     why: str = ""
     next_step: str = ""
     after: float | None = None
+    cures: bool = False
 
 
 def stream_events(
@@ -93,19 +95,20 @@ def last_crash(events: Iterable[StreamEvent]) -> tuple[StreamEvent, StreamEvent 
     crash = next((event for event in reversed(ordered) if event.kind is EventKind.CRASHED), None)
     if crash is None:
         return None
-    later = (event for event in ordered if event.at >= crash.at and event.kind is EventKind.RESTARTED)
+    later = (event for event in ordered if event.at >= crash.at and event.cures)
     return crash, next(later, None)
 
 
 def _launch(
     driver: DriverRecord, before: DriverRecord | None, events: Mapping[str, Sequence[DriverEvent]]
 ) -> StreamEvent:
-    kind, why, after = EventKind.LAUNCHED, "", None
+    kind, why, after, cures = EventKind.LAUNCHED, "", None, False
     if before is not None:
         own_events = events.get(before.driver_id, ())
         wanted = next((event for event in own_events if event.kind == STOP_REQUESTED and _is_restart(event)), None)
         if before.exit is None or before.exit.is_failure:
-            kind, why = EventKind.RESTARTED, _UNRECORDED if before.exit is None else describe(before.exit)
+            kind, cures = EventKind.RESTARTED, True
+            why = _UNRECORDED if before.exit is None else describe(before.exit)
             after = None if before.exit is None else max(0.0, driver.launched_at - before.exit.ended_at)
         elif wanted is not None:
             kind, why = EventKind.RESTARTED, f"{wanted.detail.get('by', '')}: {wanted.detail.get('reason', '')}"
@@ -117,6 +120,7 @@ def _launch(
         who=driver.launched_by,
         why=why,
         after=after,
+        cures=cures,
     )
 
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+_DUE: Final = re.compile(r"(?P<row>.*); due from (?P<due>.*)", re.DOTALL)
 _ORIGIN: Final = re.compile(r"(?P<row>.*); written by batch (?P<batch>[0-9]+)(?:, which read (?P<read>.*))?", re.DOTALL)
 
 
@@ -12,13 +13,17 @@ class Sample:
     """Args:
     batch: that wrote the row; None: it was not written, or the sink does not say.
     read: the input of that batch; empty: it is not known.
+    due: the input that should have made a row that was not written; empty: it is not known.
     """
 
     row: str
     batch: int | None = None
     read: str = ""
+    due: str = ""
 
     def __str__(self) -> str:
+        if self.due:
+            return f"{self.row}; due from {self.due}"
         if self.batch is None:
             return self.row
         return f"{self.row}; written by batch {self.batch}" + (f", which read {self.read}" if self.read else "")
@@ -28,5 +33,6 @@ def parse_sample(text: str) -> Sample:
     """The parts of a sample. The inverse of `str`."""
     match = _ORIGIN.fullmatch(text)
     if match is None:
-        return Sample(text)
+        due = _DUE.fullmatch(text)
+        return Sample(text) if due is None else Sample(due["row"], due=due["due"])
     return Sample(match["row"], int(match["batch"]), match["read"] or "")

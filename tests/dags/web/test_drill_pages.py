@@ -85,7 +85,11 @@ def _fill(space: Workspace) -> None:
 def _runs(now: float) -> list[DrillRun]:
     """One in each state, the newest last."""
     passed, _ = stored("kill_driver", run_id="passed", drill="kill", stream="counted")
-    samples = {"lost": [f"(a): {EVIL}"], "duplicated": [f"(b): (2); written by batch 7, which read {EVIL}"]}
+    passed = replace(passed, facts={**passed.facts, "code": {"jobs/a.py": "1"}})
+    samples = {
+        "lost": [f"(a): {EVIL}; due from a.json line 3"],
+        "duplicated": [f"(b): (2); written by batch 7, which read {EVIL}"],
+    }
     deviated = facts_with("kill_driver", lost=1, duplicated=1, samples=samples)
     landed = {**deviated["fault"], "message": f"{EVIL} password={SECRET}"}
     halted = {"status": "aborted", "step": "steady_state", "reason": f"nothing to fork {EVIL}"}
@@ -95,7 +99,12 @@ def _runs(now: float) -> list[DrillRun]:
     made = partial(replace, passed, ended_at=now - 200, reason=f"the reason {EVIL}")
     return [
         passed,
-        made(run_id="deviated", started_at=now - 900, deviated=True, facts={**deviated, "fault": landed}),
+        made(
+            run_id="deviated",
+            started_at=now - 900,
+            deviated=True,
+            facts={**deviated, "fault": landed, "code": {"jobs/a.py": "2"}},
+        ),
         made(run_id="aborted", started_at=now - 700, status=DrillStatus.ABORTED, deviated=None, facts=aborted),
         made(run_id="unreadable", started_at=now - 500, facts={"drill": {"of": "another version"}}),
         made(run_id="hidden", started_at=now - 300, drill="hidden"),
@@ -227,7 +236,8 @@ def test_a_deviating_row_is_shown_with_its_batch_and_what_it_read(server: TestCl
     shown = text(seen(server, "drills/deviated"))
     assert "DEVIATED" in shown
     assert "damages the output: 1 lost, 1 duplicated" in shown
-    assert f"(a): {EVIL} lost – –" in shown
+    assert f"(a): {EVIL} lost – a.json line 3" in shown
+    assert shown.index("a.json line 3") < shown.index("Course"), "directly after the verdict"
     assert f"(b): (2) duplicated 7 {EVIL}" in shown
 
 
@@ -316,7 +326,8 @@ def test_the_api_lists_runs_by_verdict_and_page(server: TestClient) -> None:
 
 def test_two_runs_stand_side_by_side(server: TestClient) -> None:
     shown = text(seen(server, "drills/compare?a=passed&b=deviated"))
-    assert "verdict PASSED DEVIATED" in shown
+    assert "job: changed (jobs/a.py)" in shown, "it comes before everything else"
+    assert shown.index("job: changed") < shown.index("verdict PASSED DEVIATED")
     assert "lost 0 1 –" in shown
     assert "Both runs had the same settings." in shown
 

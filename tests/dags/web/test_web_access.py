@@ -176,7 +176,14 @@ def test_no_answer_shows_a_secret_that_an_earlier_version_stored(server: TestCli
 
     secret = "hunter2-hunter2"
     event = Event(
-        at=1, kind=EventKind.CRASHED, driver_id="", who="", why=f"password={secret}", next_step="", after=None
+        at=1,
+        kind=EventKind.CRASHED,
+        driver_id="",
+        who="",
+        why=f"password={secret}",
+        next_step="",
+        after=None,
+        cures=False,
     )
     assert secret.encode() not in bytes(answer(event).body)
 

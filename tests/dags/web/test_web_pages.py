@@ -150,7 +150,7 @@ def test_an_incident_is_acknowledged_by_a_user_who_may_change_its_stream(server:
     assert done.status_code == 200, done.text
     assert (done.json()["who"], done.json()["status"]) == ("ann (Airflow)", "CRITICAL")
     listed = server.get(f"{PAGES}/incidents?part=list", headers=bearer("VIEWER")).text
-    assert "acknowledged by ann (Airflow)" in listed
+    assert '<span class="badge">acknowledged</span> by ann (Airflow)' in listed
     assert EVIL not in listed
     (found,) = server.get(f"{PAGES}/api/v1/incidents", headers=bearer("VIEWER")).json()
     assert found["acknowledged_by"] == "ann (Airflow)"

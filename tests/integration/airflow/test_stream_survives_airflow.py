@@ -27,8 +27,8 @@ from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP
 from streamwarden.lifecycle.supervision.stop import Desired
-from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.balance import Outcome as AuditOutcome
 from support.airflow.harness import CLOCKED, Airflow, running, wait_for

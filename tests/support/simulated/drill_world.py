@@ -169,6 +169,7 @@ class World:
             archive=self.archive,
             clock=self,
             specs=SpecCodec(read=spec_from_dict, write=spec_to_dict),
+            code=lambda stream: {f"jobs/{stream}.py": "1" * 64},
             of_faults={
                 FILES: self.files,
                 INPUTS: self.inputs,

@@ -8,6 +8,7 @@ from streamwarden.health.check import ValueUnit
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.rows import DrillResult, Forecast, Metric, StreamRow
+from streamwarden.services.overview.standing import LACKING
 
 NOW = 1_800_000_000.0
 _CHECKS = {check.name: check for check in CHECKS}
@@ -37,7 +38,7 @@ def stream_row(name: str, *metrics: Metric, **fields: Any) -> StreamRow:
         "dag_id": f"stream_{name.partition('/')[0]}",
         "owner": "ann",
         "state": "running",
-        "health": Status.OK,
+        "health": Status.CRITICAL if fields.get("state") in LACKING else Status.OK,
         "forecast": Forecast(sentence="", seconds=None),
     }
     return StreamRow(**{**values, **fields}, metrics={each.check: each for each in metrics})

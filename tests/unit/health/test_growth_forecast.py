@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamwarden.health.checks.state import state_growth
 from streamwarden.health.signals.forecast import seconds_until, theil_sen, thin
-from streamwarden.health.signals.growth import ceiling_of, clear_growths, since_resets
+from streamwarden.health.signals.growth import Doubt, ceiling_of, clear_growths, doubt_of, since_resets
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement
 from support.streams.health_windows import NOW, batch_of, judge, measured, report, window
@@ -154,7 +154,46 @@ def test_noise_without_a_trend_near_the_limit_is_unknown() -> None:
     rng = random.Random(1)
     verdict = judge(state_growth.CHECK, window(hourly=hourly([rng.uniform(2.6e9, 4.9e9) for _ in range(10)])))
     assert verdict.status is UNKNOWN
-    assert "no clear trend" in verdict.reason
+    assert "no clear trend: a sawtooth or a swing: it was as large before, and fell again; over all" in verdict.reason
+
+
+def plateau(n: int) -> float:
+    return 4e9 + 1e7 * min(n, 30)
+
+
+@pytest.mark.parametrize(
+    ("values", "doubt"),
+    [
+        ([plateau(n) for n in range(48)], Doubt.NEWER_HALF),
+        ([4e9 - 1e7 * min(n, 24) + 4e7 * max(0, n - 24) for n in range(48)], Doubt.SCATTER),
+        ([4e9 - 1e6 * n for n in range(48)], Doubt.MAY_SHRINK),
+        ([3e9 + 4e7 * (n % 24) for n in range(40)], Doubt.SAWTOOTH),
+    ],
+    ids=["plateau", "valley", "falling", "teeth"],
+)
+def test_why_a_trend_was_rejected_is_said(values: list[float], doubt: Doubt) -> None:
+    points = [(NOW - HOUR * (len(values) - n), value) for n, value in enumerate(values)]
+    assert doubt_of(points, least=900.0, ceiling=ceiling_of(points)) is doubt
+
+
+def test_growth_to_a_size_that_was_there_before_is_a_tooth() -> None:
+    points = [(NOW - 60 * (48 - n), 3e9 + 1e7 * n) for n in range(48)]
+    assert doubt_of(points, least=900.0, ceiling=4e9) is Doubt.SAWTOOTH
+    assert doubt_of(points, least=900.0, ceiling=0.0) is None, "it grows clearly"
+    assert doubt_of(points[:7], least=900.0, ceiling=0.0) is None, "too little history"
+
+
+def test_the_reason_of_a_rejected_trend_is_in_the_verdict() -> None:
+    verdict = judge(state_growth.CHECK, window(hourly=hourly([plateau(n) for n in range(48)])))
+    assert verdict.status is UNKNOWN
+    assert "no clear trend: the newer half differs" in verdict.reason
+
+
+def test_too_little_history_says_how_much_is_there_and_how_much_is_needed() -> None:
+    fresh = tuple(report(n, at=NOW - 581 + n * 581 / 9) for n in range(10))
+    assert judge(state_growth.CHECK, window(fresh)).reason.endswith("9m 41s of the 15m needed")
+    few = judge(state_growth.CHECK, window(hourly=hourly([1e8 + 1e6 * n for n in range(7)])))
+    assert few.reason.endswith("7 points of the 8 needed")
 
 
 @pytest.mark.parametrize(("points", "known"), [(7, False), (8, True), (48, True)])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
-from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP
 
 ANN = "ann@laptop (command line)"
 
@@ -76,6 +76,12 @@ def test_a_requested_restart_gives_the_reason_of_the_request() -> None:
     found = stream_events(drivers, {"d1": [asked(1, 40.0, restart=True)]})
     assert found[-1].kind is EventKind.RESTARTED
     assert found[-1].why == f"{ANN}: new schema"
+    assert not found[-1].cures
+
+
+def test_the_launch_after_a_crash_cures_it_also_if_the_end_was_not_recorded() -> None:
+    for end in (driver(1, 0.0), driver(1, 0.0, ExitKind.FAILED, 50.0)):
+        assert [each.kind for each in stream_events([end, driver(2, 52.0)], {}) if each.cures] == [EventKind.RESTARTED]
 
 
 def test_a_driver_that_vanished_counts_as_crashed_when_it_was_replaced() -> None:

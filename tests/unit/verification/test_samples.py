@@ -13,7 +13,7 @@ WORDS = st.text(alphabet="abc(),: ;=<>\n1", max_size=30)
 
 @given(row=WORDS, batch=st.none() | st.integers(0, 10**9), read=WORDS)
 def test_what_is_written_can_be_read_back(row: str, batch: int | None, read: str) -> None:
-    sample = Sample(row, batch, "" if batch is None else read)
+    sample = Sample(row, due=read) if batch is None else Sample(row, batch, read)
     assert parse_sample(str(sample)) == sample
 
 
@@ -23,6 +23,7 @@ def test_what_is_written_can_be_read_back(row: str, batch: int | None, read: str
         ("(a, 1): (2)", Sample("(a, 1): (2)")),
         ("(a): (2); written by batch 7", Sample("(a): (2)", 7)),
         ("(a): (2); written by batch 7, which read t-0 from 3 to 9", Sample("(a): (2)", 7, "t-0 from 3 to 9")),
+        ("(a): (2); due from a.json line 3: {}", Sample("(a): (2)", due="a.json line 3: {}")),
         ("counts: (a): (2); written by batch seven", Sample("counts: (a): (2); written by batch seven")),
     ],
 )

@@ -207,7 +207,6 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
         statuses(space, facts),
         facts,
         thresholds=declared.thresholds,
-        drills=space.store.journals.newest(),
         paused=paused_dags(PREFIX),
         trends=slow.trends,
         made=slow.metrics,

@@ -26,6 +26,7 @@ class Comparison:
     """Two runs.
 
     Args:
+        job: whether the code of the job is the same in both, in words.
         measured: verdict, recovery, batches, counts: also what is equal.
         settings: keys of the drills' files that differ.
         versions: what the runs were made with, where it differs.
@@ -33,6 +34,7 @@ class Comparison:
 
     first: str
     second: str
+    job: str
     measured: tuple[Difference, ...]
     settings: tuple[Difference, ...]
     versions: tuple[Difference, ...]
@@ -45,12 +47,23 @@ def compare(first: DrillRun, second: DrillRun) -> Comparison:
     return Comparison(
         first=first.run_id,
         second=second.run_id,
+        job=_job(first.stream, second.stream, one.code, other.code),
         measured=tuple(
             _difference(name, facts.get(name), others.get(name)) for name in dict.fromkeys((*facts, *others))
         ),
         settings=_differing(dict(_flat(encode(one.drill))), dict(_flat(encode(other.drill)))),
         versions=_differing(one.versions, other.versions),
     )
+
+
+def _job(first: str, second: str, code: Mapping[str, str], other: Mapping[str, str]) -> str:
+    """`job: changed (jobs/orders.py)`: names the files that differ, that are new, and that are gone."""
+    if first != second:
+        return f"job: of two streams, {first} and {second}"
+    if not code or not other:
+        return "job: unknown, because a run did not record the code of its job"
+    files = sorted(name for name in {*code, *other} if code.get(name) != other.get(name))
+    return f"job: changed ({', '.join(files)})" if files else "job: the same code"
 
 
 def _facts(run: DrillRun, state: RunState) -> Iterator[tuple[str, object]]:

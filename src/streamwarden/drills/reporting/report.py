@@ -160,11 +160,16 @@ def build_report(run: DrillRun, entries: Sequence[JournalEntry]) -> DrillReport:
 
 def markdown(report: DrillReport) -> str:
     """The report in Markdown, at most a screen."""
-    lines = [f"# {report.title}: {report.verdict}", "", report.sentence, "", "## Timeline", ""]
+    lines = [f"# {report.title}: {report.verdict}", "", report.sentence, ""]
+    if samples := [row for row in report.rows if row.sample]:
+        lines += ["## Rows that are not as they should be", "", "| what | row |", "|---|---|"]
+        lines += [f"| {row.name} | `{_cell(row.value)}` |" for row in samples] + [""]
+    lines += ["## Timeline", ""]
     lines += ["| time (UTC) | from the fault | what happened |", "|---|---|---|"]
     lines += [f"| {clock(moment.at)} | {distance(moment)} | {_cell(moment.text)} |" for moment in report.timeline]
     lines += ["", "## Evidence", "", "| what | result |", "|---|---|"]
-    lines += [f"| {row.name} | {f'`{_cell(row.value)}`' if row.literal else _cell(row.value)} |" for row in report.rows]
+    evidence = (row for row in report.rows if not row.sample)
+    lines += [f"| {row.name} | {f'`{_cell(row.value)}`' if row.literal else _cell(row.value)} |" for row in evidence]
     if report.explanations:
         lines += ["", "## How the recovery was predicted", ""]
         lines += [f"- **{row.name}**: {one_line(row.value)}" for row in report.explanations]

@@ -71,11 +71,32 @@ def _deviation(event: str, state: RunState) -> Iterator[str]:
     if unbalanced(state) is not None:
         yield f"{_capital(event)} damages the output of the live stream: {'; '.join(deviations)}"
         return
+    if own := _of_the_job(state):
+        others = "; ".join(deviations[1:])
+        lead = f"is not handled as it should be: {others}; and" if others else "was survived, but"
+        yield f"{_capital(event)} {lead} {own}"
+        yield from _back(state)
+        if (not_exercised := describe_not_exercised(state)) is not None:
+            yield not_exercised
+        return
     counts = state.reconciliation
     refused = any(result.refusal is not None for result in state.results)
     unharmed = counts is not None and counts.exactly_once and not refused and not disagree
     lead = "loses nothing, but" if unharmed else "is not handled as it should be:"
     yield f"{_capital(event)} {lead} {'; '.join(deviations)}"
+
+
+def _of_the_job(state: RunState) -> str:
+    """What the job does to its rows without any fault: its twin, which nobody broke, wrote the same rows as the fork.
+    Empty if the twin disagrees, or if there is none."""
+    twin, counts = state.twin, state.reconciliation
+    if twin is None or twin.alone or counts is None or not twin.outcome.exactly_once:
+        return ""
+    wrong = {kind: count for kind, count in counts.kinds.items() if count}
+    if list(wrong) == ["lost"]:
+        return f"the job itself loses rows: {counts.lost:,} of {counts.expected:,}"
+    harm = _harm(counts)
+    return harm and f"the job itself does not write what its oracle expects: {harm}"
 
 
 def _harm(counts: Reconciliation | None) -> str:

@@ -81,6 +81,20 @@ def resolved_with(causes: Iterable[Incident], open_incidents: Iterable[Incident]
     return tuple(incident for incident in open_incidents if incident.consequence_of in ids and incident.good)
 
 
+def folded(checks: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The causes among these alarming checks of one stream -> their consequences among them, in the given order."""
+    given = tuple(dict.fromkeys(checks))
+
+    def root(name: str) -> str:
+        cause = next((cause for cause in CAUSES.get(name, ()) if cause in given), None)
+        return name if cause is None else root(cause)
+
+    roots = {name: root(name) for name in given}
+    return {
+        cause: tuple(name for name in given if roots[name] == cause != name) for cause in given if roots[cause] == cause
+    }
+
+
 def grouped(incidents: Iterable[Incident]) -> tuple[IncidentGroup, ...]:
     """Each root incident with its consequences among `incidents`, in the given order.
 

@@ -7,6 +7,7 @@ hour. So the series is judged over several spans, and growth has to be clear ove
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from streamwarden.health.signals.forecast import Trend, spread_evenly, theil_sen
@@ -28,6 +29,17 @@ RISE: Final = 1.1
 BEYOND: Final = 1.1
 """Growth is new if it exceeds the highest tooth by a tenth: an evaluation may miss a tooth's very tip."""
 
+
+class Doubt(StrEnum):
+    """Why growth is not clear."""
+
+    MAY_SHRINK = "as far as its scatter tells, it may also shrink"
+    SCATTER = "the values scatter more than they grow"
+    NEWER_HALF = "the newer half differs: it grows less than half as fast as the whole"
+    OLDER_HALF = "the older half did not grow"
+    SAWTOOTH = "a sawtooth or a swing: it was as large before, and fell again"
+
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -48,6 +60,25 @@ def clear_growths(points: Points, *, least: float, ceiling: float, slope: float 
         ceiling: see `ceiling_of`.
         slope: units a second; a span that cannot have grown half as fast is not looked at, which saves time.
     """
+    for stretch in _stretches(points, least):
+        values = [value for _, value in stretch]
+        if max(values) - min(values) < slope / 2 * (stretch[-1][0] - stretch[0][0]):
+            continue
+        trend = _clear(stretch, ceiling)
+        if isinstance(trend, Trend):
+            yield Growth(trend, stretch[-1][0] - stretch[0][0])
+
+
+def doubt_of(points: Points, *, least: float, ceiling: float) -> Doubt | None:
+    """Why the growth over the longest span is not clear; None if it is, or if there is too little history."""
+    found = next((_clear(stretch, ceiling) for stretch in _stretches(points, least)), None)
+    if not isinstance(found, Doubt):
+        return None
+    return Doubt.SAWTOOTH if points[-1][1] <= BEYOND * ceiling else found
+
+
+def _stretches(points: Points, least: float) -> Iterator[Points]:
+    """The points since the last reset over each span that has enough of them, the longest span first."""
     stretches = since_resets(points)
     newest = stretches[-1] if stretches else ()
     length = 0
@@ -56,12 +87,7 @@ def clear_growths(points: Points, *, least: float, ceiling: float, slope: float 
         if len(stretch) < POINTS or stretch[-1][0] - stretch[0][0] < least or len(stretch) == length:
             continue
         length = len(stretch)
-        values = [value for _, value in stretch]
-        if max(values) - min(values) < slope / 2 * (stretch[-1][0] - stretch[0][0]):
-            continue
-        trend = _clear(stretch)
-        if trend is not None and trend.level > BEYOND * ceiling:
-            yield Growth(trend, stretch[-1][0] - stretch[0][0])
+        yield stretch
 
 
 def _last(points: Points, span: float) -> Points:
@@ -90,28 +116,29 @@ def ceiling_of(points: Points) -> float:
     return highest
 
 
-def _clear(stretch: Points) -> Trend | None:
+def _clear(stretch: Points, ceiling: float) -> Trend | Doubt:
     """The trend of a stretch that rises clearly, and still does in its newer half; of that half if it rises less."""
     trend = _rising(stretch)
-    if trend is None or trend.points < POINTS:
-        return None
+    if isinstance(trend, Doubt) or trend.points < POINTS:
+        return trend if isinstance(trend, Doubt) else Doubt.SCATTER
     middle = (stretch[0][0] + stretch[-1][0]) / 2
     newer = _rising([point for point in stretch if point[0] >= middle])
-    if newer is None or newer.slope < SLOWED * trend.slope:
-        return None
+    if isinstance(newer, Doubt) or newer.slope < SLOWED * trend.slope:
+        return Doubt.NEWER_HALF
     older = theil_sen(spread_evenly([point for point in stretch if point[0] <= middle]))
     if older is not None and older.slope <= 0:
-        return None
-    return newer if newer.slope < trend.slope else trend
+        return Doubt.OLDER_HALF
+    slower = newer if newer.slope < trend.slope else trend
+    return slower if slower.level > BEYOND * ceiling else Doubt.SAWTOOTH
 
 
-def _rising(points: Points) -> Trend | None:
+def _rising(points: Points) -> Trend | Doubt:
     """The trend if all of its interval is above 0 and the rise is large compared with the scatter around it."""
     trend = theil_sen(spread_evenly(points))
     if trend is None or trend.low <= 0:
-        return None
+        return Doubt.MAY_SHRINK
     scatter = statistics.median(abs(value - trend.level - trend.slope * (at - trend.at)) for at, value in points)
-    return trend if trend.slope * trend.span >= CLEAR * scatter / _MAD else None
+    return trend if trend.slope * trend.span >= CLEAR * scatter / _MAD else Doubt.SCATTER
 
 
 _MAD: Final = 0.6745

@@ -92,11 +92,10 @@ def judge_series(
         "recent": values[-RECENT:],
         **(evidence or {}),
     }
-    shown = check.unit.show
     if settled.status is None:
-        reason = f"{what} {shown(latest)}; measured only {len(values)} time(s), an alarm needs {RAISE}"
+        reason = f"{what} {check.shown(latest, limits)}; measured only {len(values)} time(s), an alarm needs {RAISE}"
         return check.verdict(window, Status.UNKNOWN, reason, settled.value, proof)
-    reason = f"{what} {shown(settled.value)} ({check.limits_text(limits)})"
+    reason = f"{what} {check.shown(settled.value, limits)} ({check.limits_text(limits)})"
     if settled.held:
         reason += f"; held at {settled.status} until {RECENT} observations in a row are below it"
     verdict = check.verdict(window, settled.status, reason, settled.value, proof)

@@ -10,9 +10,9 @@ from typing import Final
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
 from streamwarden.lifecycle.supervision.restart import GiveUp, decide
-from streamwarden.lifecycle.supervision.restarter import Restarter, restarter
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP, Restarter, restarter
 from streamwarden.lifecycle.supervision.stop import DesiredState
-from streamwarden.lifecycle.supervision.supervisor import GAVE_UP, unforgiven
+from streamwarden.lifecycle.supervision.supervisor import unforgiven
 from streamwarden.stream.spec import RestartPolicy
 
 
@@ -62,12 +62,13 @@ def follow_up(
     if not history or history[-1].exit is None:
         return None
     last = history[-1]
-    by = restarter(events.get(last.driver_id, ()), paused)
-    if by in _NOBODY:
-        return _NOBODY[by]
-    left = _gave_up(events.get(last.driver_id, ()), state)
+    own_events = events.get(last.driver_id, ())
+    left = _gave_up(own_events, state)  # the DAG of a stream that was left down pauses itself: that is no cause
     if left is not None:
         return left
+    by = restarter([event for event in own_events if event.kind != GAVE_UP], paused)
+    if by in _NOBODY:
+        return _NOBODY[by]
     decision = decide(unforgiven(history, state, lambda driver_id: events.get(driver_id, ())), policy, now)
     if isinstance(decision, GiveUp):
         return FollowUp(next=Next.LEFT_DOWN, reason=decision.reason, next_step=decision.next_step)

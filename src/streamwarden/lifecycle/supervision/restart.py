@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.stream.spec import RestartPolicy
-from streamwarden.units import Seconds, format_duration
+from streamwarden.units import Seconds, format_count, format_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,8 @@ def decide(history: Sequence[DriverRecord], policy: RestartPolicy, now: float) -
     recent = [exit for exit in failures if exit.ended_at > now - policy.budget.per]
     if len(recent) > policy.budget.count:
         return GiveUp(
-            reason=f"{len(recent)} failures within {format_duration(policy.budget.per)}, but the budget is "
-            f"{policy.budget.count} restarts; the last failure: {describe(last)}",
+            reason=f"gave up after {len(recent)} failures in {format_duration(policy.budget.per)}: the budget is "
+            f"{format_count(policy.budget.count, 'restart')}; the last failure: {describe(last)}",
             next_step=last.next_step or "read the driver's log, fix the cause, then start the stream again",
             exhausted=True,
         )

@@ -9,6 +9,10 @@ from streamwarden.lifecycle.driver import DriverEvent
 SUPERVISED: Final = "supervised"
 """Kind of the event that a supervisor records when it begins to follow a driver. Its detail `by` is a `Supervisor`."""
 
+GAVE_UP: Final = "gave_up"
+"""Kind of the event that marks the driver after which the stream was left down: a manual start clears the earlier
+failures."""
+
 
 class Supervisor(StrEnum):
     DAG = "dag"  # the stream's DAG in Airflow
@@ -19,6 +23,7 @@ class Restarter(StrEnum):
     """Restarter of a driver."""
 
     DAG = "dag"  # the stream's DAG, which is not paused
+    GAVE_UP = "gave up"  # nothing: its supervisor left the stream down; the DAG then pauses itself
     PAUSED_DAG = "paused dag"  # nothing, as long as the DAG is paused
     SHELL = "shell"  # `streamwarden start --supervise`, if that process still runs
     NOTHING = "nothing"  # the driver was started by hand, and no supervisor ever followed it
@@ -33,9 +38,12 @@ def supervised(driver_id: str, by: Supervisor, at: float) -> DriverEvent:
 def restarter(events: Iterable[DriverEvent], paused: bool | None) -> Restarter:
     """Restarter of a driver with these events when it has ended. `paused`: whether the stream's DAG is paused; None if
     that is unknown, or if there is no Airflow."""
-    followed = [event.detail.get("by") for event in events if event.kind == SUPERVISED]
+    recorded = tuple(events)
+    followed = [event.detail.get("by") for event in recorded if event.kind == SUPERVISED]
     if paused is False:
         return Restarter.DAG
+    if any(event.kind == GAVE_UP for event in recorded):
+        return Restarter.GAVE_UP
     if followed and followed[-1] == Supervisor.SHELL:
         return Restarter.SHELL
     if paused:

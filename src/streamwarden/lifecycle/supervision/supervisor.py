@@ -10,16 +10,12 @@ from typing import Final, Protocol
 from streamwarden.errors import LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, DriverRepository, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.restart import GiveUp, decide
-from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP, Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState, StopRepository
 from streamwarden.stream.spec import RestartPolicy, StreamSpec
 
 HISTORY: Final = 24 * 3600.0
 """Seconds of drivers that are read for a decision: longer than any sensible budget."""
-
-GAVE_UP: Final = "gave_up"
-"""Kind of the event that marks the driver after which the stream was left down: a manual start clears the earlier
-failures."""
 
 
 class Observed(Protocol):

@@ -7,6 +7,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.drills.engine import Engine
 from streamwarden.drills.ports import Ports, SpecCodec
 from streamwarden.drills.spec import DrillSpec
+from streamwarden.errors import ConfigError
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.drivers import ForkDrivers
@@ -16,6 +17,7 @@ from streamwarden.services.drilling.live import LiveStreams
 from streamwarden.services.drilling.ports import Surroundings, implementations
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
 from streamwarden.services.fleet.fleet import Fleet
+from streamwarden.services.fleet.launching.deployed_code import code_of
 from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.stream.spec import StreamSpec
@@ -51,6 +53,15 @@ def build_engine(
         archive=archive,
         clock=SystemClock(),
         specs=SpecCodec(read=specs.read, write=specs.write),
+        code=lambda name: _code(name, stream),
         of_faults=implementations(Surroundings(project=project, store=store, archive=archive)),
     )
     return Engine(drills, store.journals, ports)
+
+
+def _code(name: str, stream: Callable[[str], StreamSpec]) -> Mapping[str, str]:
+    try:
+        files: Mapping[str, str] = code_of(stream(name))["files"]
+    except ConfigError:  # the step that needs the stream reports it
+        return {}
+    return files

@@ -13,9 +13,9 @@ from streamwarden.drills.records.types import DriverView, ForkView, LiveStatus
 from streamwarden.errors import ConfigError, DrillAborted, VerificationError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.restart import GiveUp, decide
-from streamwarden.lifecycle.supervision.restarter import restarter
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP, restarter
 from streamwarden.lifecycle.supervision.stop import Desired
-from streamwarden.lifecycle.supervision.supervisor import GAVE_UP, HISTORY, unforgiven
+from streamwarden.lifecycle.supervision.supervisor import HISTORY, unforgiven
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.auditing.records import record
 from streamwarden.services.drilling.drillable import require_audit

@@ -195,7 +195,7 @@ STATE_SETS: Final = (
     ),
     StateSet(
         name="streamwarden_stream_health",
-        help="Worst verdict of the stream's checks",
+        help="Worst of the stream's state, its checks, its open incidents and its newest drill",
         words=tuple(Status),
         word=lambda row: row.health,
     ),

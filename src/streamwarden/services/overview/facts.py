@@ -7,8 +7,9 @@ from typing import Final, TypeVar
 from streamwarden.adapters.store import Store
 from streamwarden.adapters.store.history.batches import Flow, NewestBatch
 from streamwarden.config.loading import Catalog
+from streamwarden.drills.records.journal import DrillRun
+from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
-from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.signals.executors import ACTIVE, LOST
 from streamwarden.health.signals.series import FRESH
 from streamwarden.health.verdict import Verdict
@@ -29,9 +30,11 @@ class FleetFacts:
     Args:
         drivers: stream -> its drivers of the last 24 hours, oldest first; latest: its newest driver, however old.
         events: driver id -> its events, of the drivers in `drivers` and `latest`.
-        verdicts, incidents, newest, flows: stream or `STREAM/QUERY` -> its own. Incidents are the alarming ones.
+        verdicts, incidents, newest, flows: stream or `STREAM/QUERY` -> its own.
         executors: stream -> how many executors its driver counted lately.
-        mutes: those in force, and those that are planned.
+        incidents: the open ones of streams that should not be stopped, consequences included.
+        handling: acknowledgements of open incidents; the mutes in force, and those that are planned.
+        drills, ended_drills: stream -> its newest drill, and its newest one that has ended.
     """
 
     now: float
@@ -47,7 +50,9 @@ class FleetFacts:
     newest: Mapping[str, NewestBatch]
     flows: Mapping[str, Flow]
     executors: Mapping[str, Sequence[Measurement]]
-    mutes: Sequence[Mute]
+    handling: Handling
+    drills: Mapping[str, DrillRun]
+    ended_drills: Mapping[str, DrillRun]
 
     def events_of(self, stream: str) -> dict[str, Sequence[DriverEvent]]:
         """Driver id -> events, of the recent drivers of `stream`."""
@@ -79,9 +84,11 @@ def read_facts(
         wanted=store.stops.every_desired(wanted),
         queries=queries,
         verdicts=_by_stream(store.verdicts.latest(only) if verdicts is None else verdicts),
-        incidents=_by_stream(incident for incident in store.incidents.alarming() if incident.is_root),
+        incidents=_by_stream(store.incidents.alarming()),
         newest=store.batches.newest(parts),
-        mutes=store.mutes.since(now),
+        handling=Handling(actions=store.incident_actions.current(now), mutes=store.mutes.since(now)),
+        drills=store.journals.newest(),
+        ended_drills=store.journals.newest(ended=True),
         executors=store.measurements.recents(wanted, now - FRESH, (ACTIVE, LOST)),
         flows=store.batches.flows_since(parts, now - RATE_WINDOW),
     )

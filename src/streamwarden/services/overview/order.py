@@ -25,9 +25,10 @@ def by_trouble(found: Sequence[StreamStatus]) -> list[StreamStatus]:
 
 
 _ORDER: Final[tuple[Callable[[StreamStatus], bool], ...]] = (
-    lambda status: status.lacks_driver,
-    lambda status: status.in_trouble,
-    lambda status: status.state not in QUIET and status.health is Status.WARNING,
+    lambda status: status.in_trouble and status.lacks_driver and status.state != "broken",
+    lambda status: status.in_trouble and status.state != "broken",
+    lambda status: status.in_trouble,  # nothing runs, and nothing is lost
+    lambda status: status.state != "stopped" and status.health is Status.WARNING,
     lambda status: status.state == "starting",
     lambda status: status.cured is not None,
     lambda status: status.state == "running",

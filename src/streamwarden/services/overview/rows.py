@@ -11,7 +11,6 @@ from typing import Final
 from pydantic import ConfigDict, computed_field
 from pydantic.dataclasses import dataclass as validated
 
-from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.health.check import Check, ValueUnit
 from streamwarden.health.checks import CHECKS
@@ -146,7 +145,6 @@ def stream_rows(
     facts: FleetFacts,
     *,
     thresholds: Thresholds,
-    drills: Mapping[str, DrillRun],
     paused: Mapping[str, bool],
     trends: Mapping[str, Trend],
     made: MadeMetrics | None = None,
@@ -154,15 +152,12 @@ def stream_rows(
     """One row for each status, in the same order.
 
     Args:
-        drills: stream -> its newest drill.
         paused: id of a DAG -> whether it is paused, as far as that is known.
         trends: stream or query -> its state size over time, see `StreamRow.state_trend`.
         made: the metrics of earlier calls, of which those of the same verdicts are taken again.
     """
     specs, made = _specs(facts), {} if made is None else made
-    return tuple(
-        _row(status, facts, specs.get(status.stream), thresholds, drills, paused, trends, made) for status in statuses
-    )
+    return tuple(_row(status, facts, specs.get(status.stream), thresholds, paused, trends, made) for status in statuses)
 
 
 def _specs(facts: FleetFacts) -> dict[str, StreamSpec]:
@@ -181,7 +176,6 @@ def _row(
     facts: FleetFacts,
     spec: StreamSpec | None,
     thresholds: Thresholds,
-    drills: Mapping[str, DrillRun],
     paused: Mapping[str, bool],
     trends: Mapping[str, Trend],
     made: MadeMetrics,
@@ -192,7 +186,7 @@ def _row(
     stopped = stream in facts.wanted and facts.wanted[stream].desired is Desired.STOPPED
     health = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
     metrics = {verdict.check: metric(verdict, limits, made) for verdict in health.verdicts}
-    run = drills.get(stream)
+    run = facts.drills.get(stream)
     dag_id = f"stream_{stream}"
     return StreamRow(
         **attributes(status),
@@ -252,6 +246,7 @@ def metric(verdict: Verdict, thresholds: Thresholds, made: MadeMetrics) -> Metri
 
 
 def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) -> Metric:
+    near = [limits[name] for name in ("warning", "critical") if name in limits]
     has_unit = verdict.unit in _UNITS and verdict.value is not None
     return Metric(
         check=verdict.check,
@@ -259,7 +254,9 @@ def _made(verdict: Verdict, check: Check | None, limits: Mapping[str, float]) ->
         status=verdict.status,
         value=verdict.value,
         unit=verdict.unit,
-        shown=ValueUnit(verdict.unit).show(verdict.value) if has_unit and verdict.value is not None else "",
+        shown=ValueUnit(verdict.unit).show_beside(near, verdict.value)
+        if has_unit and verdict.value is not None
+        else "",
         limits=check.limits_text(limits) if check else "",
         reason=verdict.reason,
         advice=verdict.advice,

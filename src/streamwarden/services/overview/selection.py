@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from streamwarden.health.verdict import Status
+from streamwarden.health.verdict import Status, worst_of
 from streamwarden.services.overview.models import Model
 from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.status import State
@@ -74,6 +74,8 @@ class Totals(Model):
     rows_in_per_second: float
     state_bytes: float
     open_incidents: int
+    incident_status: Status
+    """the worst of the open incidents, OK without one"""
 
 
 def select(rows: Iterable[StreamRow], chosen: Selection) -> list[StreamRow]:
@@ -106,4 +108,5 @@ def totals(rows: Sequence[StreamRow]) -> Totals:
         rows_in_per_second=sum(row.rows_in_per_second or 0.0 for row in whole),
         state_bytes=sum(row.value("state_size") or 0.0 for row in rows),
         open_incidents=sum(row.open_incidents for row in rows),
+        incident_status=worst_of((Status.OK, *(row.incident_status for row in rows))),
     )

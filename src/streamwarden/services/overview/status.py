@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field
 
+from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import Mute, mute_of
 from streamwarden.health.shown_verdicts import current_health
 from streamwarden.health.signals.executors import latest_snapshot
-from streamwarden.health.verdict import Status, Verdict
+from streamwarden.health.verdict import ALARMS, Status, worst_of
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
-from streamwarden.lifecycle.events import EventKind, last_crash, stream_events
+from streamwarden.lifecycle.events import last_crash, stream_events
 from streamwarden.lifecycle.queries import SEPARATOR, Part, QueryRecord, StreamPart, owner, stream_parts
 from streamwarden.lifecycle.supervision.heartbeat import silent_since
 from streamwarden.lifecycle.supervision.restart import describe
@@ -21,6 +22,7 @@ from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.monitoring.quarantined import gaps
 from streamwarden.services.overview.facts import RATE_WINDOW, FleetFacts, read_facts
 from streamwarden.services.overview.models import Text
+from streamwarden.services.overview.standing import LACKING, SHOWN, SILENT, Standing, standing
 from streamwarden.services.workspace import Workspace
 from streamwarden.units import DAY
 
@@ -65,8 +67,11 @@ class StreamStatus:
         not_kept: those of them that the quarantine will never have, because their input was removed too early.
         rows_in_per_second: None: the stream does not run.
         backlog_seconds: value of the check `backlog`, as long as it is current.
-        health: the worst verdict of the last evaluation, UNKNOWN in place of OK if that is too long ago;
-            health_checks: whose it is, unless it is OK; health_reason: why the first of them says so.
+        health: the worst of the state, the verdicts of the last evaluation, the open incidents and the newest drill;
+            UNKNOWN in place of OK if that evaluation is too long ago. Of a stream with several queries also theirs.
+        health_causes: what gives it that status, if it is an alarm: the state, checks, `drill_NAME`; health_reason:
+            why the first one that is not its state does.
+        open_incidents: without consequences; incident_status: the worst of them and their consequences.
         cured: the newest crash of the last 24 hours, if a restart followed it.
         problem: why the newest driver ended, why it may have, or what is wrong with the file; empty while all is well.
         mute: the mute that covers the whole stream; a mute of single checks is shown with the incidents.
@@ -92,29 +97,39 @@ class StreamStatus:
     state_bytes: Hidden[float | None] = None
     backlog_seconds: float | None = None
     health: Status = Status.UNKNOWN
-    health_checks: Annotated[tuple[str, ...], Field(description="the checks with that status, at most three")] = ()
+    health_causes: Annotated[tuple[str, ...], Field(description="what gives it that status, at most three")] = ()
     health_reason: Text = ""
     judged_at: float | None = None
     stale: Annotated[bool, Field(description="the last evaluation is too old to describe the stream")] = False
     open_incidents: int = 0
+    incident_status: Annotated[Status, Field(description="the worst of the open incidents, OK without one")] = Status.OK
+    acknowledged_incidents: Annotated[int, Field(description="those of them that a person takes care of")] = 0
+    muted_incidents: Annotated[int, Field(description="those of them of which nothing is sent")] = 0
     restarts: Annotated[int, Field(description="launches after a crash in the last 24 hours")] = 0
     last_exit: Hidden[ExitRecord | None] = None
     cured: Hidden[CuredCrash | None] = None
     problem: Hidden[str] = ""
     log: Hidden[str | None] = None
     mute: Hidden[Mute | None] = None
+    muted: Annotated[
+        str, Field(description="`muted` or `in maintenance`: nothing of the stream is sent; else empty")
+    ] = ""
+    muted_until: float | None = None
 
     @property
     def lacks_driver(self) -> bool:
         """Whether it should run and does not, or may not run."""
-        return self.state in ("down", "broken", "unresponsive", "unseen", "ended")
+        return self.state in LACKING
+
+    @property
+    def shows_health(self) -> bool:
+        """Whether its health says something: nothing is judged while no driver runs and none should."""
+        return self.state not in SILENT and (self.state != "completed" or self.health in ALARMS)
 
     @property
     def in_trouble(self) -> bool:
-        """A stream that runs without a file cannot be restarted. One that was stopped on purpose, or never started, is
-        not in trouble, whatever its last verdict was."""
-        critical = self.health is Status.CRITICAL and self.state not in ("stopped", "new")
-        return self.lacks_driver or not self.declared or critical
+        """Whether its status is CRITICAL; never that of a stream that was stopped on purpose, or never started."""
+        return self.health is Status.CRITICAL and self.state not in SILENT
 
 
 def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
@@ -147,8 +162,14 @@ def statuses(space: Workspace, facts: FleetFacts) -> list[StreamStatus]:
         spec = facts.catalog.streams.get(name)
         parts = stream_parts(spec, facts.queries[name], facts.now) if spec is not None else ()
         queries = [_query(part, whole, facts) for part in parts if part.part is Part.QUERY]
-        fleet += _with_rates([whole, *queries], facts)
-    return [replace(status, mute=mute_of(status.stream, facts.mutes, facts.now)) for status in fleet]
+        fleet += _with_rates([_worst_of_queries(whole, queries), *queries], facts)
+    return [replace(status, **_muted(status.stream, facts)) for status in fleet]
+
+
+def _muted(name: str, facts: FleetFacts) -> dict[str, Any]:
+    """The mute of the whole stream, as an object and as words."""
+    mute = mute_of(name, facts.handling.mutes, facts.now)
+    return {"mute": mute, "muted": "" if mute is None else mute.word, "muted_until": mute and mute.over_at}
 
 
 def require(found: list[StreamStatus], name: str) -> StreamStatus:
@@ -186,12 +207,22 @@ def _with_crashes(whole: StreamStatus, facts: FleetFacts) -> StreamStatus:
     events = stream_events(drivers, facts.events_of(whole.stream))
     recent = [event for event in events if event.at > facts.now - CRASHES_SINCE]
     crash, restart = last_crash(recent) or (None, None)
-    whole = replace(whole, restarts=sum(event.kind is EventKind.RESTARTED for event in recent))
+    whole = replace(whole, restarts=sum(event.cures for event in recent))
     if crash is None or restart is None or whole.state not in ("running", "starting"):
         return whole
     exits = {driver.driver_id: driver.exit for driver in drivers}
     exit = exits[crash.driver_id] or ExitRecord(kind=ExitKind.KILLED, ended_at=crash.at, message=crash.why)
     return replace(whole, cured=CuredCrash(exit=exit, restarted_at=restart.at))
+
+
+def _worst_of_queries(whole: StreamStatus, queries: Sequence[StreamStatus]) -> StreamStatus:
+    """The stream with the status of its worst query, if that is worse than its own."""
+    worst = max(queries, key=lambda query: query.health.rank, default=whole)
+    if worst.health not in ALARMS or worst.health.rank <= whole.health.rank or whole.state in SILENT:
+        return whole
+    query = worst.stream.partition(SEPARATOR)[2]
+    causes = tuple(f"{query}: {cause}" for cause in worst.health_causes)
+    return replace(whole, health=worst.health, health_causes=causes, health_reason=worst.health_reason)
 
 
 def _with_rates(group: list[StreamStatus], facts: FleetFacts) -> list[StreamStatus]:
@@ -234,7 +265,7 @@ def _query(part: StreamPart, whole: StreamStatus, facts: FleetFacts) -> StreamSt
         since=since,
         executors=None,
         executors_lost=None,
-        **_judged_and_done(part.spec.name, facts, stopped=whole.state == "stopped"),
+        **_judged_and_done(part.spec.name, state, facts, stopped=whole.state == "stopped", declared=whole.declared),
         restarts=0,
         cured=None,
         problem=problem,
@@ -246,33 +277,51 @@ def shown_error(record: QueryRecord) -> str:
     return f"failed: {record.error[:300]}" if record.error else "stopped, its driver goes on"
 
 
-def _judged_and_done(name: str, facts: FleetFacts, *, stopped: bool) -> dict[str, Any]:
+def _judged_and_done(name: str, state: State, facts: FleetFacts, *, stopped: bool, declared: bool) -> dict[str, Any]:
     """The store's facts under this name, a stream's or a query's."""
-    last = facts.newest.get(name)
+    last, incidents = facts.newest.get(name), facts.incidents.get(name, ())
     return {
         "first_batch_at": last.first_at if last else None,
         "batch_id": last.batch_id if last else None,
         "batch_at": last.at if last else None,
-        "open_incidents": len(facts.incidents.get(name, ())),
-        **_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped),
+        "open_incidents": sum(incident.is_root for incident in incidents),
+        **_handled(incidents, facts),
+        "incident_status": worst_of((Status.OK, *(incident.status for incident in incidents))),
+        **_health(name, state, facts, stopped=stopped, declared=declared),
     }
 
 
-def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[str, Any]:
-    """Fields from the last evaluation, as far as it still holds at `now`."""
-    last = current_health(verdicts, now, stopped=stopped)
-    shown, level = last.verdicts, last.status
-    values = {verdict.check: verdict.value for verdict in shown}
-    bad = [] if level is Status.OK else [verdict for verdict in shown if verdict.status is level]
+def _handled(incidents: Sequence[Incident], facts: FleetFacts) -> dict[str, Any]:
+    """How many of these incidents a person takes care of, and of how many nothing is sent."""
+    handling, roots = facts.handling, [incident for incident in incidents if incident.is_root]
+    acknowledged = [found for incident in roots if (found := handling.acknowledged(incident)) is not None]
+    return {
+        "acknowledged_incidents": len(acknowledged),
+        "muted_incidents": sum(handling.muted(incident, facts.now) is not None for incident in roots),
+    }
+
+
+def _health(name: str, state: State, facts: FleetFacts, *, stopped: bool, declared: bool) -> dict[str, Any]:
+    """Fields from the last evaluation, as far as it still holds, and the status that it gives with everything else."""
+    last = current_health(facts.verdicts.get(name, ()), facts.now, stopped=stopped)
+    values = {verdict.check: verdict.value for verdict in last.verdicts}
+    drill = facts.ended_drills.get(owner(name))
     return {
         "state_bytes": values.get("state_size"),
         "backlog_seconds": None if last.stale else values.get("backlog"),
         "malformed_share": None if last.stale else values.get("malformed_rows"),
-        "health": level,
-        "health_checks": tuple(verdict.check for verdict in bad)[:3],
-        "health_reason": bad[0].reason if bad else "",
         "judged_at": last.judged_at,
         "stale": last.stale,
+        **_stands(standing(state, last.verdicts, facts.incidents.get(name, ()), drill, declared=declared)),
+    }
+
+
+def _stands(found: Standing) -> dict[str, Any]:
+    """The status as fields."""
+    return {
+        "health": found.status,
+        "health_causes": tuple(cause.name for cause in found.causes)[:SHOWN],
+        "health_reason": next((cause.reason for cause in found.causes if cause.reason), ""),
     }
 
 
@@ -289,17 +338,19 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     wanted = facts.wanted.get(name)
     stopped = wanted is not None and wanted.desired is Desired.STOPPED
     executors = latest_snapshot(facts.executors[name], facts.now) if alive else None
+    state = _state(record, alive=alive, expired=expired, silent=silent, broken=bool(broken), stopped=stopped)
+    declared = not (undeclared or (broken and alive))
     return StreamStatus(
         stream=name,
-        state=_state(record, alive=alive, expired=expired, silent=silent, broken=bool(broken), stopped=stopped),
+        state=state,
         driver_id=record.driver_id if record else None,
         pid=record.process.pid if alive and record and record.process else None,
         since=(record.started_at or record.launched_at) if alive and record else None,
         executors=executors.active if executors else None,
         executors_lost=executors.lost if executors else None,
-        **_judged_and_done(name, facts, stopped=stopped),
+        **_judged_and_done(name, state, facts, stopped=stopped, declared=declared),
         last_exit=ended,
-        declared=not (undeclared or (broken and alive)),
+        declared=declared,
         problem=broken or undeclared or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
         log=str(Path(record.folder) / files.LOG) if record else None,
     )

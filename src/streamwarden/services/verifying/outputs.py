@@ -14,6 +14,8 @@ from streamwarden.verification.tolerance import Tolerance
 
 InputOf = Callable[[int], str | None]
 """The input of a batch as text, such as `flights-0: 500 to 1000`; None if it is unknown."""
+InputLike = Callable[[Mapping[str, object]], str]
+"""The input records that have the values of a key, as text; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +95,7 @@ def reconcile_outputs(
     problems: Iterable[str] = (),
     columns: Sequence[ColumnReport] = (),
     input_of: InputOf | None = None,
+    input_like: InputLike | None = None,
 ) -> Reconciliation:
     """Compare by key, as multisets: each expected key once. Values are compared exactly, except in columns that have a
     tolerance. A key that came twice, once right and once not, is one duplicated and one wrong row.
@@ -101,13 +104,14 @@ def reconcile_outputs(
         whole: the keys are whole rows, and may occur several times.
         checked: the caller has verified that expected keys are unique.
         columns: a report on each column; its problem is a problem of the result.
+        input_like: finds the input of a lost row, if no batch of `expected` is known to have made it.
 
     Raises VerificationError if two expected rows have the same key.
     """
     bounds = {name: bound for name, bound in tolerances.items() if name in values}
     sides = comparables(expected, actual, [*keys, *values], as_numbers=bounds)
     matches = match_rows(sides, keys) if whole else match(sides, keys, values, bounds, checked=checked)
-    show = _Samples(expected, actual, keys, values, input_of)
+    show = _Samples(expected, actual, keys, values, input_of, input_like)
     return Reconciliation(
         expected=expected.count,
         actual=actual.count,
@@ -142,6 +146,7 @@ class _Samples:
     keys: Sequence[str]
     values: Sequence[str]
     input_of: InputOf | None
+    input_like: InputLike | None
 
     def __call__(self, pair: Pair) -> str:
         """`(key): (values)`, with the expected values of a row that is wrong."""
@@ -156,9 +161,24 @@ class _Samples:
 
     def with_origin(self, pair: Pair) -> Sample:
         """The row, the batch that wrote it, and that batch's input, as far as these are known."""
-        batch = None if pair.actual is None else self._batch(*self.actual.locate(pair.actual))
-        read = None if batch is None or self.input_of is None else self.input_of(batch)
-        return Sample(self(pair), batch, read or "")
+        if pair.actual is None:
+            return Sample(self(pair), due=self._due(pair))
+        batch = self._batch(self.actual, *self.actual.locate(pair.actual))
+        return Sample(self(pair), batch, self._read(batch))
+
+    def _due(self, pair: Pair) -> str:
+        """The input that should have made a lost row: that of the batch in which an unbroken run wrote it."""
+        assert pair.expected is not None  # a row is on one side at least
+        part, at = self.expected.locate(pair.expected)
+        batch = self._batch(self.expected, part, at)
+        if batch is not None:
+            read = self._read(batch)
+            return f"batch {batch}" + (f", which read {read}" if read else "")
+        key = dict(zip(self.keys, part.row(at, self.keys), strict=True))
+        return "" if self.input_like is None else self.input_like(key)
+
+    def _read(self, batch: int | None) -> str:
+        return "" if batch is None or self.input_of is None else self.input_of(batch) or ""
 
     def _shown(self, part: Part, at: int) -> str:
         key = part.row(at, self.keys)
@@ -166,15 +186,21 @@ class _Samples:
             return _text(tuple(f"{name}={value}" for name, value in zip(self.keys, key, strict=True)))
         return f"{_text(key)}: {_text(part.row(at, self.values))}"
 
-    def _batch(self, part: Part, at: int) -> int | None:
+    def _batch(self, output: Output, part: Part, at: int) -> int | None:
         if part.batches is not None:
             batch: int | None = part.batches[at].as_py()
             return batch
-        return None if part.file is None else self._file_batches.get(part.file)
+        if part.file is None:
+            return None
+        return (self._file_batches if output is self.actual else self._expected_batches).get(part.file)
 
     @cached_property
     def _file_batches(self) -> Mapping[str, int]:
         return self.actual.file_batches()
+
+    @cached_property
+    def _expected_batches(self) -> Mapping[str, int]:
+        return self.expected.file_batches()
 
 
 def _text(values: Row) -> str:

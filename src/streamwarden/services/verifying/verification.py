@@ -20,6 +20,7 @@ from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.lifecycle.forks.topic_copy import CopiedTopic
 from streamwarden.services.verifying.batch_inputs import describe_input
+from streamwarden.services.verifying.lost_inputs import records_like
 from streamwarden.services.verifying.oracle_process import Question, ask_oracle
 from streamwarden.services.verifying.outputs import reconcile_outputs
 from streamwarden.sinks.base import Sink
@@ -106,36 +107,37 @@ def verify(
         questions = [(given.inputs, facts), *([_without(copies, given.inputs, facts)] if copies else [])]
         closed = [*written_places(spec), *closed]
         expectation, *others = ask_oracle(Path(spec.job), questions, closed=closed, into=Path(scratch))
-    output = spec.sink.read(
-        spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
-    )
-    names = (*expectation.key_columns, *expectation.value_columns)
-    newest = output.manifest.newest if output.manifest else None
-    return reconcile_outputs(
-        Output.of_rows(names, ((*key, *values) for key, values in expectation.rows.items())),
-        output,
-        keys=expectation.key_columns,
-        values=expectation.value_columns,
-        records=expectation.counts.records,
-        notes={
-            **_notes(expectation, output),
-            **_changed_by(expectation, others),
-            "starts": [asdict(start) for start in facts.starts],
-        },
-        problems=(
-            *stale_entries(facts.starts, newest=newest, planned=facts.planned),  # a cause goes before its effects
-            *expectation.problems,
-            *contradictions(facts),
-            *given.problems,
-            *output.problems,
-            *_unbalanced(expectation, output),
-        ),
-        tolerances=expectation.tolerances,
-        columns=report_columns(
-            expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
-        ),
-        input_of=partial(describe_input, checkpoint=checkpoint_of(spec), files=given.files),
-    )
+        output = spec.sink.read(
+            spec, expectation.samples(), committed=facts.committed, first=facts.first, deduplicated=deduplicated
+        )
+        names = (*expectation.key_columns, *expectation.value_columns)
+        newest = output.manifest.newest if output.manifest else None
+        return reconcile_outputs(
+            Output.of_rows(names, ((*key, *values) for key, values in expectation.rows.items())),
+            output,
+            keys=expectation.key_columns,
+            values=expectation.value_columns,
+            records=expectation.counts.records,
+            notes={
+                **_notes(expectation, output),
+                **_changed_by(expectation, others),
+                "starts": [asdict(start) for start in facts.starts],
+            },
+            problems=(
+                *stale_entries(facts.starts, newest=newest, planned=facts.planned),  # a cause goes before its effects
+                *expectation.problems,
+                *contradictions(facts),
+                *given.problems,
+                *output.problems,
+                *_unbalanced(expectation, output),
+            ),
+            tolerances=expectation.tolerances,
+            columns=report_columns(
+                expectation.key_columns, expectation.column_types(), output.all_types, complete=expectation.complete
+            ),
+            input_of=partial(describe_input, checkpoint=checkpoint_of(spec), files=given.files),
+            input_like=partial(records_like, inputs=given.inputs),
+        )
 
 
 def written_places(spec: StreamSpec) -> list[str]:

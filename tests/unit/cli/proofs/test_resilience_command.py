@@ -8,6 +8,7 @@ import pytest
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.reporting.comparison import compare
 from support.command_line import CommandLine
 from support.streams.stored_journals import stored
 
@@ -121,12 +122,27 @@ def test_an_unknown_stream_is_an_error_of_the_command_line(drilled: CommandLine)
     assert drilled("resilience", "b").code == Exit.USAGE
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ({"jobs/a.py": "1", "jobs/lib.py": "1"}, "job: the same code"),
+        ({"jobs/a.py": "1", "jobs/lib.py": "2"}, "job: changed (jobs/lib.py)"),
+        ({"jobs/a.py": "2", "jobs/new.py": "1"}, "job: changed (jobs/a.py, jobs/lib.py, jobs/new.py)"),
+        ({}, "job: unknown"),
+    ],
+)
+def test_a_changed_job_stands_first(code: dict[str, str], says: str) -> None:
+    one = run(facts={**run().facts, "code": {"jobs/a.py": "1", "jobs/lib.py": "1"}})
+    assert compare(one, run(facts={**run().facts, "code": code})).job.startswith(says)
+
+
 def test_two_runs_side_by_side(drilled: CommandLine) -> None:
-    facts = {**run().facts, "versions": {**run().facts["versions"], "pyspark": "9.9"}}
+    facts = {**run().facts, "code": {"jobs/a.py": "2"}, "versions": {**run().facts["versions"], "pyspark": "9.9"}}
     with drilled.store() as store:
         store.journals.save(run(run_id="kill-2", started_at=run().started_at + 10, facts=facts))
     answer = drilled("drill", "compare", "kill-1", "kill")
     assert answer.code == Exit.OK
+    assert answer.out.startswith("job: unknown"), "the older run recorded none"
     assert "kill-2" in answer.out
     assert "9.9" in answer.out
     assert "Both runs had the same settings." in answer.out

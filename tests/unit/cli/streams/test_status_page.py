@@ -18,6 +18,7 @@ from streamwarden.health.evaluations import LastRound
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.services.overview.order import by_trouble
+from streamwarden.services.overview.standing import LACKING
 from streamwarden.services.overview.status import CuredCrash, StreamStatus
 from support.clock import time_with
 from support.command_line import CommandLine
@@ -28,6 +29,8 @@ KILLED = ExitRecord(kind=ExitKind.KILLED, ended_at=NOW - 26 * 60, signal=9, mess
 
 def stream(name: str, state: Any = "running", health: Status = Status.OK, **fields: Any) -> StreamStatus:
     running: dict[str, Any] = {"rows_in_per_second": 1234.5, "backlog_seconds": 3.0, "since": NOW - 7200, "batches": 99}
+    if state in LACKING:
+        health, fields = Status.CRITICAL, {"health_causes": (state,), **fields}
     judged = {"health": health, "judged_at": NOW - 25}
     return StreamStatus(stream=name, state=state, **{**(running if state == "running" else {}), **judged, **fields})
 
@@ -35,7 +38,7 @@ def stream(name: str, state: Any = "running", health: Status = Status.OK, **fiel
 CURED = CuredCrash(exit=KILLED, restarted_at=NOW - 26 * 60 + 14)
 THIRTEEN = [
     stream("aircraft_rotations"),
-    stream("device_heartbeats", health=Status.WARNING, health_checks=("backlog",), health_reason="12m of work behind"),
+    stream("device_heartbeats", health=Status.WARNING, health_causes=("backlog",), health_reason="12m of work behind"),
     stream("device_heartbeats_event", "new"),
     stream("event_dedup", cured=CURED, restarts=1),
     stream("event_windows", "down", last_exit=KILLED, problem="killed by signal 9 (no memory)", restarts=5),
@@ -44,7 +47,7 @@ THIRTEEN = [
     stream(
         "flight_departures",
         health=Status.CRITICAL,
-        health_checks=("state_size", "memory_usage"),
+        health_causes=("state_size", "memory_usage"),
         health_reason="6.0 GB",
     ),
     stream("flight_weather", "stopped", last_exit=replace(KILLED, kind=ExitKind.STOPPED), health=Status.CRITICAL),
@@ -78,12 +81,20 @@ def test_trouble_comes_first_and_each_has_its_reason_below() -> None:
     lines = shown(THIRTEEN)
     names = [line.split()[0] for line in lines[1:] if not line.startswith(" ")]
     assert names[:6] == [
-        "event_windows", "state_evolution", "flight_departures", "device_heartbeats", "windowed_values", "event_dedup",
+        "event_windows", "flight_departures", "state_evolution", "device_heartbeats", "windowed_values", "event_dedup",
     ]  # fmt: skip
     below = {line.split()[0]: lines[at + 1] for at, line in enumerate(lines[1:-1], 1) if not line.startswith(" ")}
     assert below["event_windows"] == "    killed by signal 9 (no memory)"
     assert below["flight_departures"] == "    state_size: 6.0 GB (also memory_usage)"
     assert below["device_heartbeats"] == "    backlog: 12m of work behind"
+
+
+def test_a_stream_whose_newest_drill_lost_rows_comes_before_a_broken_file_and_fails_the_command() -> None:
+    lost = {"health_causes": ("drill_kill",), "health_reason": "the newest drill DEVIATED: 12 lost"}
+    found = [stream("a_broken", "broken", problem="no key `colour`"), stream("b", health=Status.CRITICAL, **lost)]
+    assert [row.stream for row in by_trouble(found)] == ["b", "a_broken"]
+    assert found[1].in_trouble
+    assert "    drill_kill: the newest drill DEVIATED: 12 lost" in shown(found)
 
 
 def test_a_long_reason_takes_two_lines_among_many_streams_and_is_whole_alone() -> None:
@@ -139,7 +150,7 @@ def test_the_last_line_says_when_the_streams_were_judged_last() -> None:
 
 
 def test_a_name_that_is_too_long_is_shortened_and_the_columns_stay() -> None:
-    lines = shown([stream("n" * 60, health=Status.CRITICAL, health_checks=("backlog",), health_reason="late")])
+    lines = shown([stream("n" * 60, health=Status.CRITICAL, health_causes=("backlog",), health_reason="late")])
     assert max(map(len, lines)) <= 80
     assert "CRITICAL 25s" in lines[1]
 

@@ -72,13 +72,40 @@ def test_a_loss_that_only_the_twin_finds_is_a_deviation() -> None:
 
 
 def test_a_loss_that_only_the_jobs_own_oracle_finds_is_a_deviation_that_the_fault_did_not_cause() -> None:
-    _, result = judged(LOSS, PERFECT)
+    world, result = judged(LOSS, PERFECT)
     assert verdict_word(result) == "DEVIATED"
+    report = build_report(result, world.journals.entries(result.run_id))
+    assert report.sentence.startswith(
+        "A crash in mid-batch was survived, but the job itself loses rows: 2 of 900; the stream was back after"
+    )
     assert (
         "the two oracles disagree: the job's own oracle says that the output is not exactly-once: 2 lost"
         in result.reason
     )
     assert "the twin wrote the same rows as the fork, so that the fault is not the cause" in result.reason
+
+
+def test_rows_that_the_job_itself_makes_wrong_are_not_called_lost() -> None:
+    world, result = judged(replace(LOSS, wrong=3), PERFECT)
+    report = build_report(result, world.journals.entries(result.run_id))
+    says = "but the job itself does not write what its oracle expects: 2 lost, 3 wrong of 900 expected rows"
+    assert says in report.sentence
+
+
+def test_a_crash_is_not_called_survived_if_the_recovery_was_not_good_either() -> None:
+    world, result = judged(LOSS, PERFECT)
+    facts = {**result.facts, "recovery": {**result.facts["recovery"], "recovery_seconds": 500.0}}
+    report = build_report(replace(result, facts=facts), world.journals.entries(result.run_id))
+    assert "survived" not in report.sentence
+    assert "is not handled as it should be: recovery took 500.0 s" in report.sentence
+    assert "; and the job itself loses rows: 2 of 900" in report.sentence
+
+
+def test_the_rows_come_directly_after_the_verdict() -> None:
+    lost = replace(LOSS, samples={"lost": ("(a): (1); due from flights.json line 3: {}",)})
+    world, result = judged(lost, PERFECT)
+    text = markdown(build_report(result, world.journals.entries(result.run_id)))
+    assert text.index("due from flights.json line 3") < text.index("## Timeline")
 
 
 def test_columns_that_no_unbroken_run_repeats_are_named() -> None:

@@ -8,7 +8,7 @@ from streamwarden.health.checks.driver import driver_down
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.driver import DriverEvent, ExitKind
-from streamwarden.lifecycle.supervision.restarter import Restarter, Supervisor, restarter, supervised
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP, Restarter, Supervisor, restarter, supervised
 from support.streams.health_windows import NOW, driver, ended, judge, log, window
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
@@ -35,6 +35,13 @@ def test_a_dead_driver_of_a_paused_dag_is_reported_at_once_with_that_cause_and_r
     )
     assert "Unpause the DAG stream_orders" in found.advice
     assert "streamwarden start orders" in found.advice
+
+
+def test_a_stream_whose_supervisor_gave_up_is_not_blamed_on_its_paused_dag() -> None:
+    found = verdict(dead(1.0, restarter=Restarter.GAVE_UP))
+    assert found.status is CRITICAL
+    assert found.reason.endswith("its supervisor gave up after more than 5 failures in 1h")
+    assert "fix the cause" in found.advice
 
 
 def test_a_dead_driver_that_was_started_by_hand_is_reported_at_once_with_its_remedy() -> None:
@@ -97,6 +104,7 @@ def test_it_is_silent(of: Window, status: Status) -> None:
 
 SHELL = [supervised("d", Supervisor.SHELL, 1.0)]
 DAG = [supervised("d", Supervisor.DAG, 1.0)]
+LEFT = DriverEvent(driver_id="d", at=2.0, kind=GAVE_UP, detail={"reason": "gave up after 6 failures in 1h"})
 
 
 @pytest.mark.parametrize(
@@ -112,6 +120,9 @@ DAG = [supervised("d", Supervisor.DAG, 1.0)]
         (SHELL, True, Restarter.SHELL),
         (SHELL, False, Restarter.DAG),
         ([*DAG, *SHELL], None, Restarter.SHELL),
+        ([*DAG, LEFT], True, Restarter.GAVE_UP),
+        ([*SHELL, LEFT], None, Restarter.GAVE_UP),
+        ([*DAG, LEFT], False, Restarter.DAG),
         ([DriverEvent(driver_id="d", at=1.0, kind="reattached", detail={"by": "ann"})], None, Restarter.NOTHING),
     ],
 )

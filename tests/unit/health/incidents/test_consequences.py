@@ -8,7 +8,7 @@ import pytest
 
 from streamwarden.health.check_relations import AIRFLOW, CONFIGURATION, EVERYWHERE, SUPERVISION
 from streamwarden.health.checks import CHECKS
-from streamwarden.health.incidents.consequences import CAUSES, IncidentGroup, Roots, grouped, relinked
+from streamwarden.health.incidents.consequences import CAUSES, IncidentGroup, Roots, folded, grouped, relinked
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.notification_due import due
 from streamwarden.health.verdict import Status
@@ -132,3 +132,10 @@ def test_an_incident_whose_last_verdict_was_good_is_not_sent() -> None:
     better = incident("driver_down", good=1)
     assert due(grouped([better]), 0.0, 3600.0) == ()
     assert due(grouped([replace(better, notified_at=0.0, notified_status=CRITICAL)]), 9_999.0, 3600.0) == ()
+
+
+def test_alarms_are_folded_below_their_cause() -> None:
+    alarms = ["backlog", "progress_stalled", "driver_down", "state_size", "backlog"]
+    assert folded(alarms) == {"driver_down": ("backlog", "progress_stalled"), "state_size": ()}
+    assert folded(["backlog", "late_rows"]) == {"backlog": (), "late_rows": ()}, "no cause is among them"
+    assert folded(()) == {}

@@ -160,7 +160,7 @@ def test_five_restarts_an_hour_and_no_more(count: int, gives_up: bool) -> None:
     assert isinstance(decision, GiveUp if gives_up else Restart)
     if isinstance(decision, GiveUp):
         assert decision.exhausted
-        assert "6 failures within 1h" in decision.reason
+        assert "gave up after 6 failures in 1h" in decision.reason
         assert decision.next_step
 
 

@@ -20,9 +20,8 @@ from streamwarden.errors import CheckpointError, DrillAborted
 from streamwarden.health.incidents.stream_incidents import open_incident
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
-from streamwarden.lifecycle.supervision.restarter import Restarter, Supervisor, supervised
+from streamwarden.lifecycle.supervision.restarter import GAVE_UP, Restarter, Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
-from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 from streamwarden.services.drilling.archive import DrillArchive, SystemClock
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.forks import DrillForks

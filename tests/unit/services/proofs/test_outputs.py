@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying import matching
-from streamwarden.services.verifying.outputs import Evidence, compare_outputs
+from streamwarden.services.verifying.lost_inputs import records_like
+from streamwarden.services.verifying.outputs import Evidence, compare_outputs, reconcile_outputs
 from streamwarden.services.verifying.recount import recount
 from streamwarden.sinks.output import Output, Part, Row, part_of
 from streamwarden.verification.reconciliation import Reconciliation
@@ -209,6 +211,41 @@ def test_samples_name_the_batch_of_a_row_and_its_input() -> None:
         "unexpected": ("(d): (4); written by batch 7",),
         "wrong": ("(a): (9), expected (1); written by batch 4, which read flights-0 from 10 to 20",),
     }
+
+
+def test_a_lost_row_names_the_batch_in_which_an_unbroken_run_wrote_it() -> None:
+    rows = {"id": ["a", "b"], "n": [1, 2]}
+    twin = Output(columns=("id", "n"), parts=[part_of(rows, 2, [4, 5])])
+    fork = output([("a", 1)], ("id", "n"))
+    outcome = compare_outputs(twin, fork, key=["id"], input_of={5: "flights-0 from 10 to 20"}.get)
+    assert outcome.samples == {"lost": ("(b): (2); due from batch 5, which read flights-0 from 10 to 20",)}
+
+
+def test_a_row_that_only_an_oracle_expects_names_the_input_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "flights.json"
+    record = '{"flight_id": "b", "minutes": 2}'
+    file.write_text('{"flight_id": "a", "minutes": 2}\n' + f'{record}\nno JSON "b"\n{record}\n')
+    wanted, came = output([("a", 1), ("b", 2)], ("flight_id", "n")), output([("a", 1)], ("flight_id", "n"))
+    outcome = reconcile_outputs(
+        wanted,
+        came,
+        keys=["flight_id"],
+        values=["n"],
+        tolerances={},
+        notes={},
+        input_like=lambda key: records_like(key, [file]),
+    )
+    like = f"flights.json line 2: {record}, and 1 more: the input with the same flight_id"
+    assert outcome.samples == {"lost": (f"(b): (2); due from {like}",)}
+
+
+def test_no_input_is_named_for_a_row_whose_key_no_record_has(tmp_path: Path) -> None:
+    file = tmp_path / "flights.json"
+    file.write_text('{"flight_id": "b", "origin": "JFK"}\n{"flight": "c", "count": true}\n')
+    assert records_like({"flight_id": "b", "origin": "EWR"}, [file]) == ""
+    assert records_like({"flight_id": "c"}, [file]) == ""
+    assert records_like({"window_start": datetime(2013, 1, 1, tzinfo=UTC)}, [file]) == ""
+    assert "with the same origin" in records_like({"origin": "JFK", "carrier": "AA"}, [file])
 
 
 def test_the_batches_of_files_are_read_for_a_sample_alone() -> None:

@@ -68,7 +68,7 @@ def test_a_row_that_every_restart_loses_is_found_by_the_streams_own_rows(tmp_pat
     found = compared(stream(tmp_path / "own", ROWS), stream(tmp_path / "fork", {**ROWS, 2: [6]}))
     said = "the stream itself wrote other rows in the batches 2 to 3 of 2 batches: 1 lost of its 4 rows"
     assert found.sentence == said
-    assert found.problems == (f"{said}, for example (id=5)",)
+    assert found.problems == (f"{said}, for example (id=5); due from batch 2",)
 
 
 def test_the_same_rows_agree_whatever_the_stream_wrote_before_and_after(tmp_path: Path) -> None:

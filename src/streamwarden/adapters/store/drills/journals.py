@@ -1,6 +1,7 @@
 """The journal repository: drill runs, and the observations of each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -64,15 +65,20 @@ class SqlJournalRepository(Repository):
             query = query.where(drills.c.stream == stream)
         return tuple(_run(row) for row in self._rows(query))
 
-    def newest(self) -> dict[str, DrillRun]:
-        """Stream -> its newest run."""
+    def newest(self, *, ended: bool = False) -> dict[str, DrillRun]:
+        """Stream -> its newest run, or the newest of those that have ended.
+
+        Only a run that was aborted has its facts, which say whether a person declined it: those of all the others would
+        be megabytes, and the pages read them each second.
+        """
         last = sa.select(drills.c.stream, sa.func.max(drills.c.started_at).label("at")).group_by(drills.c.stream)
+        if ended:
+            last = last.where(drills.c.status != DrillStatus.RUNNING.value)
         newest = last.subquery()
-        query = drills.select().join(
-            newest, (newest.c.stream == drills.c.stream) & (newest.c.at == drills.c.started_at)
-        )
-        rows = self._rows(query.order_by(drills.c.run_id))
-        return {row.stream: _run(row) for row in rows}
+        same = (newest.c.stream == drills.c.stream) & (newest.c.at == drills.c.started_at)
+        facts = sa.case((drills.c.status == DrillStatus.ABORTED.value, drills.c.facts), else_=None).label("facts")
+        rows = self._rows(sa.select(*_LISTED, facts).join(newest, same).order_by(drills.c.run_id))
+        return {row.stream: replace(_listed(row), facts=row.facts or {}) for row in rows}
 
     def listed(self, chosen: RunFilter) -> tuple[Sequence[DrillRun], int]:
         """The page of runs that was chosen, newest first and without their facts, and how many fit on all pages."""

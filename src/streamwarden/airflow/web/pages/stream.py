@@ -16,11 +16,14 @@ from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep, catalogs
 from streamwarden.drills.records.sections import DOCUMENTED_CHECKS
 from streamwarden.health.check_relations import DRILL
-from streamwarden.health.incidents.consequences import grouped
+from streamwarden.health.incidents.consequences import folded, grouped
+from streamwarden.health.verdict import ALARMS
 from streamwarden.lifecycle.queries import identity, owner
 from streamwarden.services.analysis.history import history
+from streamwarden.services.incidents.handling import handling
 from streamwarden.services.overview.anatomy import facts
 from streamwarden.services.overview.rows import StreamRow
+from streamwarden.services.overview.standing import told_by
 from streamwarden.services.workspace import Workspace
 
 router = APIRouter()
@@ -64,6 +67,8 @@ def stream(
         range=range,
         ranges=RANGES,
         documented=DOCUMENTED_CHECKS,
+        alarms=_alarms(row),
+        told=told_by(row.state),
         may=allowed_of(VERBS, user, "POST"),
         drills=_drills(space, stream, user),
         audits=_audits(space, stream, user),
@@ -92,10 +97,20 @@ def _of_part(space: Workspace, row: StreamRow, rows: Sequence[StreamRow], part: 
     return {
         "events": events[-EVENTS:][::-1],
         "incidents": grouped(incidents),
+        "handling": handling(space.store, time.time(), since=0.0),
         "runs": space.store.journals.recent(stream=stream, limit=PAST),
         "drivers": drivers[:PAST],
         "ui": ui,
     }
+
+
+def _alarms(row: StreamRow) -> dict[str, tuple[str, ...]]:
+    """The alarming checks that are causes, the worst first, each with its consequences: one box for each cause. What
+    follows from a dead driver stands below the state, which says why it died."""
+    if not row.shows_health:
+        return {}
+    metrics = sorted(row.metrics.values(), key=lambda metric: -metric.status.rank)
+    return folded((*told_by(row.state), *(metric.check for metric in metrics if metric.status in ALARMS)))
 
 
 def _drills(space: Workspace, stream: str, user: Any) -> dict[str, bool]:

@@ -200,7 +200,7 @@ def compare_runs(
     second: Annotated[str, typer.Argument(metavar="B", help="The run to compare with it.")],
     json: AsJson = False,
 ) -> int:
-    """Show two runs side by side: what each measured, and which settings and versions differ."""
+    """Show two runs side by side: whether the job changed, what each measured, which settings and versions differ."""
     from streamwarden.drills.reporting.comparison import compare
 
     space = workspace(context)
@@ -208,6 +208,7 @@ def compare_runs(
     if json:
         as_json(comparison)
         return Exit.OK
+    say(text(comparison.job))
     for title, rows, empty in (
         ("measured", comparison.measured, ""),
         ("setting", comparison.settings, "Both runs had the same settings."),

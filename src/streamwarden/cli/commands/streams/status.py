@@ -17,10 +17,9 @@ from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
 from streamwarden.errors import StoreError
 from streamwarden.health.evaluations import LastRound, last_round
-from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.lifecycle.supervision.restart import describe
-from streamwarden.services.overview.order import QUIET, by_trouble
+from streamwarden.services.overview.order import by_trouble
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -132,9 +131,9 @@ def reasons(row: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
     lines = []
     if row.problem and (wide or row.lacks_driver or not row.declared):
         lines.append(text(row.problem))
-    if row.state not in QUIET and row.health in (Status.WARNING, Status.CRITICAL):
-        others = f" (also {', '.join(row.health_checks[1:])})" if row.health_checks[1:] else ""
-        lines.append(text(f"{row.health_checks[0]}: {row.health_reason}{others}"))
+    if causes := [cause for cause in row.health_causes if cause != row.state] if row.shows_health else []:
+        others = f" (also {', '.join(causes[1:])})" if causes[1:] else ""
+        lines.append(text(f"{causes[0]}: {row.health_reason}{others}"))
     if row.executors_lost:
         lines.append(f"executors: {row.executors} alive, {row.executors_lost} lost by this driver")
     if row.cured is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.cli.formatting import NONE, age, ago, number, rate, short, size, status_word
 from streamwarden.cli.output import text
 from streamwarden.health.check import ValueUnit
+from streamwarden.health.verdict import Status
 from streamwarden.services.overview.order import QUIET
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def exit_at(kind: str, at: float, now: float) -> str:
 
 
 def _health(status: StreamStatus, now: float) -> str:
-    """`WARNING 25s`: the worst verdict, and how long ago it was reached."""
-    if status.state in QUIET:
+    """`WARNING 25s`: the status, and how long ago the checks were run."""
+    if not status.shows_health:
         return NONE
     since = "" if status.judged_at is None else f" {short(max(0.0, now - status.judged_at))}"
     return status_word(status.health) + (f"[bold red]{since}[/]" if status.stale else since)
@@ -66,6 +67,11 @@ def _executors(status: StreamStatus, _: float) -> str:
     return NONE if status.executors is None else f"{status.executors}{lost}"
 
 
+def _incidents(status: StreamStatus, _: float) -> str:
+    colours = {Status.WARNING: "yellow", Status.CRITICAL: "red"}
+    return _alarming(status.open_incidents, colours.get(status.incident_status, "dim"))
+
+
 def _alarming(count: int, colour: str) -> str:
     return f"[{colour}]{count}[/]" if count else "0"
 
@@ -82,7 +88,7 @@ COLUMNS: Final = (
     Column("rows in", _rows, right=True, wide=True),
     Column("batch", _batch, wide=True),
     Column("up", lambda status, now: age(status.since, now), right=True, wide=True),
-    Column("incidents", lambda status, _: _alarming(status.open_incidents, "red"), right=True, wide=True),
+    Column("incidents", _incidents, right=True, wide=True),
     Column("batches", lambda status, _: number(status.batches), right=True, wide=True),
     Column("executors", _executors, wide=True),
     Column("pid", lambda status, _: NONE if status.pid is None else str(status.pid), right=True, wide=True),

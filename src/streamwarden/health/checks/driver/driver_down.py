@@ -71,10 +71,17 @@ def _why_down(window: Window, driver: DriverRecord) -> _Cause:
         advice = f"{driver.exit.next_step or 'Fix the cause'}. Then run `streamwarden start {name}`."
         return _Cause("a restart cannot cure this", advice, certain=True)
     words, advice, certain = _CAUSES[window.restarter]
-    return _Cause(words.format(name=name, by=driver.launched_by), advice.format(name=name), certain)
+    budget = f"{window.spec.restart.budget.count} failures in {format_duration(window.spec.restart.budget.per)}"
+    return _Cause(words.format(name=name, by=driver.launched_by, budget=budget), advice.format(name=name), certain)
 
 
 _CAUSES: Final[Mapping[Restarter, tuple[str, str, bool]]] = {
+    Restarter.GAVE_UP: (
+        "its supervisor gave up after more than {budget}",
+        "Read the driver's log and fix the cause. Then run `streamwarden start {name}`, which also unpauses the DAG "
+        "stream_{name}.",
+        True,
+    ),
     Restarter.PAUSED_DAG: (
         "nothing restarts it, because the DAG stream_{name} is paused",
         "Unpause the DAG stream_{name}: it starts the driver at once. Or run `streamwarden start {name}`.",
@@ -135,10 +142,10 @@ CHECK = Check(
         "The store's record of the newest driver, whether its process is alive, the desired state of the stream, and "
         "what restarts the driver: the stream's DAG, `streamwarden start --supervise`, or nothing. A restart is due "
         "after the back-off of the stream's `restart` policy, counted from the driver's end. The value is the time "
-        "since then. It is CRITICAL at once if nothing will restart the driver: the stream's DAG is paused, the driver "
-        "was started by hand and no supervisor followed it, or a restart cannot cure the cause of its end. The health "
-        "DAG knows whether a DAG is paused. In a shell this is not known. A stream that was stopped on request, or "
-        "should be stopped, is OK, and so is one whose query ended by itself."
+        "since then. It is CRITICAL at once if nothing will restart the driver: its supervisor gave up, the "
+        "stream's DAG is paused, the driver was started by hand and no supervisor followed it, or a restart cannot "
+        "cure the cause of its end. The health DAG knows whether a DAG is paused. In a shell this is not known. A "
+        "stream that was stopped on request, or should be stopped, is OK, and so is one whose query ended by itself."
     ),
     unknown=(
         "The stream never ran, its restart is not yet overdue, or it is unknown whether a driver on another host is "

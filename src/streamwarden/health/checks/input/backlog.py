@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import PROGRESS_STALLED, STANDING_STILL
 from streamwarden.health.signals.freshness import HISTORY, is_recent, one_batch, standing, still_holds
 from streamwarden.health.signals.hysteresis import MEMORY
 from streamwarden.health.signals.series import batch_seconds, current_batches, reports
-from streamwarden.health.signals.stopped import is_stopped
+from streamwarden.health.signals.stopped import is_down, is_stopped
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import WaitingInput, Window
 from streamwarden.progress import Progress
@@ -24,7 +24,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return CHECK.verdict(window, Status.OK, *_until_started(window.waiting))
     longest = one_batch(window, thresholds)
     measured = _by_commit(window, longest) or _by_input(window, longest)
-    estimate = measured or _by_offsets(window, longest) or _by_rates(window)
+    estimate = measured or _by_offsets(window) or _by_rates(window)
     if estimate is None:
         reason = (
             "neither the input folder, nor the newest offsets of the sources, nor the rates show how much input waits"
@@ -33,9 +33,11 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     seconds, how, evidence = estimate
     value = round(seconds, 6)
     limits_in_force = thresholds.of(CHECK.name)
-    behind = f"{format_duration(value)} of work behind: " if value else ""
+    near = CHECK.shown(value, limits_in_force)
+    behind = f"{near if near != CHECK.unit.show(value) else format_duration(value)} of work behind: " if value else ""
     reason = f"{behind}{how} ({CHECK.limits_text(limits_in_force)})"
-    verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence)
+    advice = _STANDS if is_down(window) or standing(window) > longest else None
+    verdict = CHECK.verdict(window, CHECK.grade(value, limits_in_force), reason, value, evidence, advice)
     if measured is None and verdict.status is Status.OK and not _reported_lately(window, thresholds):
         return replace(
             verdict, status=Status.UNKNOWN, reason=f"the newest report is too old to show what waits: {reason}"
@@ -60,6 +62,11 @@ def _until_started(waiting: WaitingInput | None) -> tuple[str, float, dict[str, 
         {f"waiting_{what}": waiting.count},
     )
 
+
+_STANDS: Final = (
+    "The stream is not slow, it stands still: see why (`driver_down`, `progress_stalled`). Once it runs at the speed "
+    "that it had, it needs this long to catch up."
+)
 
 Found = tuple[float, str, dict[str, object]]
 
@@ -105,15 +112,14 @@ def _by_input(window: Window, longest: float) -> Found | None:
     seconds = sum(batch_seconds(list(islice(fed, waiting.planned_batches))))
     if not waiting.planned or seconds <= 0:
         return None
-    # time in which work waits and no batch is committed, beyond what a batch takes, is time in which nothing is read
+    # Time in which nothing is committed says nothing about the speed: an average over it calls a dead stream slow.
     stood = standing(window)
-    nothing = max(0.0, stood - longest)
-    rate = waiting.planned / (seconds + nothing)
+    rate = waiting.planned / seconds
     # With a limit, a slow trigger leaves the stream waiting between batches: it cannot read faster, and what the next
     # batch reads is not behind. Without a limit the next batch reads everything.
     trigger, next_in = window.spec.trigger.interval or 0.0, 0.0
     if window.spec.source.limit is not None and trigger * waiting.planned_batches > seconds:
-        rate, next_in = waiting.planned / (trigger * waiting.planned_batches + nothing), trigger
+        rate, next_in = waiting.planned / (trigger * waiting.planned_batches), trigger
     evidence: dict[str, object] = {
         f"waiting_{waiting.what}s": waiting.count,
         "waiting_bytes": waiting.size,
@@ -127,12 +133,14 @@ def _by_input(window: Window, longest: float) -> Found | None:
     what = f"{waiting.what}s"
     behind = max(0.0, waiting.count / rate - next_in)
     read = f"the stream reads {rate:.3g} {what}/s"
-    if nothing:
-        read = f"nothing was committed for {format_duration(stood)}, so the average is {rate:.3g} {what}/s"
+    if is_down(window):
+        read = f"no driver runs, and while one did, the stream read {rate:.3g} {what}/s"
+    elif stood > longest:
+        read = f"nothing was committed for {format_duration(stood)}, and before, the stream read {rate:.3g} {what}/s"
     return behind, f"{waiting.count:,} {what} wait, {read}", evidence
 
 
-def _by_offsets(window: Window, longest: float) -> Found | None:
+def _by_offsets(window: Window) -> Found | None:
     """(newest offsets - offsets of the batch) / rows processed a second, for sources that report `latestOffset`."""
     progress = reports(window, MEMORY)
     if not progress:
@@ -144,7 +152,7 @@ def _by_offsets(window: Window, longest: float) -> Found | None:
     behind = sum(measured_lags)
     if behind == 0:
         return 0.0, "the newest offsets of the sources are read", {"rows_behind": 0}
-    rate = _processed(progress, max(0.0, window.now - progress[-1].at - longest))
+    rate = _processed(progress)
     if not rate:
         return None
     evidence: dict[str, object] = {"rows_behind": behind, "rows_per_second": rate, "batch": progress[-1].batch_id}
@@ -170,10 +178,10 @@ def _by_rates(window: Window) -> Found | None:
     return queue, f"{how} (over {format_count(used, 'batch')})", {"batches": used}
 
 
-def _processed(found: Sequence[Progress], since: float) -> float:
-    """Rows a second; `since`: seconds without a report, while rows wait, in which nothing was processed."""
+def _processed(found: Sequence[Progress]) -> float:
+    """Rows a second, while batches ran."""
     rows = sum(report.rows for report in found)
-    seconds = sum(report.duration_ms for report in found if report.rows) / 1000 + since
+    seconds = sum(report.duration_ms for report in found if report.rows) / 1000
     return rows / seconds if seconds else 0.0
 
 
@@ -216,7 +224,7 @@ CHECK = Check(
         "`latestOffset` - `endOffset` in rows / the rows in a second of the newest 20 reports; (3) without a limit for "
         "each batch, the queue q = max(0, q + numInputRows / `processedRowsPerSecond` - numInputRows / "
         "`inputRowsPerSecond`) over the newest 100 reports. Durations are wall time, so they are not divided. Speeds "
-        "are averages up to now: while work waits, the time without a commit that exceeds a batch counts too. A stream "
+        "are those of the recent batches: time in which nothing was committed does not count. A stream "
         "that was stopped on request, or should be stopped, is OK. So is an `available_now` stream between two runs."
     ),
     unknown=(

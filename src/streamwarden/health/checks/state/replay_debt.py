@@ -40,8 +40,8 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     value = round(sum(term.seconds for term in terms), 6)
     since = "since the last uploaded snapshot" if version is not None else "and no snapshot was ever uploaded"
     reason = (
-        f"a restart would spend {CHECK.unit.show(value)} on its state: {format_count(rows, 'row')} of state changed in "
-        f"{format_count(batches, 'batch')} {since} "
+        f"a restart would spend {CHECK.shown(value, limits_in_force)} on its state: "
+        f"{format_count(rows, 'row')} of state changed in {format_count(batches, 'batch')} {since} "
         f"({CHECK.limits_text(limits_in_force)})"
     )
     evidence: dict[str, object] = {

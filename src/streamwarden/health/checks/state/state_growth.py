@@ -10,9 +10,11 @@ from streamwarden.health.signals.growth import (
     CLEAR,
     POINTS,
     SLOWED,
+    Doubt,
     Growth,
     ceiling_of,
     clear_growths,
+    doubt_of,
     since_resets,
 )
 from streamwarden.health.signals.series import STATE_BYTES, reports, sample, state_bytes
@@ -34,10 +36,7 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     span = points[-1][0] - points[0][0] if points else 0.0
     overall = theil_sen(spread_evenly(since_resets(points)[-1])) if points else None
     if overall is None or len(points) < POINTS or span < limits_in_force["least_history"]:
-        reason = (
-            f"{len(points)} points over {format_duration(span)} are too little history for a forecast "
-            f"({POINTS} over {format_duration(limits_in_force['least_history'])} are needed)"
-        )
+        reason = f"too little history for a forecast: {_missing(len(points), span, limits_in_force['least_history'])}"
         return CHECK.verdict(window, Status.UNKNOWN, reason, evidence={"points": len(points)})
     if overall.level >= size["critical"]:
         reason = f"the state has reached {format_size(size['critical'])}"
@@ -50,8 +49,16 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         soonest = min(growths, key=lambda growth: _seconds_left(growth.trend, size))
         verdict = _growing(window, soonest, span, limits_in_force, size, old)
     else:
-        verdict = _no_clear_growth(window, overall, limits_in_force, size, old)
+        doubt = doubt_of(points, least=limits_in_force["least_history"], ceiling=ceiling)
+        verdict = _no_clear_growth(window, overall, doubt, limits_in_force, size, old)
     return replace(verdict, evidence={**verdict.evidence, "ceiling": ceiling, "query_id": _query(window)})
+
+
+def _missing(points: int, span: float, least: float) -> str:
+    """`9m 41s of the 15m needed`; the points if the time is long enough, but they are too few."""
+    if span < least:
+        return f"{format_duration(span)} of the {format_duration(least)} needed"
+    return f"{points} points of the {POINTS} needed"
 
 
 def _remembered_ceiling(window: Window) -> float:
@@ -73,7 +80,12 @@ def _seconds_left(trend: Trend, size: Mapping[str, float]) -> float:
 
 
 def _no_clear_growth(
-    window: Window, trend: Trend, mine: Mapping[str, float], size: Mapping[str, float], old: str
+    window: Window,
+    trend: Trend,
+    doubt: Doubt | None,
+    mine: Mapping[str, float],
+    size: Mapping[str, float],
+    old: str,
 ) -> Verdict:
     evidence = _evidence(trend, size)
     soonest = seconds_until(size["critical"], trend.level, trend.high)
@@ -81,8 +93,9 @@ def _no_clear_growth(
         when = "never" if soonest is None else f"not before {format_duration(soonest)}"
         reason = f"state reaches {format_size(size['critical'])} {when}, even at the steepest plausible growth{old}"
         return CHECK.verdict(window, Status.OK, reason, soonest, evidence)
+    why = doubt or Doubt.SCATTER
     reason = (
-        f"there is no clear trend: growth is between {format_size(abs(trend.low) * 3600)}/h "
+        f"there is no clear trend: {why}; over all, growth is between {format_size(abs(trend.low) * 3600)}/h "
         f"{'down' if trend.low < 0 else 'up'} and {format_size(trend.high * 3600)}/h up"
     )
     return CHECK.verdict(window, Status.UNKNOWN, reason, None, evidence)
