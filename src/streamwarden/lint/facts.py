@@ -182,6 +182,7 @@ class Facts:
     writers: Spark's name of a sink -> why it does not write a batch exactly once; None if it does.
     plan: None unless it was requested.
     drills: the drills declared for this stream; None if the drills' files were not read.
+    pattern_names: input files whose names Spark takes for patterns.
     """
 
     spec: StreamSpec
@@ -193,6 +194,7 @@ class Facts:
     drills: Sequence[DrillFacts] | None = None
     history: HistoryFacts | None = None
     problems: tuple[str, ...] = field(default=())
+    pattern_names: Sequence[str] = ()
 
     @property
     def file(self) -> str:

@@ -419,6 +419,12 @@ CASES = {
         facts(of=spec(quarantine="/data/bad"), job=built(BOUNDED)),
         "the job does not use `read_rows`",
     ),
+    "a file whose name is a pattern": Case(
+        "SW115",
+        facts(pattern_names=("a[1].json", "b*.json")),
+        facts(),
+        "the file a[1].json and 1 more, whose name Spark takes for a pattern",
+    ),
     "a quarantine that an imported module may use": Case(
         "SW113",
         facts(of=spec(quarantine="/data/bad"), job=job("from rows import events\n\ndef build(spark, spec): ...\n")),
@@ -442,7 +448,7 @@ def test_the_bad_example_is_found_and_the_good_one_is_not(name: str) -> None:
 
 def test_every_rule_has_an_example() -> None:
     assert {case.rule for case in CASES.values()} == {rule.id for rule in RULES}
-    assert len(RULES) == 13
+    assert len(RULES) == 14
 
 
 def test_a_good_stream_is_clean() -> None:

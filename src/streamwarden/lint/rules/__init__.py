@@ -11,6 +11,7 @@ from streamwarden.lint.rules import (
     drills,
     encoding,
     metrics,
+    pattern_names,
     quarantine,
     queries,
     sink,
@@ -33,4 +34,5 @@ RULES: Final[tuple[Rule, ...]] = (
     queries.RULE,
     contradiction.RULE,
     quarantine.RULE,
+    pattern_names.RULE,
 )
