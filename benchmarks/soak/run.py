@@ -1,10 +1,12 @@
-"""Kills a stream many times at random moments, lets it end, and compares its whole output with the oracle.
+"""Kills a stream many times in every phase of its batches, lets it end, and compares its whole output with the oracle.
 
 Each run is the job `flight_departures` over 100,000 flights in batches of 500, with a sink of files, a PostgreSQL table
-or a Kafka topic. The driver is killed (SIGKILL to its process group) at a random moment of its start, or of the batch
-that follows its first, second … or fifth commit, and is started again at once, until the run has had its kills. Then it
-ends by itself, and the oracle of the job judges the output. The moments come from the seed; where they fall depends on
-the machine. The exit code is 1 if a row is lost, duplicated, unexpected or wrong.
+or a Kafka topic. The driver is killed (SIGKILL to its process group) at a random moment of its start, or of a batch
+that follows its first, second … or fifth commit, and is started again at once, until the run has had its kills. The
+moments of the batches are drawn as those of `kill_driver`: as many before the sink writes as while it writes, and as
+between its write and the commit. Then the run ends by itself, and the oracle of the job judges the output. The moments
+come from the seed; where they fall depends on the machine, and the table says it. The exit code is 1 if a row is lost,
+duplicated, unexpected or wrong.
 
     python benchmarks/soak/run.py [--kills 200] [--seed 1] [--sinks files postgresql kafka]
 """
@@ -27,16 +29,20 @@ from typing import Final
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.batch_progress import read_traces
-from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
+from streamwarden.checkpoint.formats.layout import COMMITS
 from streamwarden.checkpoint.formats.logs import LogPosition, log_position, written_at
 from streamwarden.config.loading import load_catalog
+from streamwarden.drills.fault_order import draw
+from streamwarden.drills.faults.driver.batch_instants import Aim
+from streamwarden.drills.records.phases import BatchCourse, BatchPhase
+from streamwarden.drills.records.types import ForkView
+from streamwarden.lifecycle.handovers import ask_to_hold
 from streamwarden.lifecycle.settings import RETAIN
+from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.verifying.verification import verify
 from streamwarden.services.workspace import Workspace
-from streamwarden.sinks.base import Sink
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.base import StoredSource
@@ -54,19 +60,21 @@ CONNECTION: Final = "soak"
 START: Final = (0.2, 8.0)
 """Share of the kills that come during a start, and the seconds after the launch until which they come."""
 COMMITS_A_LIFE: Final = 5
-"""The other kills come at a random moment of a batch, after one to so many commits of the driver."""
+"""The other kills come in a batch, after one to so many commits of the driver."""
+COMPARED: Final = 8
+"""Newest batches whose phases are measured before a kill."""
 PATIENCE: Final = 180.0
 """Seconds within which a driver plans a batch, and at the end reads the rest."""
-POLL: Final = 0.02
+POLL: Final = 0.003
 
 _KINDS: Final = ("lost", "duplicated", "unexpected", "wrong")
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: the window between two writes in which it fell, and the newest commit at that moment."""
+    """One kill: where it fell, and the newest commit at that moment."""
 
-    window: str
+    place: str
     at: float
     committed: int | None
 
@@ -110,13 +118,23 @@ def soak(
         commits: see `COMMITS_A_LIFE`.
     """
     done: list[Run] = []
-    while (left := kills - sum(len(run.kills) for run in done)) > 0:
+    shares = planned(kills, moments)
+    while shares:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
             data = Path(folder)
             spec = stream(data, sink, records, f"run_{len(done)}")
             with Workspace.open(project=REPOSITORY, data=data, store_url=f"sqlite:///{data}/store.db") as workspace:
-                done.append(one_run(workspace, spec, min(left, KILLS_A_RUN), moments, commits))
+                done.append(one_run(workspace, spec, shares[:KILLS_A_RUN], moments, commits))
+            shares = shares[len(done[-1].kills) :]
     return done
+
+
+def planned(kills: int, moments: random.Random) -> list[float | None]:
+    """For each kill an instant of a batch, from 0 to 1 (see `batch_instants`); None: it comes in a start."""
+    in_start = round(START[0] * kills)
+    shares: list[float | None] = [*draw((kills - in_start,), moments.randrange(2**31), int).shares, *[None] * in_start]
+    moments.shuffle(shares)
+    return shares
 
 
 def stream(data: Path, sink: SinkSpec | None, records: int, run: str) -> StreamSpec:
@@ -139,41 +157,97 @@ def stream(data: Path, sink: SinkSpec | None, records: int, run: str) -> StreamS
     )
 
 
-def one_run(workspace: Workspace, spec: StreamSpec, kills: int, moments: random.Random, commits: int) -> Run:
+def one_run(
+    workspace: Workspace, spec: StreamSpec, shares: Sequence[float | None], moments: random.Random, commits: int
+) -> Run:
     """Kill, start again, let it end, judge."""
     struck: list[Kill] = []
     while True:
         driver = workspace.fleet.start(spec, launched_by="soak").record.driver_id
-        if len(struck) >= kills or not await_moment(workspace, spec, driver, moments, commits):
+        if len(struck) >= len(shares):
+            break
+        share = shares[len(struck)]
+        if not await_moment(workspace, spec, driver, share, moments, commits):
             break
         if workspace.fleet.kill(driver):
             workspace.fleet.wait(driver, timeout=PATIENCE)
-            struck.append(kill_of(spec, time.time()))
+            struck.append(kill_of(workspace, spec, share, time.time()))
     workspace.fleet.wait(driver, timeout=10 * PATIENCE)
     starts = starts_of(workspace.store, spec.name, spec.checkpoint)
     outcome = verify(spec, starts=starts, bounded_from=0)
     return Run(tuple(struck), tuple(recoveries(spec, struck)), outcome)
 
 
-def await_moment(workspace: Workspace, spec: StreamSpec, driver: str, moments: random.Random, commits: int) -> bool:
-    """Wait for a random moment of the driver's life; False if it ended before."""
-    share, latest = START
-    in_start, fraction = moments.random() < share, moments.random()
-    ahead = 0 if in_start else moments.randint(1, commits)
-    wanted = newest_commit(spec) + ahead
+def await_moment(
+    workspace: Workspace, spec: StreamSpec, driver: str, share: float | None, moments: random.Random, commits: int
+) -> bool:
+    """Wait for a moment of the driver's life; in a batch it is paused there. False if it ended before."""
+    looked = 0.0
 
     def lives_until(reached: Callable[[], bool]) -> bool:
+        nonlocal looked
         began = time.monotonic()
         while not reached():
-            if time.monotonic() - began > PATIENCE or workspace.fleet.observe(driver).exit is not None:
+            if time.monotonic() - began > PATIENCE:
                 return False
+            if time.monotonic() - looked > 0.5:
+                looked = time.monotonic()
+                if workspace.fleet.observe(driver).exit is not None:
+                    return False
             time.sleep(POLL)
         return True
 
+    if share is None:
+        until = time.monotonic() + moments.random() * START[1]
+        return lives_until(lambda: time.monotonic() >= until)
+    wanted = newest_commit(spec) + moments.randint(1, commits)
     if not lives_until(lambda: newest_commit(spec) >= wanted):
         return False
-    until = time.monotonic() + fraction * (latest if in_start else seconds_of(spec, newest_commit(spec)))
-    return lives_until(lambda: time.monotonic() >= until)
+    reached = paused_at(workspace, spec, driver, share)
+    return lives_until(reached)
+
+
+def paused_at(workspace: Workspace, spec: StreamSpec, driver: str, share: float) -> Callable[[], bool]:
+    """Pauses the driver when a batch is at the instant; returns whether it is."""
+    record = workspace.fleet.observe(driver).record
+    aim = Aim(
+        share, lambda batch: [course_of(workspace, spec, each) for each in range(max(batch - COMPARED, 0), batch)]
+    )
+    if aim.phase is BatchPhase.WRITTEN:
+        ask_to_hold(Path(record.folder), True)
+
+    def reached() -> bool:
+        batch = position(spec).planned
+        if batch is None:
+            return False
+        course = course_of(workspace, spec, batch)
+        if course.committed_at is not None or (course.planned_at or 0.0) < record.launched_at:
+            return False
+        due = aim.due_at(batch, course)
+        if due is None or time.time() < due or not workspace.fleet.freeze(driver):
+            return False
+        if course_of(workspace, spec, batch).committed_at is None:
+            return True
+        workspace.fleet.thaw(driver)
+        return False
+
+    return reached
+
+
+def course_of(workspace: Workspace, spec: StreamSpec, batch: int) -> BatchCourse:
+    """How far a batch has come."""
+    view = ForkView(
+        stream=spec.name,
+        origin=spec.name,
+        checkpoint=spec.checkpoint,
+        output=spec.sink.place,
+        batch=None,
+        unseen=None,
+        batches_left=None,
+        input_digest="",
+        spec=spec,
+    )
+    return ForkCheckpoint(workspace.store).course(view, batch)
 
 
 def newest_commit(spec: StreamSpec) -> int:
@@ -182,38 +256,18 @@ def newest_commit(spec: StreamSpec) -> int:
     return -1 if committed is None else committed
 
 
-def seconds_of(spec: StreamSpec, batch: int) -> float:
-    """How long a committed batch took, from its plan to its commit."""
-    checkpoint = open_path(spec.checkpoint)
-    planned, committed = (written_at(checkpoint, log, batch) for log in (OFFSETS, COMMITS))
-    assert planned is not None
-    assert committed is not None
-    return committed - planned
-
-
 def position(spec: StreamSpec) -> LogPosition:
     """Where the logs stand; empty before the first start."""
     return log_position(open_path(spec.checkpoint))
 
 
-def kill_of(spec: StreamSpec, at: float) -> Kill:
-    """The kill of a driver that has ended: between which two writes it fell, by what is on the disk."""
+def kill_of(workspace: Workspace, spec: StreamSpec, share: float | None, at: float) -> Kill:
+    """The kill of a driver that has ended: where it fell, by what is on the disk."""
     now = position(spec)
-    if now.planned is None or now.planned == now.committed:
-        return Kill("commits/N, the next batch is not planned", at, now.committed)
-    output = open_path(spec.sink.path) if spec.sink.path else None
-    traces = read_traces(open_path(spec.checkpoint), output, now.planned)
-    assert isinstance(spec.sink, Sink)
-    arrived = traces.listed if output is not None else (spec.sink.newest(spec) or -1) >= now.planned
-    if arrived:
-        window = "the sink has the batch, commits/N is absent"
-    elif traces.files:
-        window = "data files, the sink's manifest is absent"
-    elif traces.state:
-        window = "state files, nothing in the sink"
-    else:
-        window = "offsets/N, no state file (most of a start and of a batch)"
-    return Kill(window, at, now.committed)
+    if share is None:
+        return Kill("in a start", at, now.committed)
+    phase = None if now.planned is None else course_of(workspace, spec, now.planned).phase
+    return Kill("after the commit" if phase is None else str(phase), at, now.committed)
 
 
 def recoveries(spec: StreamSpec, kills: Iterable[Kill]) -> Iterator[float]:
@@ -231,7 +285,7 @@ def summary(outcome: Reconciliation) -> str:
 
 
 def report(runs: dict[str, list[Run]]) -> str:
-    """The table of the sinks and the table of the windows."""
+    """The table of the sinks and the table of the phases."""
     heads = ["sink", "runs", "kills", "rows", *_KINDS, "written again", "recovery: median, 90 %, longest"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for name, each in runs.items():
@@ -241,9 +295,12 @@ def report(runs: dict[str, list[Run]]) -> str:
         cells = [name, len(each), sum(len(run.kills) for run in each), sum(one.actual for one in outcomes), *counts]
         repeated = sum(one.repeated or 0 for one in outcomes)
         lines.append(f"| {' | '.join(map(str, cells))} | {repeated} | {spread(seconds)} |")
-    windows = Counter(kill.window for each in runs.values() for run in each for kill in run.kills)
-    lines += ["", "| the kill fell after | times |", "|---|---|"]
-    lines += [f"| {window} | {count} |" for window, count in windows.most_common()]
+    places = Counter((name, kill.place) for name, each in runs.items() for run in each for kill in run.kills)
+    order = ["in a start", *map(str, BatchPhase), "after the commit"]
+    lines += ["", f"| the kill fell | {' | '.join(runs)} | all |", f"|---|{'---|' * (len(runs) + 1)}"]
+    for place in order:
+        hits = [places[name, place] for name in runs]
+        lines.append(f"| {place} | {' | '.join(map(str, hits))} | {sum(hits)} |")
     return "\n".join(lines)
 
 

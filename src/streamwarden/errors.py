@@ -13,6 +13,7 @@
     │   └── SinkInterrupted    the driver has to end while it waits for that database or topic
     ├── MissingExtra           a package is not installed that an extra of streamwarden brings; also an ImportError
     ├── ProcessError           a driver could not be launched, observed or stopped
+    │   └── LaunchRefused      store, checkpoint and output contradict each other: a start would lose or double rows
     ├── AirflowError           Airflow's REST API does not answer, or refuses
     ├── SourceError            the input of a stream is unavailable, or lacks data that it should have
     │   ├── InputGone          the input of a batch no longer exists or is no longer known
@@ -134,6 +135,10 @@ class MissingExtra(StreamwardenError, ModuleNotFoundError):
 
 class ProcessError(StreamwardenError):
     """A driver could not be launched, observed or stopped."""
+
+
+class LaunchRefused(ProcessError):
+    """The store, the checkpoint and the output contradict each other: a start would lose or double rows."""
 
 
 class AirflowError(StreamwardenError):

@@ -97,6 +97,7 @@ class TooSlow(KillDriver):
 
     def aim(self, context: FaultContext, *, deadline: float) -> int | None:
         batch = KillDriver.aim(self, context, deadline=deadline)
+        context.ports.drivers.thaw(context.driver_id)
         context.await_exit(deadline=deadline)
         return batch
 

@@ -1,4 +1,5 @@
-"""Drills of an unmodified script with two queries, with real Spark: each query is judged, and a lost row is named.
+"""Drills of an unmodified script with two queries, with real Spark: each query is judged, a lost row is named, and so
+is a batch that the script's own function wrote twice.
 
 The script names its own places and nothing of Streamwarden, and its source would delete the files that it has read. Its
 file declares no source, no sink and no oracle.
@@ -73,8 +74,8 @@ spark: {json.dumps({"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK
 DRILL = f"""
 name: kill
 stream: clicks
-fault: {{kind: kill_driver, attempts: 3, within: 2m}}
-fork: {{rewind: all, batches: {FILES}}}
+fault: {{kind: kill_driver, moment: after_handover, attempts: 3, within: 2m}}
+fork: {{rewind: all, batches: {FILES}, foreach_batch: FOREACH_BATCH}}
 steady_state: {{min_batches: 1, within: 3m}}
 recovery: {{target: 3m, deadline: 4m}}
 verification: {{min_records: {FILES * ROWS}}}
@@ -82,11 +83,11 @@ verification: {{min_records: {FILES * ROWS}}}
 
 
 @contextmanager
-def clicks_project(root: Path, seed: str = "") -> Iterator[Workspace]:
+def clicks_project(root: Path, seed: str = "", foreach_batch: str = "capture") -> Iterator[Workspace]:
     for path, text in (
         ("spark_jobs/clicks.py", SCRIPT.format(seed=seed)),
         ("config/streams/clicks.yaml", STREAM),
-        ("config/drills/kill.yaml", DRILL),
+        ("config/drills/kill.yaml", DRILL.replace("FOREACH_BATCH", foreach_batch)),
         ("var/output/by_page/part", "of the stream itself"),
         ("var/checkpoints/by_page/metadata", "of the stream itself"),
     ):
@@ -131,9 +132,15 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert "0 lost, 0 duplicated, 0 unexpected, 0 wrong in 400 rows from 400 records" in queries["alerts"]
         assert "the function that the script passes to foreachBatch" in queries["alerts"]
         assert run.facts["fault"]["landed"]
+        struck = run.facts["fault"]["struck"]
+        assert (struck["phase"], struck["wrote"]) == ("after the sink had written", True)
         assert run.facts["fork"]["unseen"] == FILES
         assert [each.name for each in workspace.store.queries.of(run.facts["fork"]["stream"])] == ["alerts", "by_page"]
         shown = report(workspace, run)
+        assert (
+            "not exercised: whether the function that the script passes to foreachBatch writes a batch twice" in shown
+        )
+        assert "duplicates nothing" not in shown
         assert "query alerts" in shown
         assert "query by_page" in shown
         home = workspace.data / "drills" / run.run_id
@@ -141,16 +148,17 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert list(home.glob("fork/output/by_page/_spark_metadata"))
 
 
-def test_a_row_that_the_recovery_of_a_script_loses_is_named(tmp_path: Path) -> None:
-    with clicks_project(tmp_path, SEED) as workspace:
+def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twice_are_named(tmp_path: Path) -> None:
+    with clicks_project(tmp_path, SEED, foreach_batch="run") as workspace:
         run = run_drill(workspace, name="kill")
         assert run.deviated, run.reason
         counts = run.facts["twin"]["outcome"]
-        assert counts["lost"] == 1
-        (row,) = counts["samples"]["lost"]
-        assert "alerts" in row
-        assert f"id={LOST}" in row
-        assert "1 lost" in counts["notes"]["queries"]["alerts"]
-        assert "0 lost" in counts["notes"]["queries"]["by_page"]
+        assert counts["lost"] == 2, "in what the function got, and in what it wrote"
+        assert all("alerts" in row and f"id={LOST}" in row for row in counts["samples"]["lost"])
+        queries = counts["notes"]["queries"]
+        assert "1 lost" in queries["alerts"]
+        assert "0 lost" in queries["by_page"]
+        assert f"1 lost, {ROWS} duplicated" in queries["alerts/_writes/output/alerts"]
+        assert not run.facts["not_exercised"]
         assert not run.facts["judgement"]["success"]
         assert f"id={LOST}" in report(workspace, run)

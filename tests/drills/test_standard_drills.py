@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStep
+from streamwarden.drills.state import RunState
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
@@ -53,9 +54,12 @@ def assert_exactly_once(run: DrillRun, records: int = RECORDS) -> None:
     assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
 
 
-def test_a_driver_killed_between_plan_and_commit_loses_nothing(tmp_path: Path, flights: Path) -> None:
-    with drill_project(tmp_path, inputs=flights, fault="kill_driver", oracle="auto") as workspace:
+def test_a_driver_killed_in_each_phase_of_a_batch_loses_nothing(tmp_path: Path, flights: Path) -> None:
+    strikes = {"strikes": "3"}
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", oracle="auto", options=strikes) as workspace:
         run = run_drill(workspace)
+        struck = [result.landed.struck for result in RunState.of(run).results if result.landed]
+        assert len([batch for batch in struck if batch and batch.phase and batch.usual]) == 3
         assert_exactly_once(run)
         assert_both_agree(run, of="flight_departures")
         proof = run.facts["fault"]
@@ -113,7 +117,7 @@ def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:
     assert journal["facts"]["fault"]["landed"]
     assert len(journal["facts"]["fork"]["input_digest"]) == 64
     assert journal["facts"]["judgement"]["result"]["output"]["success"]
-    assert [entry["kind"] for entry in journal["entries"]].count("landed") == 1
+    assert [entry["kind"] for entry in journal["entries"]].count("landed") == len(journal["facts"]["plan"]["order"])
     checkpoint = folder / "fork" / "checkpoint"
     assert (checkpoint / "offsets" / str(journal["facts"]["fault"]["planned"])).is_file()
     assert (folder / "fork" / "output" / "_spark_metadata").is_dir()

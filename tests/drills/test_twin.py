@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.faults import FaultContext, KillDriver
-from streamwarden.drills.faults.base import Fault
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
-from streamwarden.drills.waiting import wait_for
 from streamwarden.services.replay.replay import replay
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.drivers import QUICK
@@ -39,12 +35,14 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def drilled(tmp_path: Path, flights: Path, job: str = "flight_departures", fault: type[Fault] = KillDriver) -> DrillRun:
+def drilled(
+    tmp_path: Path, flights: Path, job: str = "flight_departures", options: dict[str, str] | None = None
+) -> DrillRun:
     """The drill `kill_driver` of a stream whose job has no oracle."""
     few = {"batches": BATCHES, "min_records": FEW, "oracle": "auto", "job": job, "spark": WITH_A_SECRET}
-    with drill_project(tmp_path, inputs=flights, fault="kill_driver", **few) as workspace:
+    with drill_project(tmp_path, inputs=flights, fault="kill_driver", options=options, **few) as workspace:
         shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
-        return run_drill(workspace, kill_driver=fault)
+        return run_drill(workspace)
 
 
 def test_a_stream_with_two_stateful_operators_and_no_oracle_is_drilled(tmp_path: Path, flights: Path) -> None:
@@ -87,31 +85,9 @@ def test_a_job_that_remembers_in_python_is_caught(tmp_path: Path, flights: Path)
     assert "1 lost" in run.reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AfterTheWrite(KillDriver):
-    """Kills when the rows of the batch are there and the batch is not committed."""
-
-    def aim(self, context: FaultContext, *, deadline: float) -> int | None:
-        rows = Path(str(context.fork.output)) / "rows"
-
-        def files() -> int:
-            return len(list(rows.glob("part-*.parquet")))
-
-        while (batch := KillDriver.aim(self, context, deadline=deadline)) is not None:
-            before = files()
-
-            def written(batch: int = batch, before: int = before) -> bool | None:
-                done = context.ports.checkpoint.is_committed(context.fork, batch)
-                return True if files() > before and not done else (False if done else None)
-
-            if wait_for(written, clock=context.ports.clock, deadline=deadline, every=0.01):
-                return batch
-        return None
-
-
 @pytest.mark.full  # in the first tier the twin of test_postgresql_drill finds what an unguarded sink doubles
 def test_a_sink_that_appends_without_the_batchs_id_is_caught(tmp_path: Path, flights: Path) -> None:
-    run = drilled(tmp_path, flights, job="appends_without_batch", fault=AfterTheWrite)
+    run = drilled(tmp_path, flights, job="appends_without_batch", options={"moment": "after_handover"})
     assert verdict_word(run) == "DEVIATED", run.reason
     counts = run.facts["reconciliation"]
     assert counts["duplicated"] > 0

@@ -221,6 +221,7 @@ def _create_tables() -> None:
         _required("changed_by", _NAME),
         _required("reason", _TEXT),
         _required("changed_at", _NUMBER),
+        _optional("begin_anew", _TEXT, "why the next launch may begin anew; empty if it may not"),
         sa.PrimaryKeyConstraint("stream", name="pk_desired_states"),
         comment="What people want of a stream",
     )
@@ -345,6 +346,7 @@ def _create_tables() -> None:
         _optional("recovery_seconds", _NUMBER, "from the fault; empty if the stream did not come back"),
         _optional("measured_seconds", _NUMBER, "what the formulas predict: from the launch, or from the fault"),
         _required("predicted", _TEXT, "formula -> seconds"),
+        _required("phase", _NAME, "of the batch that the fault cut, in words; empty: none"),
         sa.PrimaryKeyConstraint("run_id", "number", name="pk_trials"),
         comment="The faults of the drill runs that ended, without the facts of the runs",
     )

@@ -6,6 +6,9 @@ from typing import Final
 AGAIN: Final = "_again"
 """The folder of the attempts that a later execution of their batch replaced."""
 
+WRITES: Final = "_writes"
+"""The folder of the files that the script's own function wrote, if it ran."""
+
 _ATTEMPT: Final = re.compile(r"batch_id=(\d+)\.(\d+)")
 
 

@@ -37,6 +37,8 @@ def exit_of(error: errors.StreamwardenError) -> Exit:
     """The exit code of an error that ended a command."""
     if isinstance(error, errors.ConfigError):
         return Exit.USAGE
+    if isinstance(error, errors.LaunchRefused):
+        return Exit.BAD
     if isinstance(error, errors.StoreError | errors.ProcessError | errors.LeaseError):
         return Exit.UNAVAILABLE
     if isinstance(error, errors.DrillError | errors.VerificationError):

@@ -45,10 +45,21 @@ _SET_BY_FORKS: Final = ("fork", "last_batch")
 
 @dataclass(frozen=True)
 class Catalog:
-    """All streams of a project; `broken` is keyed by the stem of the file that cannot be used."""
+    """All streams of a project; `broken` is keyed by the stem of the file that cannot be used.
+
+    Args:
+        undeclared: streams that run without a file, each with the reason; see `services.fleet.undeclared`. Those whose
+            settings are known are in `streams` too.
+    """
 
     streams: dict[str, StreamSpec] = field(default_factory=dict)
     broken: dict[str, ConfigError] = field(default_factory=dict)
+    undeclared: dict[str, ConfigError] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Every stream, whatever is wrong with its file."""
+        return sorted({*self.streams, *self.broken, *self.undeclared})
 
     def get(self, name: str) -> StreamSpec:
         """The stream, or the ConfigError of its broken file, or one that lists the streams there are."""
@@ -57,6 +68,8 @@ class Catalog:
         for stem in (name, *(f"{name}{extension}" for extension in _OTHER_EXTENSIONS)):
             if stem in self.broken:
                 raise self.broken[stem]
+        if name in self.undeclared:
+            raise self.undeclared[name]
         raise unknown("stream", name, [*self.streams, *self.broken], "`streamwarden validate` lists all files")
 
 

@@ -107,7 +107,7 @@ class Engine:
     def _open(
         self, spec: DrillSpec, run_id: str | None, *, replays: str | None = None, plan: Plan | None = None
     ) -> str:
-        plan = plan or draw(len(spec.sequence), spec.seed, new_seed)
+        plan = plan or draw(spec.repeats, spec.seed, new_seed)
         now = self._ports.clock.now()
         run_id = new_run_id(spec.name, now) if run_id is None else run_id
         facts = {"drill": encode(spec), "plan": encode(plan), "versions": dict(self._ports.archive.versions())}

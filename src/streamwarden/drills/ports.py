@@ -12,6 +12,7 @@ from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.records.journal import DrillRun
+from streamwarden.drills.records.phases import BatchCourse
 from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import BatchFact, Copies, DriverView, ForkView, Judgement, LiveStatus, PlanTimes
@@ -102,6 +103,10 @@ class DriverControl(Protocol):
     def thaw(self, driver_id: str) -> bool:
         """Send SIGCONT to it, and to its supervisor process, if it is paused; returns whether it did."""
 
+    def hold_batch(self, driver_id: str, wanted: bool) -> None:
+        """Ask the driver to wait after the next function of foreachBatch has ended, before Spark commits the batch, or
+        let it go on. It waits for some seconds at most. One that runs on another host does not see it."""
+
     def is_running(self, driver_id: str) -> bool:
         """Its process exists, running or stopped, whatever is recorded of it."""
 
@@ -128,6 +133,13 @@ class CheckpointReader(Protocol):
 
     def traces(self, fork: ForkView, batch: int) -> BatchTraces:
         """Traces of one batch. They are exact on a local disk only, and only while nothing writes."""
+
+    def course(self, fork: ForkView, batch: int) -> BatchCourse:
+        """How far one batch has come, and when: by the files of the sink, or by what its driver recorded."""
+
+    def not_exercised(self, fork: ForkView) -> Sequence[str]:
+        """Each function of foreachBatch that got no batch a second time after it had written it, in words: whether it
+        writes a batch twice is unknown."""
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...

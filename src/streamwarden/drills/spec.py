@@ -92,6 +92,21 @@ class DrillSpec:
         return self.faults if self.fault is None else (self.fault,)
 
     @property
+    def repeats(self) -> tuple[int, ...]:
+        """How often each fault strikes in a run: one of several faults, and one that hits the live stream, strikes once
+        unless its section says more."""
+        if self.target is DrillTarget.PRODUCTION or self.faults:
+            return tuple(fault.least_repeats for fault in self.sequence)
+        return tuple(fault.repeats for fault in self.sequence)
+
+    def strikes_in(self, batches: int | None) -> int:
+        """How many strikes of the drill's one fault a fork with that many batches has room for; None: not known."""
+        most, least = self.sequence[0].repeats, self.sequence[0].least_repeats
+        if self.faults or batches is None:
+            return sum(self.repeats)
+        return max([least, *(count for count in range(least, most + 1) if self._needed(count) <= batches)])
+
+    @property
     def breaks(self) -> str:
         """The kinds of its faults, in the order of the file: `kill_driver, sink_failing`."""
         return ", ".join(fault.kind for fault in self.sequence)
@@ -127,8 +142,9 @@ class DrillSpec:
     def longest_step(self) -> Seconds:
         """The most that a step may take by the deadlines of the drill, without Spark's start-up. The verification may
         run two twins, each of which has the time of the recovery."""
-        striking = sum(fault.attempts * fault.within for fault in self.sequence)
-        between = (len(self.sequence) - 1) * self.recovery.deadline
+        strikes = list(zip(self.sequence, self.repeats, strict=True))
+        striking = sum(times * fault.attempts * fault.within for fault, times in strikes)
+        between = (sum(self.repeats) - 1) * self.recovery.deadline
         waiting = 2 * self.steady_state.within + striking + between
         return self.recovery.deadline + max(waiting, self.recovery.deadline)
 
@@ -137,9 +153,16 @@ class DrillSpec:
         """Batches that the fork must have before it: steady state twice, one cut by each attempt, one that shows the
         recovery from each fault before the last, the pauses, and slack for the pause between two steps that run as
         separate processes."""
+        return self._needed(sum(fault.least_repeats for fault in self.sequence))
+
+    def _needed(self, strikes: int) -> int:
+        """The same for so many strikes. One fault that strikes several times uses for its further strikes what its
+        misses would use."""
         attempts = sum(fault.attempts for fault in self.sequence)
-        pauses = 0 if self.seed is None else LONGEST_PAUSE * len(self.sequence)
-        return 2 * self.steady_state.min_batches + attempts + len(self.sequence) - 1 + pauses + 2
+        if self.faults:
+            attempts += strikes - 1
+        pauses = 0 if self.seed is None else LONGEST_PAUSE * strikes
+        return 2 * self.steady_state.min_batches + max(attempts, strikes) + pauses + 2
 
 
 _STEPS: Final = {DrillTarget.FORK: FORK_STEPS, DrillTarget.PRODUCTION: PRODUCTION_STEPS}
@@ -150,6 +173,8 @@ def _require_for_production(spec: DrillSpec) -> None:
     if spec.production is None:
         raise InvalidValue("missing", key="production", allowed="a mapping with `allowed_hours`")
     require(not spec.faults, "faults", [fault.kind for fault in spec.faults], "one `fault`: a live stream is hit once")
+    once = spec.sequence[0].least_repeats == 1
+    require(once, "fault.strikes", spec.sequence[0].least_repeats, "1: a live stream is hit once")
     require(spec.fork == ForkSpec(), "fork", spec.fork, "none: the target production makes no fork")
     given, plain = spec.verification, VerificationSpec()
     for key in ("oracle", "key", "tolerance"):

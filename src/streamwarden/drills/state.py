@@ -248,6 +248,7 @@ class RunState(RunProgress):
         strike: the newest one; undo_due: it may have left something in place.
         misses: why earlier strikes did not land.
         reconciliation: with what the job's own oracle expects; if the twin judges alone, with the twin.
+        not_exercised: functions that got no batch again after they had written it, in words.
         journal: path of journal.json.
     """
 
@@ -275,6 +276,7 @@ class RunState(RunProgress):
     reconciliation: Reconciliation | None = None
     twin: TwinReport | None = None
     audit: AuditRecord | None = None
+    not_exercised: tuple[str, ...] = ()
     judgement: Judgement | None = None
     healing: Healing | None = None
     halt: Halt | None = None
@@ -299,6 +301,11 @@ class RunState(RunProgress):
     def fault_spec(self) -> Fault:
         """The fault whose turn it is."""
         return self.fault_specs[len(self.earlier)]
+
+    @property
+    def share(self) -> float:
+        """The instant of a batch that was drawn for the next strike; an earlier version drew none."""
+        return self.plan.shares[len(self.earlier)] if self.plan.shares else 0.0
 
     @property
     def is_last(self) -> bool:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.checkpoint.skipped import SkippedBatches
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.queries import Part, QueryRecord
@@ -185,6 +186,7 @@ class Window:
         restarter: what restarts the newest driver if it has ended by a failure.
         state: the checkpoint's state store instances; None if they were not read.
         waiting: input that no batch has planned yet; None if it was not probed, or cannot be.
+        skipped: batches that the file sink's manifest skipped; None if the output is no such folder, or was not read.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
         previous: the last verdict of each check, for facts that last longer than the window.
@@ -206,6 +208,7 @@ class Window:
     restarter: Restarter = Restarter.UNKNOWN
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
+    skipped: SkippedBatches | None = None
     answers: tuple[Answer, ...] = ()
     previous: Mapping[str, Verdict] = field(default_factory=dict)
     part: Part = Part.WHOLE

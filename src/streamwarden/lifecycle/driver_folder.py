@@ -14,6 +14,8 @@
     unresponsive.json  the runner's report that the JVM is unresponsive: the supervisor process kills the driver
     stop.json          the stop request, mirrored to the driver's host
     queries.json       the queries that the driver has started
+    handovers.json     when functions of foreachBatch got the newest batches, and when they had written them
+    hold               while it is there, a function of foreachBatch that has ended does not return: see `handovers`
     events.jsonl       what happened to the driver
     spill.jsonl        progress that the store did not take
     unreadable.jsonl   progress that could not be understood: the error, and the report as it was
@@ -53,6 +55,8 @@ EVENTS: Final = "events.jsonl"
 SPILL: Final = "spill.jsonl"
 UNREADABLE: Final = "unreadable.jsonl"
 QUERIES: Final = "queries.json"
+HANDOVERS: Final = "handovers.json"
+HOLD: Final = "hold"
 LEASE: Final = "lease.json"
 TEMPORARY: Final = "tmp"
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.launch_check import BEGAN_ANEW
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.supervisor import GAVE_UP
 
@@ -28,6 +29,7 @@ def ui_address(events: Iterable[DriverEvent]) -> str | None:
 
 class EventKind(StrEnum):
     LAUNCHED = "launched"  # the first launch, or one after a stop
+    BEGAN_ANEW = "began anew"  # a person let it begin although checkpoint, store and output contradicted each other
     CRASHED = "crashed"  # the driver failed, was killed or vanished, and no stop was requested
     RESTARTED = "restarted"  # the launch after a crash, or the one of a requested restart
     STOP_REQUESTED = "stop requested"
@@ -80,6 +82,7 @@ def stream_events(
         replaced_at = ordered[index + 1].launched_at if index + 1 < len(ordered) else None
         history += _end(driver, asked, replaced_at)
         history += [_left_down(driver, event) for event in own_events if event.kind == GAVE_UP]
+        history += [_began_anew(driver, event) for event in own_events if event.kind == BEGAN_ANEW]
         before = driver
     return tuple(sorted(history, key=lambda event: event.at))
 
@@ -160,6 +163,17 @@ _ENDS: Final[Mapping[ExitKind, EventKind]] = {
     ExitKind.COMPLETED: EventKind.COMPLETED,
     ExitKind.FENCED: EventKind.FENCED,
 }
+
+
+def _began_anew(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
+    return StreamEvent(
+        at=event.at,
+        kind=EventKind.BEGAN_ANEW,
+        stream=driver.stream,
+        driver_id=driver.driver_id,
+        who=event.detail["by"],
+        why=f"{event.detail['reason']}: {event.detail['observed']}",
+    )
 
 
 def _left_down(driver: DriverRecord, event: DriverEvent) -> StreamEvent:

@@ -68,6 +68,11 @@ def overlap(one: str, other: str) -> bool:
     return first.startswith(second) or second.startswith(first)
 
 
+def is_temporary(checkpoint: str) -> bool:
+    """Whether Spark generated this checkpoint for a query that names none."""
+    return checkpoint.rpartition("/")[2].startswith("temporary-")
+
+
 def is_relative(path: str) -> bool:
     """Whether Spark resolves `path` in its working directory."""
     return not (path.startswith("/") or URL.match(path))

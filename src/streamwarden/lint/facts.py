@@ -79,7 +79,8 @@ class SinkUse:
 
     Args:
         format: `parquet`, `kafka`, …, `foreachBatch`, `foreach`; None if it is not a constant.
-        uses_batch_id: of foreachBatch: whether the function uses the batch's id; None if the function was not found.
+        uses_batch_id: of foreachBatch: whether what the function writes depends on the batch's id; None if the text
+            does not show it.
     """
 
     format: str | None

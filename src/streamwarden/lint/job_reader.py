@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Final
 
 from streamwarden.checkpoint.spark_version import TTL_ARGUMENT
+from streamwarden.lint.batch_id import depends_on_id
 from streamwarden.lint.facts import Bound, JobFacts, Operator, OperatorKind, SinkUse
 from streamwarden.lint.finding import FactOrigin
 from streamwarden.lint.named_places import WRITER, chains, named_inputs, named_queries
@@ -140,7 +141,7 @@ def _sink(line: int, calls: Mapping[str, ast.Call], functions: Mapping[str, ast.
     if "foreachBatch" in calls:
         given = next(iter(calls["foreachBatch"].args), None)
         function = functions.get(given.id) if isinstance(given, ast.Name) else given
-        uses = _uses_second(function) if isinstance(function, ast.FunctionDef | ast.Lambda) else None
+        uses = depends_on_id(function, functions) if isinstance(function, ast.FunctionDef | ast.Lambda) else None
         return SinkUse(format="foreachBatch", line=line, uses_batch_id=uses)
     if "foreach" in calls or "toTable" in calls:
         return SinkUse(format="foreach" if "foreach" in calls else "table", line=line)
@@ -149,11 +150,3 @@ def _sink(line: int, calls: Mapping[str, ast.Call], functions: Mapping[str, ast.
     given = next(iter(calls["format"].args), None)
     constant = given.value if isinstance(given, ast.Constant) else None
     return SinkUse(format=constant if isinstance(constant, str) else None, line=line)
-
-
-def _uses_second(function: ast.FunctionDef | ast.Lambda) -> bool:
-    """Whether the function uses its second parameter: for foreachBatch, the batch's id."""
-    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-    body = function.body if isinstance(function.body, list) else [function.body]
-    used = {node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
-    return len(names) > 1 and names[1] in used

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.store import Store
+from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.services.auditing.work import remove_abandoned
-from streamwarden.services.forks.spec import SUFFIX
 
 KEEP: Final = 30 * 86400.0
 """Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""
@@ -36,7 +36,7 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
     forks = [
         folder
         for folder in _folders(data / "drivers")
-        if SUFFIX in folder.name and _drivers_are_over(store, folder, now - keep)
+        if is_fork(folder.name) and _drivers_are_over(store, folder, now - keep)
     ]
     for folder in (*drills, *forks):
         shutil.rmtree(folder, ignore_errors=True)

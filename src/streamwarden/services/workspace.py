@@ -90,9 +90,36 @@ class Workspace(AbstractContextManager["Workspace"]):
 
         return load_catalog(self.project, self.data, self._tenure)
 
+    def fleet_catalog(self) -> Catalog:
+        """The catalog, with the streams that run without a file. Raises StoreError."""
+        from streamwarden.services.fleet.undeclared import with_undeclared
+
+        return with_undeclared(self.catalog(), self.store, self.fleet) if self.has_store() else self.catalog()
+
     def stream(self, name: str) -> StreamSpec:
-        """One stream. Raises ConfigError if it is not there or its file is broken."""
-        return self.catalog().get(name)
+        """One stream, to start it. Raises ConfigError if it is not there or its file is broken; for a stream that runs
+        without a file, with what to do about it."""
+        catalog = self._with_undeclared(name)
+        if name in catalog.undeclared:
+            raise catalog.undeclared[name]
+        return catalog.get(name)
+
+    def declared_or_running(self, name: str) -> StreamSpec:
+        """One stream, to look at it: as its file declares it, or else as its living driver was started with."""
+        return self._with_undeclared(name).get(name)
+
+    def require_known(self, name: str) -> None:
+        """Raises ConfigError for a name that neither a file nor a driver has; StoreError if no file has it and the
+        store is down."""
+        catalog = self.catalog()
+        declared = name in catalog.streams or name in catalog.broken
+        if not declared and (not self.has_store() or self.store.drivers.latest(name) is None):
+            catalog.get(name)
+
+    def _with_undeclared(self, name: str) -> Catalog:
+        """The files' catalog if one of them has this name, otherwise with the streams that run without a file."""
+        catalog = self.catalog()
+        return catalog if name in catalog.streams or name in catalog.broken else self.fleet_catalog()
 
     def query(self, name: str) -> StreamSpec:
         """A stream, or one query of several (`STREAM/QUERY`) with its own checkpoint and trigger.
@@ -102,7 +129,7 @@ class Workspace(AbstractContextManager["Workspace"]):
         """
         from streamwarden.config.loading import unknown
 
-        spec = self.stream(owner(name))
+        spec = self.declared_or_running(owner(name))
         records: tuple[QueryRecord, ...] = ()
         try:
             records = self.store.queries.of(spec.name) if self.has_store() else ()

@@ -12,6 +12,7 @@ from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
+from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec
@@ -67,6 +68,32 @@ class Sink(SinkSpec, ABC):
     @abstractmethod
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
         """Spark's own writer of the streaming `frame` into the sink, for a stream without a batch writer."""
+
+    # Compared before a launch.
+
+    def end(
+        self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
+    ) -> OutputEnd | None:
+        """The newest batch in the output; None if it has none, or the sink does not record batches.
+
+        Args:
+            queries: ids of the queries whose batches count, where many queries may write to one place.
+            environ: has the variables of the sink's connection.
+            since: when the stream last began anew, Unix seconds: what a topic has from before does not count.
+
+        Raises StreamwardenError or OSError if it cannot be read.
+        """
+        return None
+
+    def clear_after(self, spec: StreamSpec, batch: int, at: float) -> str:
+        """Take the record of the batches after `batch` out of the output, because the query is to write them again.
+
+        Args:
+            at: names what was taken out, Unix seconds.
+
+        Returns what was done, empty if there was nothing to do. Raises CheckpointError if it would lose more.
+        """
+        return ""
 
     # Forked.
 

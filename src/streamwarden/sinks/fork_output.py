@@ -14,6 +14,7 @@ from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.sinks.files.data import PARQUET, ReadFiles, read_files
 from streamwarden.sinks.files.formats import FileFormat, FilesSink
 from streamwarden.sinks.output import Output, Part
+from streamwarden.sinks.own_writes import read_written
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.column_types import ColumnType
@@ -34,6 +35,8 @@ def read_query(query: ForkQuery, batches: Sequence[int]) -> Output:
     Raises VerificationError if it cannot be read.
     """
     path = str(query.output)
+    if query.kind is OutputKind.WRITES:
+        return read_written(Path(path))
     if query.kind is OutputKind.CAPTURE:
         return read_captured(path, batches)
     parquet = query.format == "parquet"

@@ -72,7 +72,7 @@ def advise(history: History) -> Recommendation:
         settings[holder.setting] = f"{wanted} MiB"
         says = (
             f"state takes {format_size(state)} of a heap of {format_size(heap)}, more than {HEAP_SHARE:.0%}: take "
-            f"{wanted} MiB, or RocksDB with a new checkpoint."
+            f"{wanted} MiB, or RocksDB with a new checkpoint path and a new output."
         )
     else:
         where = "on the heap" if backend is Backend.HDFS else "beside the heap"

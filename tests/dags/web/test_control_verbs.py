@@ -17,6 +17,7 @@ from streamwarden.adapters.store.database import StoreBusy
 from streamwarden.adapters.store.drivers.stops import SqlStopRepository
 from streamwarden.airflow.dags import controls
 from streamwarden.airflow.dags.controls import ControlOperator
+from streamwarden.airflow.dags.streams import stream_dags
 from streamwarden.airflow.operators import StreamOperator
 from streamwarden.errors import StoreError
 from streamwarden.health.incidents.stream_incidents import open_incident
@@ -149,3 +150,34 @@ def test_the_incident_of_a_stream_that_was_down_ends_with_whoever_follows_its_dr
     driver(space)
     follow(space)
     assert list(space.store.incidents.open("counted")) == []
+
+
+def test_a_start_may_begin_anew_and_the_reason_reaches_the_next_launch(space: Workspace) -> None:
+    given = context(began=time.time())
+    given["params"]["begin_anew"] = "the input was replayed"
+    assert carry_out(space, "start", given) == "done"
+    state = space.store.stops.desired("counted")
+    assert state is not None
+    assert (state.desired, state.begin_anew) == (Desired.RUNNING, "the input was replayed")
+    assert carry_out(space, "start", context(began=time.time())) == "done"
+    state = space.store.stops.desired("counted")
+    assert state is not None
+    assert state.begin_anew is None, "each permission is for one start"
+
+
+def test_a_stream_that_runs_without_a_file_has_a_dag_and_can_be_stopped(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its DAG follows the driver and launches none; the form offers it."""
+    driver(space)
+    (space.project / "config/streams/counted.yaml").unlink()
+    monkeypatch.setenv("STREAMWARDEN_PROJECT", str(space.project))
+    dag = stream_dags(str(space.project / "dags/streams.py"))["stream_counted"]
+    assert "broken-config" in dag.tags
+    assert "without a declaration" in str(dag.doc_md)
+    forms = controls.control_dags(str(space.project / "dags/controls.py"))
+    assert "counted" in forms["stop_stream"].params.get_param("stream").schema["enum"]
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "stream_counted")
+    assert set(stream_dags(str(space.project / "dags/streams.py"))) == {"stream_counted"}
+    assert carry_out(space, "stop", context(began=time.time())) == "waits"
+    assert asked(space) is not None

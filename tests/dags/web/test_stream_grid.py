@@ -44,12 +44,16 @@ def driver(space: Workspace, driver_id: str, ended: ExitKind | None = None, **ex
 
 def run(space: Workspace, event: dict[str, Any] | None = None) -> BaseTrigger:
     """One try of the task `run`, or its return from a trigger; the trigger that it waits for. Raises what it raises."""
+    with pytest.raises(TaskDeferred) as deferred:
+        attempt(space, event)
+    return deferred.value.trigger
+
+
+def attempt(space: Workspace, event: dict[str, Any] | None = None) -> None:
     ti = SimpleNamespace(dag_id="stream_counted", run_id="r", task_id="run", try_number=1)
     context = {"ti": ti, "dag_run": SimpleNamespace(start_date=datetime.fromtimestamp(time.time() - 60, UTC))}
     operator = StreamOperator(task_id="run", stream="counted", project=str(space.project))
-    with pytest.raises(TaskDeferred) as deferred:
-        operator.execute(context) if event is None else operator.resume(context, event)
-    return deferred.value.trigger
+    operator.execute(context) if event is None else operator.resume(context, event)
 
 
 def test_a_stream_that_runs_is_deferred_without_a_note(space: Workspace, notes: Notes) -> None:
@@ -178,3 +182,19 @@ def test_a_stopped_stream_is_not_red_and_one_that_is_down_is(tmp_path: Path) -> 
     assert seen["skipped"] == {"run": "running", "stopped": None, "due": ["stopped"]}
     assert seen["failed"] == {"run": "failed", "stopped": "upstream_failed", "due": []}
     assert seen["success"] == {"run": "success", "stopped": "skipped", "due": []}
+
+
+def test_a_refused_launch_stays_down_and_is_not_repeated(space: Workspace, notes: Notes) -> None:
+    """The output has batches that no checkpoint has planned: a retry of the task launches nothing."""
+    folder = Path(str(space.stream("counted").sink.path), "_spark_metadata")
+    folder.mkdir(parents=True)
+    (folder / "3").write_text("v1")
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match="has batches up to 3"):
+            attempt(space)
+    (driver_record,) = space.store.drivers.history("counted", 0.0)
+    assert driver_record.exit is not None
+    assert driver_record.exit.cause == "launch_refused"
+    (incident,) = space.store.incidents.open("counted")
+    assert "--begin-anew REASON" in incident.advice
+    assert any("has batches up to 3" in note for note in notes["task"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from streamwarden.adapters.connections import variable
@@ -63,3 +65,26 @@ def test_a_database_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DrillError, match="cannot be reached") as caught:
         ForkSink().newest(view(tmp_path))
     assert "secret-word" not in str(caught.value)
+
+
+def test_a_launch_hears_of_the_newest_batch_of_the_table_whichever_query_wrote_it(
+    warehouse: Base, tmp_path: Path
+) -> None:
+    spec, variables = view(tmp_path).spec, dict(os.environ)
+
+    def end() -> int | None:
+        found = TABLE.end(spec, [QUERY], variables, 0.0)
+        return None if found is None else found.batch
+
+    assert end() is None, "there is no table yet"
+    own = warehouse.sink("scratch.counts")
+    own.write(batch(0, [(1, 1)]))
+    assert end() == 0
+    assert TABLE.end(spec, [], variables, 0.0) is not None, "a new checkpoint has no query yet"
+    warehouse.ask("TRUNCATE scratch.counts")
+    assert TABLE.end(spec, [], variables, 0.0) is None, "an emptied table takes another query"
+    own.write(batch(1, [(2, 2)]))
+    with psycopg.connect(warehouse.server.connection(warehouse.name)) as person:
+        person.execute("LOCK TABLE scratch.counts IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(DrillError, match="lock"):
+            TABLE.end(spec, [QUERY], variables, 0.0)

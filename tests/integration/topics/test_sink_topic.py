@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -229,3 +231,19 @@ def test_healing_takes_the_topic_of_a_fork_and_of_one_that_was_never_finished(
     assert f"the topic {again.output}" in forks.clear("run", None)
     with pytest.raises(SinkError):
         require_topic(connection("events"), str(made.output))
+
+
+def test_a_launch_hears_of_the_newest_batch_of_its_own_queries(kafka: Broker, tmp_path: Path) -> None:
+    """Other queries may write to the topic too; what is older than a new beginning does not count."""
+    kafka.create("ends", partitions=2)
+    spec, variables = stream(tmp_path, "ends"), dict(os.environ)
+    sink = spec.sink
+    assert isinstance(sink, KafkaSink)
+    assert sink.end(spec, [QUERY], variables, 0.0) is None
+    send(kafka, "ends", 6, [1])
+    send(kafka, "ends", 7, [2])
+    found = sink.end(spec, [QUERY], variables, 0.0)
+    assert found is not None
+    assert (found.batch, found.where) == (7, "the topic ends")
+    assert sink.end(spec, ["another"], variables, 0.0) is None
+    assert sink.end(spec, [QUERY], variables, time.time() + 60) is None

@@ -3,13 +3,15 @@
 1. `start` launches a driver and returns once its query runs; a second `start` finds it.
 2. `status` and `inspect` show it; `check` judges it.
 3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
-4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it.
+4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
+   started again, unless a person lets it begin anew.
 5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
 """
 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +113,20 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert "enough" in run(world, "status").out
     stop = ["stop requested", "stopped"]
     assert events(world) == ["launched", *stop, "restarted", *stop, "restarted", *stop]  # restart, drain, stop
+    assert "no driver runs on this host" in run(world, "drain").out
+    assert only_stream(world)["state"] == "stopped", "a drain starts nothing that a person stopped"
+
+    shutil.rmtree(world.data / "checkpoints/counts")
+    refused = run(world, "start", "counts")
+    assert refused.code == Exit.BAD, refused
+    assert "gone or empty" in refused.err
+    assert only_stream(world)["state"] == "down"
+    anew = run(world, "start", "counts", "--begin-anew", "the disk was replaced")
+    assert anew.code == Exit.OK, anew
+    until("a new first batch", lambda: (world.data / "output/counts/_spark_metadata/0").exists())
+    checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
+    assert {each["status"] for each in checked if each["check"] == "batches_skipped"} == {"OK"}
+    assert "began anew" in events(world)
 
 
 def events(world: Project) -> list[str]:

@@ -260,7 +260,7 @@ NEVER = "which the checkpoint had not planned"
 @pytest.fixture(scope="module")
 def rewound(runs: Survivors, tmp_path_factory: pytest.TempPathFactory) -> StreamSpec:
     """The checkpoint is rolled back, the output is not: Spark plans the batches again, reads none of them, and leaves
-    an offset log whose watermark stands."""
+    an offset log whose watermark stands. A launch refuses such a checkpoint, so its comparison is left out here."""
     whole = runs.specs[Backend.ROCKSDB]
     made = replace(copied(whole, tmp_path_factory.mktemp("rewound")), name="rewound", source=whole.source)
     for log in ("offsets", "commits", "sources/0"):
@@ -268,7 +268,10 @@ def rewound(runs: Survivors, tmp_path_factory: pytest.TempPathFactory) -> Stream
             number = path.name.removeprefix(".").partition(".")[0]
             if number.isdigit() and int(number) > KEPT:
                 path.unlink()
-    assert runs.project.await_end(runs.project.start(made)).kind is ExitKind.COMPLETED
+    with pytest.MonkeyPatch.context() as unguarded:
+        unguarded.setattr("streamwarden.services.fleet.starting.require_fit", lambda *given, **named: None)
+        driver = runs.project.start(made)
+    assert runs.project.await_end(driver).kind is ExitKind.COMPLETED
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from streamwarden.drills.crash_states import CrashState, Ending, Origin, Outcome
 from streamwarden.services.crash_matrix.matrix import RunRecord, load, record, restart
 from streamwarden.services.replay.replay import replay
+from streamwarden.services.workspace import Workspace
 from support.spark.drill_project import drill_project
+from support.spark.drivers import QUICK
 
 pytestmark = pytest.mark.spark
 
@@ -88,3 +92,48 @@ def test_a_job_that_writes_a_batch_twice_when_it_runs_again_is_found(tmp_path: P
 
 def wrong(outcomes: list[Outcome]) -> str:
     return "\n".join(f"{each.state.name}: {each.detail}" for each in outcomes if each.ending is not Ending.RIGHT)
+
+
+SCRIPT = """
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.getOrCreate()
+clicks = spark.readStream.schema("id BIGINT, at TIMESTAMP").json("input/clicks")
+counts = clicks.withWatermark("at", "10 seconds").groupBy(F.window("at", "20 seconds")).agg(F.count("*").alias("n"))
+
+
+def alert(batch, number):
+    raise AssertionError("its rows are redirected")
+
+
+counts.writeStream.foreachBatch(alert).option("checkpointLocation", "checkpoints/clicks").start()
+spark.streams.awaitAnyTermination()
+"""
+
+
+@pytest.mark.full
+def test_a_script_restarts_from_the_states_of_its_checkpoint_with_its_rows_redirected(tmp_path: Path) -> None:
+    spark = {"master": "local[2]", "driver_memory": "1 GB", "conf": QUICK}
+    for path, text in (
+        ("spark_jobs/clicks.py", SCRIPT),
+        (
+            "config/streams/clicks.yaml",
+            "name: clicks\njob: spark_jobs/clicks.py\ncheckpoint: checkpoints/clicks\n"
+            f"state: {{shuffle_partitions: 1}}\nspark: {json.dumps(spark)}\n",
+        ),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    folder = tmp_path / "var/input/clicks"
+    folder.mkdir(parents=True)
+    for number in range(14):
+        row = {"id": number, "at": f"2026-01-01T00:{number:02d}:00Z"}
+        (folder / f"{number:03d}.json").write_text(f"{json.dumps(row)}\n")
+        os.utime(folder / f"{number:03d}.json", (1_700_000_000 + number, 1_700_000_000 + number))
+    with Workspace.open(project=tmp_path, data=tmp_path / "var") as workspace:
+        run = record(workspace.stream("clicks"), into=tmp_path / "matrix", around=AROUND)
+    assert {"offsets", "state", "data", "manifest", "commits"} <= {operation.part for operation in run.operations}
+    states = one_of_each(run, [state for state in run.states if state.origin is Origin.KILL])
+    matrix = restart(run, states)
+    assert {outcome.ending for outcome in matrix.outcomes} == {Ending.RIGHT}, wrong(matrix.outcomes)
+    assert not (tmp_path / "var/checkpoints").exists(), "the stream's own places are untouched"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from streamwarden.checkpoint.formats.layout import SINK_LOG
+from streamwarden.errors import LaunchRefused
+from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.stream.spec import TriggerSpec
 from support.spark.drivers import project
-from support.spark.verdicts import recorded, verify
+from support.spark.verdicts import verify
 
 pytestmark = pytest.mark.spark
 
@@ -46,9 +50,12 @@ def expected(inputs, facts):
     )
 """
 FILES, ROWS, OLD = 5, 20, 2
+ENTRY = """v1
+{"path":"file:///away/part-0.parquet","size":1,"isDir":false,"modificationTime":1700000000000,"blockReplication":1,"blockSize":1,"action":"add"}"""
 
 
-def test_batches_that_spark_skipped_for_an_older_run_are_lost_and_the_reason_is_named(tmp_path: Path) -> None:
+def test_batches_that_spark_skipped_for_an_older_run_are_lost_and_the_check_names_them(tmp_path: Path) -> None:
+    """A launch refuses such an output, so here the entry appears while the driver starts."""
     with project(tmp_path) as made:
         made.publish(FILES, rows=ROWS)
         spec = made.spec("copies", JOB, trigger=TriggerSpec(available_now=True))
@@ -56,13 +63,21 @@ def test_batches_that_spark_skipped_for_an_older_run_are_lost_and_the_reason_is_
         made.job("oracles/copies", ORACLE)
         manifest = Path(str(spec.sink.path), SINK_LOG)
         manifest.mkdir(parents=True)
-        (manifest / str(OLD)).write_text("v1")
-        assert made.await_end(made.start(spec)).kind is ExitKind.COMPLETED, "Spark takes it for its own"
+        (manifest / str(OLD)).write_text(ENTRY)
+        with pytest.raises(LaunchRefused, match=f"batches up to {OLD}"):
+            made.start(spec)
+        refused = made.store.drivers.latest(spec.name)
+        assert refused is not None
+        assert refused.exit is not None
+        assert refused.exit.cause == "launch_refused"
+        (manifest / str(OLD)).unlink()
+        driver = made.start(spec)
+        (manifest / str(OLD)).write_text(ENTRY)
+        assert made.await_end(driver).kind is ExitKind.COMPLETED, "Spark takes it for its own"
         outcome = verify(spec)
         assert (outcome.lost, outcome.expected) == ((OLD + 1) * ROWS, FILES * ROWS)
-        reason = f"the sink's manifest had the batches 0 to {OLD}, which the checkpoint had not planned"
-        assert any(reason in problem for problem in outcome.problems), outcome.problems
-        [start] = recorded(spec.name)
-        assert (start.planned, start.committed, start.sink) == (None, None, OLD)
+        verdicts = {verdict.check: verdict for verdict in HealthMonitor(made.store).judge(spec, time.time())}
+        assert verdicts["batches_skipped"].status is Status.CRITICAL
+        assert verdicts["batches_skipped"].evidence["skipped"] == [OLD]
         (manifest / str(FILES + 3)).write_text("v1")
         assert any(f"now, the sink's manifest had the batches {FILES} to" in each for each in verify(spec).problems)

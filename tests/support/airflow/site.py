@@ -23,7 +23,7 @@ name: kill_idle
 description: A crash of the stream that was never started
 stream: idle
 fork: {batches: 10}
-fault: {kind: kill_driver}
+fault: {kind: kill_driver, strikes: 1}
 steady_state: {min_batches: 2}
 verification: {min_records: 100}
 """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.drills.records.phases import BatchCourse
 from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.stream.spec import Backend
@@ -25,9 +26,9 @@ class SimulatedCheckpoint:
         """Each stage of a batch takes a quarter of it."""
         if batch not in self.world.planned:
             return BatchTraces(planned_at=None)
-        frozen = [each.frozen_at for each in self.world.drivers.values() if each.frozen_at is not None]
-        ended = [each.exit.ended_at for each in self.world.drivers.values() if each.exit is not None]
-        now = min([self.world.time, *frozen, *(ended[-1:] if len(ended) == len(self.world.drivers) else ())])
+        newest = list(self.world.drivers.values())[-1]
+        stopped = [newest.frozen_at, newest.exit.ended_at if newest.exit is not None else None]
+        now = min([self.world.time, *(at for at in stopped if at is not None)])
         planned, quarter = self.world.planned[batch], self.world.batch_seconds / 4
         quarters = (now - planned) / quarter
         return BatchTraces(
@@ -39,6 +40,29 @@ class SimulatedCheckpoint:
             listed_at=planned + 3 * quarter if quarters >= 3 else None,
             committed=batch in self.world.committed,
         )
+
+    def course(self, fork: ForkView, batch: int) -> BatchCourse:
+        """By the same quarters; a committed batch has all of them. `functions`: a function writes in the two last."""
+        planned, quarter = self.world.planned.get(batch), self.world.batch_seconds / 4
+        committed, traces = self.world.committed.get(batch), self.traces(fork, batch)
+        if planned is None:
+            return BatchCourse(planned_at=None)
+        writing, written = traces.files > 0, traces.listed
+        launches = [driver.record.launched_at for driver in self.world.drivers.values()]
+        before, until = self.world.committed.get(batch - 1), float("inf") if committed is None else committed
+        return BatchCourse(
+            warm=before is not None and not any(before < launch < until for launch in launches),
+            planned_at=planned,
+            writing_at=planned + 2 * quarter if writing else None,
+            written_at=planned + 3 * quarter if written else None,
+            committed_at=committed,
+            shown=True,
+            function=self.world.functions and writing,
+            wrote=writing,
+        )
+
+    def not_exercised(self, fork: ForkView) -> Sequence[str]:
+        return self.world.not_exercised
 
     def position(self, fork: ForkView) -> LogPosition:
         planned, committed = max(self.world.planned, default=None), max(self.world.committed, default=None)

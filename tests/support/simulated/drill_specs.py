@@ -45,6 +45,7 @@ OUTAGE = OutageSpec(service=OutageService.SOURCE, down=("down", "it"), up=("up",
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
+    "kill_driver": {"strikes": 1},
     "service_outage": {"outage": OUTAGE},
     "checkpoint_damage": {"target": CheckpointTarget.COMMIT, "damage": FileDamage.LOST},
 }

@@ -75,6 +75,8 @@ class World:
     """All ports at once. A test sets the knobs."""
 
     startup: float = 10.0
+    functions: bool = False  # a function of foreachBatch writes
+    not_exercised: tuple[str, ...] = ()
     batch_seconds: float = 2.0
     total_batches: int = 12
     refusal: DrillAborted | None = None
@@ -356,6 +358,9 @@ class World:
             self._end(driver, ExitKind.KILLED, signal=int(signal.SIGKILL), exit_code=-9)
         self._maybe_die("after_kill")
         return True
+
+    def hold_batch(self, driver_id: str, wanted: bool) -> None:
+        """The phase after a write is long enough here."""
 
     def is_running(self, driver_id: str) -> bool:
         return self.drivers[driver_id].exit is None

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -66,7 +66,7 @@ def drill_project(
     state: str = "{shuffle_partitions: 2}",
     more: str = "",
     model: str = "flight_departures",
-    options: Mapping[str, str] | None = None,
+    options: dict[str, str] | None = None,
 ) -> Iterator[Workspace]:
     """The workspace of such a project in `root`. At the end nothing that it started may still run.
 
@@ -88,7 +88,8 @@ def drill_project(
     shutil.copy((catalogue if own else JOBS) / f"{job}.py", jobs)
     shutil.copy(catalogue / "oracles" / f"{job if own else model}.py", jobs / "oracles" / f"{job}.py")
     if fault is not None:
-        given = "".join(f", {key}: {value}" for key, value in (options or {}).items())
+        usual = {"strikes": 1} if fault == "kill_driver" else {}  # each strike costs the start of a driver
+        given = "".join(f", {key}: {value}" for key, value in (usual | (options or {})).items())
         faults = FAULT.format(fault=fault, attempts=attempts, options=given)
     for folder, name, text in (
         (

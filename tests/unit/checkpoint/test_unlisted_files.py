@@ -1,4 +1,5 @@
-"""A line that the manifest lacks is found by the data file that its batch wrote, and a cut batch leaves none."""
+"""A line that the manifest lacks is found by the data file that its batch wrote, and a cut batch leaves none; an output
+folder that was moved is one finding with a cheap remedy."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.diagnosis.damage import Consequence
+from streamwarden.checkpoint.diagnosis.damage import Consequence, Damage
+from streamwarden.checkpoint.diagnosis.moved import moved_output
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
-from support.checkpoints.recorded import Unpack, rewrite
+from support.checkpoints.recorded import Unpack, remove, rewrite
 
 ENTRY = "output/_spark_metadata/12"
 
@@ -73,3 +75,39 @@ def test_what_a_batch_writes_that_was_planned_meanwhile(query: Path) -> None:
     (name, *_) = written(query, "output/_spark_metadata/13")
     leave(query, name, "part-00009" + name[10:], earlier=-60)
     assert found(query) == []
+
+
+def findings(query: Path, output: Path) -> tuple[Damage, ...]:
+    return read_checkpoint(open_path(query / "checkpoint"), output=open_path(output)).findings
+
+
+def test_a_moved_folder_is_one_finding_and_a_link_cures_it(query: Path) -> None:
+    assert findings(query, query / "output") == ()
+    assert moved_output(open_path(query / "output")) is None
+    there = query / "archive" / "output"
+    there.parent.mkdir()
+    (query / "output").rename(there)
+    (found,) = findings(query, there)
+    assert found.consequence is Consequence.LOSES
+    assert f"below {query}/output, and they are here" in found.what
+    assert f"ln -s {there} {query}/output" in found.next_step
+    quick = moved_output(open_path(there))
+    assert quick is not None
+    assert quick.next_step == found.next_step
+    (query / "output").symlink_to(there)
+    assert findings(query, there) == ()
+
+
+def test_a_file_that_is_lost_in_a_moved_folder_is_a_finding_of_its_own(query: Path) -> None:
+    there = query / "archive"
+    (query / "output").rename(there)
+    lost = min(there.glob("*.parquet"))
+    remove(lost)
+    assert {lost.name in found.path for found in findings(query, there)} == {True, False}
+
+
+def test_files_that_are_gone_were_not_moved(query: Path) -> None:
+    for file in (query / "output").glob("*.parquet"):
+        remove(file)
+    assert not any("was moved" in found.what for found in findings(query, query / "output"))
+    assert moved_output(open_path(query / "output")) is None

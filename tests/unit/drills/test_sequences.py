@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamwarden.config.loading import load_drill
-from streamwarden.drills.fault_order import LONGEST_PAUSE, Plan, draw
+from streamwarden.drills.fault_order import LONGEST_PAUSE, draw
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.reporting.comparison import compare
@@ -133,7 +133,7 @@ def test_replay_of_a_run_with_a_new_seed_repeats_its_plan() -> None:
 
 
 def test_the_drawn_batches_are_committed_before_the_strike() -> None:
-    seed = next(seed for seed in range(99) if draw(1, seed, int).pauses == (2,))
+    seed = next(seed for seed in range(99) if draw((1,), seed, int).pauses == (2,))
     world = World(total_batches=30)
     run = world.engine(drill(seed=seed)).run("kill_driver")
     plain = World(total_batches=30)
@@ -142,12 +142,13 @@ def test_the_drawn_batches_are_committed_before_the_strike() -> None:
 
 
 def test_a_seed_always_draws_the_same_order_and_pauses() -> None:
-    plans = [draw(3, seed, int) for seed in range(50)]
-    assert plans == [draw(3, seed, int) for seed in range(50)]
+    plans = [draw((1, 1, 1), seed, int) for seed in range(50)]
+    assert plans == [draw((1, 1, 1), seed, int) for seed in range(50)]
     assert {plan.order for plan in plans} == set(itertools.permutations(range(3)))
     assert {pause for plan in plans for pause in plan.pauses} == set(range(LONGEST_PAUSE + 1))
-    assert draw(3, None, int) == Plan(order=(0, 1, 2), pauses=(0, 0, 0))
-    assert draw(2, "new", lambda: 17) == draw(2, 17, int)
+    unseeded = draw((1, 1, 1), None, int)
+    assert (unseeded.seed, unseeded.order, unseeded.pauses) == (0, (0, 1, 2), (0, 0, 0))
+    assert draw((1, 1), "new", lambda: 17) == draw((1, 1), 17, int)
 
 
 def test_the_report_shows_every_fault_with_its_recovery() -> None:
@@ -218,8 +219,8 @@ def load(folder: Path, text: str) -> DrillSpec:
 
 
 def test_a_file_may_name_one_fault_or_several(tmp_path: Path) -> None:
-    one = load(tmp_path, "fault: {kind: kill_driver}")
-    assert one.sequence == (fault_of(KILL),)
+    one = load(tmp_path, "fault: {kind: kill_driver, strikes: 1}")
+    assert one.sequence == (fault_of(KILL, strikes=1),)
     two = load(tmp_path, "seed: new\nfaults: [{kind: kill_driver}, {kind: sink_failing, within: 9s}]")
     assert two.sequence == (fault_of(KILL), fault_of(SINK, within=9.0))
     assert (two.breaks, two.seed) == ("kill_driver, sink_failing", "new")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamwarden.checkpoint.skipped import SkippedBatches
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.checks.state import state_size
@@ -51,7 +52,8 @@ def test_a_real_run_is_well(backend: str) -> None:
         measurements=resident([9e8] * 5, until=now),
         drivers=(driver(1, reports[0].at - 90, started_at=reports[0].at - 75),),
         driver_alive=True,
-        log=log(12, 12, planned_at=reports[-1].at, committed_at=reports[-1].at + 2),
+        log=replace(log(12, 12, planned_at=reports[-1].at, committed_at=reports[-1].at + 2), query_id="one"),
+        skipped=SkippedBatches(),
     )
     verdicts = {verdict.check: verdict for verdict in evaluate(mine, DEFAULTS)}
     unknown = {name for name, verdict in verdicts.items() if verdict.status is Status.UNKNOWN}

@@ -117,6 +117,60 @@ def test_a_scripts_sink_is_found(sink: str, write: str, format: str | None, uses
     assert read.queries == 1
 
 
+@pytest.mark.parametrize(
+    ("write", "uses"),
+    [
+        ('print(batch_id); rows.write.mode("append").parquet("out")', False),
+        ('log.info("batch %s", batch_id); rows.write.jdbc(url, "t")', False),
+        ('name = f"batch {batch_id}"; logger.info(name); rows.write.save("out")', False),
+        ('sys.stdout.write(str(batch_id)); rows.write.save("out")', False),
+        ('seen.append(batch_id); rows.write.save("out")', False),
+        ('spark.sparkContext.setJobDescription(f"{batch_id}"); rows.write.save("out")', False),
+        ("rows.write.save('out') if rows.count() else print(batch_id)", False),
+        ("said(rows, batch_id)", False),
+        ('rows.write.mode("overwrite").parquet(f"out/{batch_id}")', True),
+        ('path = f"out/{batch_id}"; rows.write.mode("overwrite").parquet(path)', True),
+        ('rows.withColumn("batch", F.lit(batch_id)).write.mode("append").save("out")', True),
+        ('named = rows.withColumn("b", F.lit(batch_id)); named.write.save("out")', True),
+        ('rows.write.option("txnVersion", batch_id).option("txnAppId", "a").format("delta").save("out")', True),
+        ('rows.withColumn("b", F.lit(batch_id)).createOrReplaceTempView("v"); spark.sql("MERGE INTO t USING v")', True),
+        ('cursor.execute("INSERT INTO done VALUES (%s)", (batch_id,)); rows.write.save("out")', True),
+        ("rows.foreachPartition(lambda part: send(part, batch_id))", True),
+        ("stored(rows, batch_id)", True),
+        ("store.write_batch(rows, key=batch_id)", True),
+        ("merge(rows, batch_id)", True),
+        ('transaction = begin(batch_id); rows.write.save("out")', None),
+    ],
+)
+def test_a_mention_of_the_batch_id_is_no_write_that_depends_on_it(write: str, uses: bool | None) -> None:
+    helpers = """
+    def said(rows, number):
+        print(number)
+        rows.write.save("out")
+
+    def stored(rows, number):
+        rows.write.save(f"out/{number}")
+"""
+    (sink,) = job(
+        helpers + SCRIPT.format(sink=".foreachBatch(write)", write=write.replace("{{", "{").replace("}}", "}"))
+    ).sinks
+    assert sink.uses_batch_id is uses
+
+
+def test_a_guard_by_the_batch_id_counts_and_one_of_a_print_does_not() -> None:
+    text = """
+    def write(rows, batch_id):
+        if {test}:
+            {then}
+        rows.write.mode("append").save("out")
+
+    spark.readStream.json("in").writeStream.foreachBatch(write).start()
+"""
+    guards = {"batch_id in done(spark)": "return", "batch_id % 100 == 0": "print('hundred')"}
+    read = [job(text.format(test=test, then=then)).sinks[0].uses_batch_id for test, then in guards.items()]
+    assert read == [True, False]
+
+
 def test_a_writer_that_other_code_completes_has_an_unknown_format() -> None:
     read = job("writer = rows.writeStream.option('a', 'b')\nwriter.format('kafka').start()")
     assert [each.format for each in read.sinks] == [None]

@@ -361,7 +361,7 @@ CASES = {
         "SW109",
         script(".foreachBatch(write)"),
         script(".foreachBatch(lambda rows, batch: merge(rows, batch))"),
-        "does not use the batch's id",
+        "does not depend on the batch's id",
         Severity.ERROR,
         FactOrigin.JOB,
     ),

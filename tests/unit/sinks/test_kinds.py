@@ -16,7 +16,7 @@ from streamwarden.stream.spec import SinkSpec
 from support.imports import imports
 
 SOURCE = Path(streamwarden.__file__).parent
-NEUTRAL = ("base", "columns", "fork_output", "output")
+NEUTRAL = ("base", "columns", "fork_output", "output", "own_writes")
 """What another module may import of `streamwarden.sinks`, besides the registry."""
 
 ALLOWED = {

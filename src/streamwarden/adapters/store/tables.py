@@ -226,6 +226,7 @@ desired_states: Final = sa.Table(
     _name("changed_by", nullable=False),
     sa.Column("reason", Prose, nullable=False),
     _time("changed_at", nullable=False),
+    sa.Column("begin_anew", Prose, comment="why the next launch may begin anew"),
     comment="What people want of a stream",
 )
 
@@ -362,6 +363,7 @@ trials: Final = sa.Table(
     sa.Column("recovery_seconds", sa.Double, comment="from the fault; empty if the stream did not come back"),
     sa.Column("measured_seconds", sa.Double, comment="what the formulas predict: from the launch, or from the fault"),
     sa.Column("predicted", JsonText, nullable=False, comment="formula -> seconds"),
+    _name("phase", "of the batch that the fault cut, in words; empty: none", nullable=False),
     sa.Index("ix_trials_stream_drill_started_at", "stream", "drill", "started_at"),
     comment="The faults of the drill runs that ended, without the facts of the runs",
 )

@@ -14,12 +14,11 @@ from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.unpausing import unpause
-from streamwarden.airflow.workspaces import workspace
-from streamwarden.config.loading import load_catalog
+from streamwarden.airflow.workspaces import catalog_of, workspace
 from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired, superseded
-from streamwarden.services.workspace import Workspace, find_data
+from streamwarden.services.workspace import Workspace
 
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
@@ -27,6 +26,17 @@ VERBS: Final = {
     "start": "Lets a stream run that was stopped or left down, with a fresh restart budget.",
 }
 
+
+_BEGIN_ANEW: Final = {
+    "begin_anew": Param(
+        None,
+        type=["null", "string"],
+        maxLength=500,
+        title="Begin anew",
+        description="Only after a refused start: why the stream may begin with its checkpoint as it is, although that "
+        "contradicts the store or the output. It is recorded.",
+    )
+}
 
 TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
 """Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
@@ -55,7 +65,7 @@ class ControlOperator(BaseOperator):
                 self.log.info("%s of %s was tried before and is not asked for again: %s", self.verb, stream, since)
                 return
             if self.verb == "start":
-                space.fleet.set_running(stream, who, reason)
+                space.fleet.set_running(stream, who, reason, context["params"].get("begin_anew"))
             else:
                 if self.verb == "restart":  # nothing else would start it again
                     self._make_sure_it_is_supervised(stream, context)
@@ -111,10 +121,9 @@ class ControlOperator(BaseOperator):
 
 
 def control_dags(dag_file: str) -> dict[str, DAG]:
-    """`stop_stream`, `restart_stream`, `start_stream`."""
+    """`stop_stream`, `restart_stream`, `start_stream`. A stream that runs without a file can be stopped, too."""
     project = project_of(dag_file)
-    catalog = load_catalog(project, find_data(project))
-    names = sorted({*catalog.streams, *catalog.broken})
+    names = catalog_of(workspace(str(project))).names
     return {f"{verb}_stream": _dag(verb, project, names) for verb in VERBS}
 
 
@@ -136,6 +145,7 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         params={
             "stream": stream,
             "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),
+            **(_BEGIN_ANEW if verb == "start" else {}),
         },
     ) as dag:
         ControlOperator(task_id=verb, verb=verb, project=str(project))

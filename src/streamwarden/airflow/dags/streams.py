@@ -11,9 +11,9 @@ from streamwarden.adapters.airflow_server import PREFIX
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.operators import REATTACH, STOPPED, StoppedOperator, StreamOperator
 from streamwarden.airflow.projects import START, TAG, built, dag_name, project_of
-from streamwarden.airflow.workspaces import workspace
+from streamwarden.airflow.workspaces import catalog_of, workspace
 from streamwarden.config.loading import STREAMS, load_drills, load_thresholds
-from streamwarden.errors import ConfigError
+from streamwarden.errors import ConfigError, StoreError
 from streamwarden.health.thresholds import Thresholds
 from streamwarden.lint.finding import Finding
 from streamwarden.redaction import redacted_text
@@ -37,7 +37,7 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
         return {wanted: task_dag(name, project)}
     from streamwarden.services.analysis.linting import lint_declared
 
-    catalog = workspace(str(project)).catalog()
+    catalog = catalog_of(workspace(str(project)))
     thresholds = _thresholds(project)
     drills = tuple(load_drills(project)[0].values())
     dags = [
@@ -47,7 +47,9 @@ def stream_dags(dag_file: str) -> dict[str, DAG]:
             where=spec.file,
         )
         for name, spec in catalog.streams.items()
+        if name not in catalog.undeclared
     ]
+    dags += [broken_dag(name, project, reason) for name, reason in catalog.undeclared.items()]
     dags += [broken_dag(dag_name(stem, NAME_PATTERN), project, error) for stem, error in catalog.broken.items()]
     return {dag.dag_id: dag for dag in dags}
 
@@ -120,9 +122,19 @@ def _dag(
 
 
 def _stream_of(dag_id: str, project: Path) -> str | None:
-    """The stream whose DAG has this id; None if no file has its name, as for a name that no stream may have."""
+    """The stream whose DAG has this id; None if neither a file nor a driver has its name, as for a name that no stream
+    may have."""
     name = dag_id.removeprefix(PREFIX)
-    return name if dag_id != name and (project / STREAMS / f"{name}.yaml").is_file() else None
+    if dag_id == name:
+        return None
+    return name if (project / STREAMS / f"{name}.yaml").is_file() or _has_run(name, project) else None
+
+
+def _has_run(name: str, project: Path) -> bool:
+    try:
+        return workspace(str(project)).store.drivers.latest(name) is not None
+    except StoreError:
+        return False
 
 
 def _thresholds(project: Path) -> Thresholds | ConfigError:

@@ -193,6 +193,8 @@ class ResilienceRow(Model):
     """of the newest run that ended; NEVER if there is none"""
     survived_at: float | None
     """when the newest run began that passed"""
+    phases: dict[str, int]
+    """how many of the newest strikes fell into each phase of a batch; empty if none of them shows a phase"""
     errors: tuple[FormulaError, ...]
     trials: tuple[TrialRow, ...] = Field(validation_alias="recent")
     """the newest runs that ended, at most 50, newest first"""

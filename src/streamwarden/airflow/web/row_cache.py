@@ -33,6 +33,7 @@ from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.health.signals.series import STATE_BYTES
 from streamwarden.health.verdict import Verdict
 from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.overview.catalogs import CatalogCache
 from streamwarden.services.overview.facts import read_facts
 from streamwarden.services.overview.rows import MadeMetrics, StreamRow, Trend, stream_rows
@@ -198,9 +199,10 @@ def read_board(space: Workspace, files: CatalogCache, slow: Slow, now: float) ->
     """The rows of every stream at `now`. Raises StreamwardenError."""
     began = time.thread_time()
     declared, last = files.newest(space), last_round(space.store.evaluations.all(), now)
-    names = sorted({*declared.catalog.streams, *declared.catalog.broken})
+    catalog = with_undeclared(declared.catalog, space.store, space.fleet)
+    names = catalog.names
     slow.read(space.store, [*names, *(query.identity for query in _queries(space, names))], last, now)
-    facts = read_facts(space.store, declared.catalog, names, now, slow.verdicts)
+    facts = read_facts(space.store, catalog, names, now, slow.verdicts)
     rows = stream_rows(
         statuses(space, facts),
         facts,

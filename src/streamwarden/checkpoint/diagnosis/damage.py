@@ -60,7 +60,8 @@ def fails_first_batch(path: str, what: str, error_class: str) -> Damage:
     """Spark's first batch fails with the error class."""
     spark = f"Spark's first batch fails ({error_class})."
     next_step = (
-        f"{RESTORE}, or start from an older copy of the checkpoint folder, or from the beginning with a new checkpoint"
+        f"{RESTORE}, or start from an older copy of the checkpoint folder, or from the beginning with a new checkpoint "
+        "and a new output"
     )
     return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from streamwarden.checkpoint.diagnosis.damage import Damage, doubles_rows, loses_rows, missing_files, unread
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
+from streamwarden.checkpoint.diagnosis.moved import moved, moved_files
 from streamwarden.checkpoint.diagnosis.named_files import lost_files
 from streamwarden.checkpoint.diagnosis.unlisted import diagnose_unlisted
 from streamwarden.checkpoint.filesystem import Location, join
@@ -203,6 +204,12 @@ def _diagnose_files(output: Location, manifest: SinkManifest, opened: _OpenEntry
     of_open = _named_files(output, skipped).keys() - (opened.earlier if opened else frozenset())
     named = _named_files(output, manifest.entries)
     lost = lost_files(output.fs, named)
+    elsewhere = moved_files(output, {path: named[path] for path in lost})
+    if elsewhere is not None:
+        former, files = elsewhere
+        yield moved(output, former, len(files))
+        named = {path: size for path, size in named.items() if path not in files}
+        lost = {path: what for path, what in lost.items() if path not in files}
     broken = damaged_files(output.fs, {path: size for path, size in named.items() if path not in lost})
     for file, what in (*lost.items(), *broken):
         taken, cure = "Spark continues and does not notice", _AGAIN

@@ -130,7 +130,7 @@ def read_sink_manifest(
         entries = []
         for batch, compact in files:
             try:
-                entries.append(_read_entry(folder, batch, compact, strict=strict))
+                entries.append(read_entry(folder, batch, compact, strict=strict))
             except Unread as error:
                 unread[compactible_name(batch, compact)] = str(error)
             except Damaged as error:
@@ -157,7 +157,7 @@ def plain_entries(output: Location) -> Iterator[ManifestEntry]:
     for batch, compact in compactible_ids(list_or_empty(folder)):
         if not compact:
             with suppress(Damaged, FileNotFoundError):
-                yield _read_entry(folder, batch, compact, strict=False)
+                yield read_entry(folder, batch, compact, strict=False)
 
 
 def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
@@ -171,8 +171,9 @@ def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
     return tuple(files)
 
 
-def _read_entry(folder: Location, batch: int, compact: bool, *, strict: bool) -> ManifestEntry:
-    """Raises Damaged, Unread, FileNotFoundError."""
+def read_entry(folder: Location, batch: int, compact: bool, *, strict: bool = False) -> ManifestEntry:
+    """An entry of the manifest `folder`; for `strict` see `read_sink_manifest`. Raises Damaged, Unread,
+    FileNotFoundError."""
     log = read_log_file(folder / compactible_name(batch, compact), LARGE if strict else None)
     require_version(log, FILE_SINK_MANIFEST)
     files = tuple(_sink_file(line, strict=strict) for line in log.lines)

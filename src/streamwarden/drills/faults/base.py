@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.drills.ports import Ports
+from streamwarden.drills.records.phases import StruckBatch
 from streamwarden.drills.records.sections import require
 from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.drills.waiting import wait_for
@@ -96,6 +97,7 @@ class Proof:
         records: all records that the fork's own topic has for it, without the lost ones; None: it reads its origin's.
         copies: files of the fork's own input that are copies of others, which the stream is to read again.
         clock_step: seconds by which the clock of the driver was off for a while; None: it was not.
+        struck: where in a batch it fell; None: the fault does not cut a batch.
     """
 
     landed: bool
@@ -110,6 +112,7 @@ class Proof:
     records: int | None = None
     copies: tuple[str, ...] = ()
     clock_step: float | None = None
+    struck: StruckBatch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ class FaultContext:
 
     Args:
         seed: what a fault draws from that chooses something at random.
+        share: the instant of a batch that was drawn for the strike, from 0 to 1: see `driver.batch_instants`.
         marked_at: Unix seconds at which a strike began whose process died before it recorded the result; None: unknown.
         record_mark: writes that moment to the journal.
     """
@@ -127,6 +131,7 @@ class FaultContext:
     driver_id: str
     ports: Ports
     seed: int
+    share: float
     marked_at: float | None
     record_mark: Callable[[float], None]
 
@@ -168,7 +173,7 @@ class FaultContext:
         return Proof(
             landed=landed,
             driver_id=self.driver_id,
-            moment=self._moment(strike, view),
+            moment=self.moment_of(strike, view),
             planned=position.planned,
             committed=position.committed,
             message=message,
@@ -176,7 +181,7 @@ class FaultContext:
             **facts,
         )
 
-    def _moment(self, strike: Strike | None, view: DriverView) -> float:
+    def moment_of(self, strike: Strike | None, view: DriverView) -> float:
         """When the fault struck, in Unix seconds. For a strike whose process was killed: as it was marked, or else when
         the driver ended, or now if it runs."""
         if strike is not None and strike.moment is not None:
@@ -243,6 +248,16 @@ class Fault(ABC):
         commit, damage: lost`; empty if there are none. By default all options of the kind that are given."""
         given = ((option.name, getattr(self, option.name)) for option in self.options())
         return ", ".join(f"{name}: {_spelled(value)}" for name, value in given if value is not None)
+
+    @property
+    def repeats(self) -> int:
+        """How often it strikes in a run that has no other fault; by default once."""
+        return 1
+
+    @property
+    def least_repeats(self) -> int:
+        """How often it has to strike at least: a fork with few batches may get fewer strikes. By default as often."""
+        return self.repeats
 
     @property
     def detail(self) -> str:

@@ -16,7 +16,7 @@ def verification(context: StepContext) -> StepResult:
         return StepResult(ok=False, message=message)
     audited = ports.live.audit(live, fault.committed or 0)
     audit = AuditRecord.of(audited)
-    recorder.put(audit=audit)
+    recorder.put(audit=audit, not_exercised=tuple(ports.checkpoint.not_exercised(live)))
     recorder.note(DrillStep.VERIFICATION, "audited", audit.sentence, **audit.document)
     if audit.outcome is not Outcome.UNDECIDED:
         judgement = ports.judge.judge_audit(audited, spec.verification.min_records)

@@ -220,11 +220,27 @@ def describe_not_judged(counts: Reconciliation) -> str | None:
     return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
 
 
+def describe_not_exercised(state: RunState) -> str | None:
+    """The functions of which the run does not show whether they write a batch twice; None: it shows it of each."""
+    if not state.not_exercised:
+        return None
+    return (
+        f"not exercised: whether {' and '.join(state.not_exercised)} writes a batch twice, "
+        "since it got no batch again after it had written it"
+    )
+
+
 def _praise_live(state: RunState) -> str:
     audit, approval = state.audit, state.approval
     assert audit is not None, "the stream was audited"
     assert approval is not None, "a person approved it"
-    return "; ".join((audit.sentence, *map(_returned, state.results), f"approved by {approval.by}"))
+    parts = (
+        audit.sentence,
+        *map(_returned, state.results),
+        describe_not_exercised(state),
+        f"approved by {approval.by}",
+    )
+    return "; ".join(part for part in parts if part is not None)
 
 
 def _praise_fork(state: RunState) -> str:
@@ -238,6 +254,7 @@ def _praise_fork(state: RunState) -> str:
         describe_not_judged(counts),
         f"the twin agrees: it {describe_run(state.twin)}" if state.twin is not None else None,
         describe_left_out(state.twin),
+        describe_not_exercised(state),
     )
     return "; ".join(part for part in parts if part is not None)
 

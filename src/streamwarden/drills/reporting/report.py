@@ -7,6 +7,7 @@ journal, which is JSON, is a file beside the report, and a link on the page.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from streamwarden.drills.records.codec import encode
@@ -233,7 +234,8 @@ def _approval(approval: Approval | None) -> str:
 
 def _sequence(state: RunState) -> str:
     """`kill_driver, then sink_failing; drawn from the seed 7, after 0 and 2 batches`."""
-    faults = ", then ".join(fault.kind for fault in state.fault_specs)
+    strikes = ((kind, len(list(same))) for kind, same in groupby(fault.kind for fault in state.fault_specs))
+    faults = ", then ".join(kind if count == 1 else f"{kind} {count} times" for kind, count in strikes)
     if state.drill.seed is None:
         return f"{faults}; in the order of the file"
     pauses = " and ".join(map(str, state.plan.pauses))

@@ -1,5 +1,6 @@
 """Summarise the drills: which faults each stream survived, when, and how long the recoveries took. Pure."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -7,6 +8,7 @@ from typing import Final, Self, TypeAlias
 
 from streamwarden.drills.faults import Fault
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
+from streamwarden.drills.records.phases import BatchPhase
 from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.spec import DrillSpec
@@ -47,6 +49,7 @@ class Trial:
         at: when the run began, Unix seconds.
         verdict: the run's, in one word.
         recovery: seconds from the fault.
+        phase: of the batch that it cut, in words; empty: it cut none, or nothing showed it.
     """
 
     run_id: str
@@ -59,6 +62,7 @@ class Trial:
     verdict: str
     recovery: float | None = None
     estimates: tuple[Estimate, ...] = ()
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,13 @@ class Resilience:
     def recoveries(self) -> tuple[float, ...]:
         """Seconds, of the recent runs in which it recovered, newest first."""
         return tuple(trial.recovery for trial in self.recent if trial.recovery is not None)
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """The phases of a batch that the recent strikes hit, and how often: every one that there is, in its order.
+        Empty: no strike shows any."""
+        hits = Counter(trial.phase for trial in self.recent if trial.phase)
+        return {str(phase): hits[phase] for phase in BatchPhase} if hits else {}
 
     @property
     def errors(self) -> tuple[ErrorOfFormula, ...]:
@@ -254,7 +265,13 @@ def _trial(run: DrillRun, state: RunState, number: int) -> Trial:
         verdict=verdict_word(run),
         recovery=recovery.recovery_seconds if recovery is not None else None,
         estimates=estimates(result),
+        phase=_phase(result),
     )
+
+
+def _phase(result: FaultResult) -> str:
+    struck = result.landed.struck if result.landed is not None else None
+    return str(struck.phase) if struck is not None and struck.phase is not None else ""
 
 
 def estimates(result: FaultResult) -> tuple[Estimate, ...]:

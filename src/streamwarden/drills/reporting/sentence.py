@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
-from streamwarden.drills.reporting.outcome import find_deviations, oracles_disagree, unbalanced
+from streamwarden.drills.reporting.outcome import describe_not_exercised, find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import RunState
 from streamwarden.verification.reconciliation import Reconciliation
+
+_NUMBERS: Final = {3: "three", 4: "four", 5: "five"}
 
 
 def sentence(run: DrillRun, state: RunState) -> str:
@@ -16,10 +20,18 @@ def sentence(run: DrillRun, state: RunState) -> str:
     if run.deviated is None:
         word = "broke nothing" if run.status is DrillStatus.ABORTED else "failed itself"
         return f"The drill {word} and says nothing about the stream: {run.reason}."
-    event = " followed by ".join(fault.chosen.event for fault in state.fault_specs)
+    event = " followed by ".join(map(_event, groupby(fault.chosen.event for fault in state.fault_specs)))
     claims = _deviation(event, state) if run.deviated else _success(event, state)
     failed = [] if run.status is DrillStatus.COMPLETED else ["the drill itself did not complete"]
-    return f"{'; '.join([*claims, *failed, *_proof(run, state)])}."
+    return f"{'; '.join([*claims, *_struck(state), *failed, *_proof(run, state)])}."
+
+
+def _event(repeated: tuple[str, Iterator[str]]) -> str:
+    """`a crash in mid-batch, three times`."""
+    event, strikes = repeated
+    count = len(list(strikes))
+    times = {1: "", 2: ", twice"}.get(count, f", {_NUMBERS.get(count, count)} times")
+    return f"{event}{times}{',' if times else ''}"
 
 
 def _success(event: str, state: RunState) -> Iterator[str]:
@@ -27,7 +39,7 @@ def _success(event: str, state: RunState) -> Iterator[str]:
         yield f"After {event} the stream stopped and reported it, as it must"
         yield "once the documented remediation was applied, it lost nothing else"
     else:
-        yield f"{_capital(event)} loses nothing{_repeats(state.reconciliation)}{_where(state)}"
+        yield f"{_capital(event)} loses nothing{_repeats(state)}{_where(state)}"
     yield from _back(state)
 
 
@@ -35,11 +47,13 @@ def _where(state: RunState) -> str:
     return " on the live stream" if state.live is not None else ""
 
 
-def _repeats(counts: Reconciliation | None) -> str:
-    """An at-least-once sink repeats records, which a reader drops by event id."""
-    repeated = counts.repeated if counts is not None else None
+def _repeats(state: RunState) -> str:
+    """An at-least-once sink repeats records, which a reader drops by event id. A function that never got a batch again
+    after it had written it may write it twice."""
+    repeated = state.reconciliation.repeated if state.reconciliation is not None else None
+    not_exercised = describe_not_exercised(state)
     if not repeated:
-        return " and duplicates nothing"
+        return " and duplicates nothing" if not_exercised is None else f"; {not_exercised}"
     return f"; {repeated:,} records were written twice, and a reader drops them by their event id"
 
 
@@ -68,6 +82,14 @@ def _harm(counts: Reconciliation | None) -> str:
         return ""
     parts = [f"{count:,} {kind}" for kind, count in counts.kinds.items() if count]
     return f"{', '.join(parts)} of {counts.expected:,} expected rows" if parts else ""
+
+
+def _struck(state: RunState) -> Iterator[str]:
+    """`killed 1.4 s into a batch of 2.0 s, while the sink wrote`, of each strike that cut a batch."""
+    struck = [result.landed.struck for result in state.results if result.landed is not None]
+    places = [batch.words for batch in struck if batch is not None]
+    if places:
+        yield f"killed {', and '.join(places)}"
 
 
 def _back(state: RunState) -> Iterator[str]:

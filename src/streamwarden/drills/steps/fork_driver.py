@@ -96,13 +96,15 @@ def is_complete(context: StepContext, fork: ForkView, view: DriverView) -> bool:
 
 def fault_context(context: StepContext, fork: ForkView, driver_id: str) -> FaultContext:
     """The driver as a fault sees it."""
-    announced = context.recorder.state.strike or AnnouncedStrike(driver_id=driver_id)
+    state = context.recorder.state
+    announced = state.strike or AnnouncedStrike(driver_id=driver_id)
     return FaultContext(
         run_id=context.recorder.run.run_id,
         fork=fork,
         driver_id=driver_id,
         ports=context.ports,
-        seed=context.recorder.state.plan.seed,
+        seed=state.plan.seed,
+        share=state.share,
         marked_at=announced.moment,
         record_mark=lambda moment: context.recorder.put(strike=replace(announced, moment=moment)),
     )

@@ -147,7 +147,8 @@ def predict(
     if not over and context.fault.expected_end is ExpectedEnd.MAY_END:
         return (predict_batch(usual),)
     snapshot = checkpoint.snapshot(fork)
-    life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= struck.launched_at]
+    launched_at = _first_struck(context, struck).launched_at
+    life = [batch for batch in batches if batch.planned_at is not None and batch.planned_at >= launched_at]
     first = life[0] if life else None
     changed = [
         batch.rows_changed
@@ -158,8 +159,15 @@ def predict(
     theorem = predict_theorem(checkpoint.position(fork).planned, snapshot, usual)
     if not over:
         return theorem, predict_new_executor(snapshot=snapshot, rows_changed=changed, first_batch=cold)
-    startup = first.planned_at - struck.launched_at if first and first.planned_at is not None else None
+    startup = first.planned_at - launched_at if first and first.planned_at is not None else None
     return theorem, predict_restart(startup=startup, snapshot=snapshot, rows_changed=changed, redone_batch=cold)
+
+
+def _first_struck(context: StepContext, struck: DriverRecord) -> DriverRecord:
+    """The driver that the first fault struck. One that followed it began with a batch that had been planned before, so
+    that its start and its first batch cannot be told apart."""
+    first = next((result.landed for result in context.recorder.state.earlier if result.landed is not None), None)
+    return struck if first is None else context.ports.drivers.observe(first.driver_id).record
 
 
 def measure(context: StepContext, fork: ForkView, record: DriverRecord, since: float, first_new: int) -> Recovery:

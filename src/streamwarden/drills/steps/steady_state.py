@@ -26,6 +26,7 @@ def steady_state(context: StepContext) -> StepResult:
     spec = recorder.spec
     fork = recorder.fork or _make_fork(context, spec)
     _require_work(fork, spec)
+    _shorten(context, fork, spec)
     for fault in spec.sequence:
         fault.chosen.require(fork.origin, fork.spec)
     record = ports.drivers.latest(fork) or start_driver(context, fork, DrillStep.STEADY_STATE)
@@ -131,6 +132,16 @@ def _require_work(fork: ForkView, spec: DrillSpec) -> None:
             where=f"drill {spec.name}, stream {fork.origin}",
             next_step="rewind further (`fork.rewind: all`), make smaller batches (`fork.batches`), or wait for input",
         )
+
+
+def _shorten(context: StepContext, fork: ForkView, spec: DrillSpec) -> None:
+    """Leave out the strikes for which the fork has too few batches."""
+    plan = context.recorder.state.plan
+    strikes = spec.strikes_in(fork.batches_left)
+    if strikes < len(plan.order):
+        context.recorder.put(plan=plan.shortened(strikes))
+        left = f"{format_count(strikes, 'strike')} in place of {len(plan.order)}: the fork has too few batches for more"
+        context.recorder.note(DrillStep.STEADY_STATE, "shortened", left)
 
 
 def _park(context: StepContext, fork: ForkView, record: DriverRecord) -> None:

@@ -21,6 +21,7 @@ def verification(context: StepContext) -> StepResult:
         message = "not verified: the fork did not come to the end of its input"
         recorder.note(DrillStep.VERIFICATION, "skipped", message)
         return StepResult(ok=False, message=message)
+    recorder.put(not_exercised=tuple(ports.checkpoint.not_exercised(fork)))
     outcomes = [_compare_with_oracle(context, fork)] if OracleKind.JOB in fork.oracles else []
     if OracleKind.TWIN in fork.oracles:
         twin = _compare_with_twin(context, fork)

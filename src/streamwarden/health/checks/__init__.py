@@ -5,6 +5,7 @@ from typing import Final
 from streamwarden.health.check import Check
 from streamwarden.health.checks.batches import (
     batch_longer_than_trigger,
+    batches_skipped,
     checkpoint_duration,
     progress_stalled,
 )
@@ -34,6 +35,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     backlog.CHECK,
     topic_lag.CHECK,
     input_lost.CHECK,
+    batches_skipped.CHECK,
     watermark_stalled.CHECK,
     restart_loop.CHECK,
     query_ended.CHECK,

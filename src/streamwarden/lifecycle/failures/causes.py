@@ -26,6 +26,9 @@ from streamwarden.lifecycle.failures.failure_patterns import (
 )
 from streamwarden.lifecycle.failures.outage_causes import UNREACHABLE
 
+NEW_PLACES: Final = "a new checkpoint path and a new output, both in one change"
+"""A new checkpoint alone loses rows: its batches begin at 0, and Spark skips those that an old manifest has."""
+
 TOPIC_RECREATED: Final = incurable(
     "topic_recreated",
     "the topic was deleted and recreated",
@@ -59,6 +62,13 @@ INPUT_FILE_GONE: Final = incurable(
 )
 """Spark would leave out the rows of such a file without an error: see sources.files.planned_input."""
 
+LAUNCH_REFUSED: Final = incurable(
+    "launch_refused",
+    "store, checkpoint and output contradict each other, so nothing was started",
+    f"restore the checkpoint; or give the stream {NEW_PLACES}; or start it with `--begin-anew REASON`",
+    *classes("LaunchRefused"),
+)
+
 _OWN: Final = (
     curable(
         "store_unavailable",
@@ -76,6 +86,7 @@ _OWN: Final = (
         *classes("SinkError", "SinkInterrupted"),
         outage=True,
     ),
+    LAUNCH_REFUSED,
     incurable(
         "declaration_wrong",
         "the stream's file, its connections or its job are invalid",
@@ -180,7 +191,7 @@ _REAL_TIME: Final = (
         "checkpoint_not_real_time",
         "the checkpoint was written in micro-batches",
         "this checkpoint was written in micro-batches, and real-time mode needs another format: give the "
-        "stream a new checkpoint path, and set startingOffsets in source.options to where it should begin",
+        f"stream {NEW_PLACES}, and set startingOffsets in source.options to where it should begin",
         *conditions("STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
         *words(r"CHECKPOINT_FORMAT_V1_NOT_SUPPORTED"),
     ),
@@ -202,8 +213,8 @@ _REAL_TIME: Final = (
 )
 
 RESTORE: Final = (
-    "run `streamwarden inspect` on the checkpoint; restore it from a copy of the checkpoint folder, or start with a "
-    "new checkpoint path"
+    "run `streamwarden inspect` on the checkpoint; restore it from a copy of the checkpoint folder, or start with "
+    f"{NEW_PLACES}"
 )
 
 CHECKPOINT_DAMAGED: Final = incurable(
@@ -246,14 +257,14 @@ _CHECKPOINT: Final = (
         "a field of the state changed in a way that Avro does not allow",
         "a field of Avro-encoded state may be added, removed, moved or widened (INT to BIGINT), but not "
         "changed otherwise: undo the change, or give the field a new name and read the old field while it exists, or "
-        "start with a new checkpoint path",
+        f"start with {NEW_PLACES}",
         *conditions("STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION"),
     ),
     incurable(
         "state_schema_limit",
         "the state's schema has changed too often",
         "the state's schema has changed too often: raise the setting that the message names in spark.conf of "
-        "the stream, or start with a new checkpoint path",
+        f"the stream, or start with {NEW_PLACES}",
         *conditions(
             "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
             "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
@@ -263,7 +274,7 @@ _CHECKPOINT: Final = (
         "state_incompatible",
         "the job's state no longer fits the checkpoint",
         "the job's state no longer fits the checkpoint: undo the change of the job or of the state settings, "
-        "or start with a new checkpoint path",
+        f"or start with {NEW_PLACES}",
         *conditions(
             "STATE_STORE_*SCHEMA_*",
             "STATE_STORE_KEY_ROW_FORMAT*",
@@ -275,14 +286,14 @@ _CHECKPOINT: Final = (
     incurable(
         "operators_changed",
         "the job's stateful operators differ from those of the checkpoint",
-        "stateful operators were added, removed or reordered: undo that, or start with a new checkpoint path",
+        f"stateful operators were added, removed or reordered: undo that, or start with {NEW_PLACES}",
         *conditions("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
     ),
     CHECKPOINT_DAMAGED,
     incurable(
         "sources_changed",
         "the sources of the job changed",
-        "the sources of the job changed: undo that, or start with a new checkpoint path",
+        f"the sources of the job changed: undo that, or start with {NEW_PLACES}",
         *conditions("STREAMING_SOURCE_EVOLUTION*", "*SOURCE_COUNT_MISMATCH*"),
         *words(
             r"number of sources in the checkpoint",

@@ -16,6 +16,14 @@ from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 SCHEMA: Final = "streamwarden_fork_"
 """The prefix of the schema for a fork's table, or of its topics; the rest is a digest of the fork's folder."""
 
+SUFFIX: Final = "__fork"
+"""What the name of a fork adds to that of its origin, before the digest of its drill run."""
+
+
+def is_fork(stream: str) -> bool:
+    """Whether the name is a fork's."""
+    return SUFFIX in stream
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:

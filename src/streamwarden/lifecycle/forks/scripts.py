@@ -7,10 +7,11 @@ other output are captured: each batch as Parquet files, in a folder with the num
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from streamwarden.checkpoint.captures import WRITES
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.location import URL, overlap, plain_path, same_place
 from streamwarden.lifecycle.queries import name_of
@@ -36,6 +37,7 @@ _SPELLS: Final = frozenset({"compression", "timestampformat", "dateformat", "lin
 class OutputKind(StrEnum):
     FILES = "files"  # Spark's own sink writes it, under its manifest
     CAPTURE = "capture"  # the rows that the query hands over, one folder for each batch
+    WRITES = "writes"  # the files of one folder that the function of a query wrote itself
     NOTHING = "nothing"  # the query keeps no output
 
 
@@ -63,6 +65,23 @@ class ForkQuery:
     inputs: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     listed: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def has_function(self) -> bool:
+        """The script passes a function to foreachBatch, which the fork may call."""
+        return self.format == "foreachbatch"
+
+    def writes(self, folder: str) -> "ForkQuery":
+        """What its function wrote itself into a folder, as an output that is compared like a query's."""
+        place = f"{WRITES}/{folder}"
+        instead = f"what {self.instead_of} wrote to {folder}"
+        return replace(
+            self,
+            name=f"{self.name}/{place}",
+            kind=OutputKind.WRITES,
+            output=f"{self.output}/{place}",
+            instead_of=instead,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,13 +32,19 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
-    """Whether a stream should run; it survives drivers and Airflow. Without a record the stream should run."""
+    """Whether a stream should run; it survives drivers and Airflow. Without a record the stream should run.
+
+    Args:
+        begin_anew: why the next launch may begin anew, although the store, the checkpoint and the output contradict
+            each other; None: it may not. The next launch uses it up.
+    """
 
     stream: str
     desired: Desired
     changed_by: str
     reason: str
     changed_at: float
+    begin_anew: str | None = None
 
 
 class StopRepository(Protocol):

@@ -102,7 +102,7 @@ RULE = Rule(
     ),
     remedy=(
         "`state: {backend: rocksdb, changelog: true}`; a checkpoint that all executors see; leave `boundedMemoryUsage` "
-        "as the runner sets it. A new backend needs a new checkpoint."
+        "as the runner sets it. A new backend needs a new checkpoint path and a new output."
     ),
     judge=judge,
 )

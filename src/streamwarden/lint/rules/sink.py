@@ -44,9 +44,14 @@ def _of_job(facts: Facts, use: SinkUse) -> Iterable[Finding]:
         yield RULE.unknown(facts, "the text does not show the format of the sink", FactOrigin.JOB, where)
     elif use.format == "foreachBatch":
         if use.uses_batch_id is None:
-            yield RULE.unknown(facts, "the function of foreachBatch was not found", FactOrigin.JOB, where)
+            observed = (
+                "the text does not show whether what the function of foreachBatch writes depends on the batch's id"
+            )
+            yield RULE.unknown(facts, observed, FactOrigin.JOB, where)
         elif not use.uses_batch_id:
-            observed = "foreachBatch does not use the batch's id: a batch that runs again is written twice"
+            observed = (
+                "what foreachBatch writes does not depend on the batch's id: a batch that runs again is written twice"
+            )
             yield RULE.finding(facts, observed, FactOrigin.JOB, where, severity=Severity.ERROR)
     elif use.format == "table":
         yield RULE.unknown(facts, "toTable: the table's format is not known here", FactOrigin.JOB, where)
@@ -60,8 +65,9 @@ RULE = Rule(
     severity=Severity.WARNING,
     reason="After a kill the last planned batch runs again. A sink that does not know the batch writes its rows twice.",
     reads=(
-        "`sink.kind`, or each `writeStream` of the job: its format, and for foreachBatch whether the function uses the "
-        "batch's id at all (only a drill shows whether it uses it correctly)."
+        "`sink.kind`, or each `writeStream` of the job: its format, and for foreachBatch whether what the "
+        "function writes depends on the batch's id: a mention in a print or a log does not count (only a drill shows "
+        "whether it uses it correctly)."
     ),
     remedy=(
         "Write with the parquet sink (readers honour `_spark_metadata`) or the PostgreSQL sink, or tie each batch to "

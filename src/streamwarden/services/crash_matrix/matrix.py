@@ -10,18 +10,21 @@ from typing import Any, Final
 
 from streamwarden import disk
 from streamwarden.config.loading import spec_from_dict, spec_to_dict
-from streamwarden.drills.crash_states import CrashState, Ending, Operation, Outcome, crash_states, with_ledger
+from streamwarden.drills.crash_states import CrashState, Ending, Operation, Outcome, crash_states, windows, with_ledger
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.settings import MAINTENANCE, RETAIN
+from streamwarden.lint.job_reader import read_job
 from streamwarden.services.crash_matrix.crash_layout import AROUND, BATCHES, OUTCOMES, PARTS, TASK
 from streamwarden.services.crash_matrix.recording import Recording
 from streamwarden.services.fleet.launching.one_off_spark import here, run_program
 from streamwarden.services.forks.files import remove_folder
 from streamwarden.services.forks.forks import drop_scratch, fork
+from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.services.forks.spec import forked_spec
+from streamwarden.sinks import KINDS
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -95,14 +98,13 @@ def record(origin: StreamSpec, *, into: Path, around: Sequence[int] = AROUND, wi
     """
     run = into / _RUN
     places = _places(into)
-    _require_recordable(origin, forked_spec(origin, places), places)
-    made = fork(origin, into=run, rewind="all")
-    spec = _bounded(origin, made.spec, run)
+    spec = _script(origin, places) if is_script(origin) else _forked(origin, places, run)
     for part in PARTS:
-        (run / part).mkdir(exist_ok=True)
+        (run / part).mkdir(parents=True, exist_ok=True)
     with Recording(run, into / _CONTENTS) as recording:
         _program(spec, into, _CLEAN, (), (), within)
     operations = recording.operations if spec.sink.SERVICE is None else with_ledger(recording.operations)
+    _require_batches(operations, around, origin)
     for part in PARTS:
         (run / part).rename(into / _CLEAN / part)
     files.write_spec(into, spec_to_dict(spec))
@@ -146,6 +148,40 @@ def discard(recorded: RunRecord) -> None:
     """Remove a record with all that belongs to it, also in a database. Raises CheckpointError if that refuses."""
     drop_scratch(recorded.spec)
     remove_folder(recorded.folder, below=recorded.folder.parent)
+
+
+def _forked(origin: StreamSpec, places: Places, run: Path) -> StreamSpec:
+    """A fork of a job with `build`, in `BATCHES` batches."""
+    _require_recordable(origin, forked_spec(origin, places), places)
+    return _bounded(origin, fork(origin, into=run, rewind="all").spec, run)
+
+
+def _script(origin: StreamSpec, places: Places) -> StreamSpec:
+    """A script whose one query reads the stream's own input and writes its rows into Parquet files."""
+    require_script_fork(origin)
+    queries = read_job(origin.job, Path(origin.job).read_text(encoding="utf-8")).queries
+    if queries not in (1, None):
+        raise ConfigError(
+            f"the script starts {queries} queries",
+            expected="one query: the states of each would have to be combined with those of the others",
+            where=origin.job,
+            next_step="drill this script: `kill_driver` kills it in each phase of a batch, or at `after_handover`",
+        )
+    sink = KINDS["parquet"](path=places.output)  # type: ignore[call-arg]  # each kind has its own keys
+    spec = replace(without_places(origin), checkpoint=places.checkpoint, sink=sink, queries={})
+    return _with(spec, _SOON)
+
+
+def _require_batches(operations: Sequence[Operation], around: Sequence[int], origin: StreamSpec) -> None:
+    """Raises ConfigError for a run with too few batches for states around these."""
+    ran = len(windows(operations))
+    if ran <= max(around):
+        raise ConfigError(
+            f"the input of {origin.name} makes {ran} batches",
+            expected=f"at least {max(around) + 1}",
+            where=origin.file or origin.name,
+            next_step="add input in more files, or name earlier batches (`--around`)",
+        )
 
 
 def _places(into: Path) -> Places:

@@ -3,7 +3,11 @@
 Times are those of the files. An object store may report them in whole seconds, and by its own clock.
 """
 
+import math
+import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.storage.files import open_path
@@ -17,17 +21,28 @@ from streamwarden.checkpoint.formats.logs import (
     log_position,
     offsets,
     planned_times,
+    read_query_id,
     unreadable,
     written_at,
 )
 from streamwarden.checkpoint.formats.state import SSTS, StateFile, StateStore, state_stores
+from streamwarden.drills.records.phases import BatchCourse
 from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
+from streamwarden.lifecycle.handovers import Handover, ran_again, read_handovers
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.progress import Progress
 from streamwarden.services.forks.scripts import fork_queries, unplanned
 from streamwarden.sources.base import Source
+from streamwarden.stream.spec import ForeachBatch, ScriptFork
+
+_DAY: Final = 86400.0
+
+_FRESH: Final = 1.0
+"""Seconds for which the list of a fork's drivers is kept. A new driver needs longer for its first batch."""
 
 _MOST: Final = 10_000
 """Batches of one fork that are read back from the store."""
@@ -38,6 +53,7 @@ class ForkCheckpoint:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._kept: tuple[str, float, Sequence[DriverRecord]] = "", 0.0, ()
 
     def position(self, fork: ForkView) -> LogPosition:
         return log_position(_checkpoint(fork))
@@ -64,15 +80,73 @@ class ForkCheckpoint:
     def unplanned(self, fork: ForkView) -> int:
         """Input files that the logs of the fork's sources do not have; records that its newest offsets do not reach."""
         if fork.spec.fork is not None:
-            return sum(unplanned(query, fork.spec.storage.connection) for query in fork_queries(fork.spec)[:1])
+            query = _timed(fork)
+            return 0 if query is None else unplanned(query, fork.spec.storage.connection)
         source = fork.spec.source
         assert isinstance(source, Source)  # no other source can be forked
         return source.unplanned(fork.spec)
 
     def traces(self, fork: ForkView, batch: int) -> BatchTraces:
-        sink = fork.spec.sink
-        output = open_path(str(sink.path), fork.spec.storage.connection) if sink.MANIFEST else None
+        place = _manifest_place(fork)
+        output = None if place is None else open_path(place, fork.spec.storage.connection)
         return read_traces(_checkpoint(fork), output, batch)
+
+    def course(self, fork: ForkView, batch: int) -> BatchCourse:
+        """By what the function's driver recorded; else by the sink's files, if the fork is on this host."""
+        planned_at, committed_at = _written_at(fork, OFFSETS, batch), _written_at(fork, COMMITS, batch)
+        calls = [call for driver in self._handovers(fork) for call in driver]
+        warm = self._is_warm(fork, batch, committed_at)
+        course = BatchCourse(planned_at=planned_at, committed_at=committed_at, shown=bool(calls), warm=warm)
+        call = next((call for call in reversed(calls) if call.batch == batch), None)
+        if call is not None:
+            began, over, wrote = call.began_at, call.handed_over_at, call.wrote
+            return replace(course, writing_at=began, written_at=over, wrote=wrote, function=True)
+        local = "://" not in f"{fork.checkpoint}{fork.output}"
+        if calls or planned_at is None or not local or _manifest_place(fork) is None:
+            return course
+        traces = self.traces(fork, batch)
+        return replace(
+            course, writing_at=traces.files_at, written_at=traces.listed_at, wrote=traces.files > 0, shown=True
+        )
+
+    def _is_warm(self, fork: ForkView, batch: int, committed: float | None) -> bool:
+        """Whether no driver was launched between the commit before and the end of the batch."""
+        before = _written_at(fork, COMMITS, batch - 1)
+        until = math.inf if committed is None else committed
+        launches = [record.launched_at for record in self._records(fork)]
+        return before is not None and not any(before < launch < until for launch in launches)
+
+    def not_exercised(self, fork: ForkView) -> Sequence[str]:
+        queries = [query for query in fork_queries(fork.spec) if query.kind is OutputKind.CAPTURE]
+        if fork.spec.fork is None:
+            again = ran_again(self._handovers(fork), log_position(_checkpoint(fork)).query_id)
+            return ["the function that writes the batches"] if again is False else []
+        drivers = self._drivers(fork)
+        return [query.instead_of for query in queries if not self._ran_again(fork.spec.fork, query, drivers)]
+
+    def _ran_again(self, script: ScriptFork, query: ForkQuery, drivers: Sequence[Sequence[Handover]]) -> bool:
+        """Whether the script's own function got a batch again. A capture in place of it shows nothing."""
+        called = script.foreach_batch is ForeachBatch.RUN and query.has_function
+        position = log_position(open_path(query.checkpoint))
+        return called and ran_again(drivers, position.query_id) is True
+
+    def _handovers(self, fork: ForkView) -> Sequence[Sequence[Handover]]:
+        """Of each driver of the fork the calls of the function that gets the rows of `_checkpoint`."""
+        query = read_query_id(_checkpoint(fork))
+        return [[call for call in driver if call.query_id in (query, "")] for driver in self._drivers(fork)]
+
+    def _drivers(self, fork: ForkView) -> Sequence[Sequence[Handover]]:
+        """Of each driver of the fork what it recorded, the first driver first."""
+        return [read_handovers(Path(record.folder)) for record in self._records(fork)]
+
+    def _records(self, fork: ForkView) -> Sequence[DriverRecord]:
+        """The drivers of the fork, the first one first; of a live stream those of the last day."""
+        stream, until, records = self._kept
+        now = time.monotonic()
+        if stream != fork.stream or now > until:  # a fault asks every few milliseconds
+            records = self._store.drivers.history(fork.stream, time.time() - _DAY if fork.live else 0.0)
+            self._kept = fork.stream, now + _FRESH, records
+        return records
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]:
         """Every batch that the fork itself logged, with Spark's numbers if its progress report survived."""
@@ -116,9 +190,26 @@ def _checkpoint(fork: ForkView) -> Location:
 
 
 def _place(fork: ForkView) -> str:
-    """The checkpoint whose batches time the fault and the recovery: of a script, that of its first query with an
-    output. No batch has the name of a query, so that the root is an empty checkpoint until one has started."""
-    return next((query.checkpoint for query in fork_queries(fork.spec)), fork.checkpoint)
+    """The checkpoint whose batches time the fault and the recovery: see `_timed`. No batch has the name of a query, so
+    that the root is an empty checkpoint until one has started."""
+    query = _timed(fork)
+    return fork.checkpoint if query is None else query.checkpoint
+
+
+def _timed(fork: ForkView) -> ForkQuery | None:
+    """The query of a script that a fault aims at: the first whose rows are captured, since its own output may not know
+    a batch that runs again; else the first with an output. None: no query has started, or it is no script."""
+    queries = fork_queries(fork.spec)
+    captured = (query for query in queries if query.kind is OutputKind.CAPTURE)
+    return next(captured, next(iter(queries), None))
+
+
+def _manifest_place(fork: ForkView) -> str | None:
+    """The folder in which Spark's own file sink keeps a manifest; None: the query that a fault aims at has none."""
+    if fork.spec.fork is None:
+        return str(fork.spec.sink.path) if fork.spec.sink.MANIFEST else None
+    query = _timed(fork)
+    return query.output if query is not None and query.kind is OutputKind.FILES else None
 
 
 def _written_at(fork: ForkView, log: str, batch: int) -> float | None:

@@ -1,12 +1,14 @@
 """The fork's drivers, through the same fleet and under the same lease rules as any stream's."""
 
 import time
+from pathlib import Path
 from typing import Final
 
 from streamwarden.adapters.store import Store
 from streamwarden.drills.records.types import DriverView, ForkView
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.handovers import ask_to_hold
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
 from streamwarden.services.fleet.fleet import Fleet
 
@@ -33,6 +35,11 @@ class ForkDrivers:
     def observe(self, driver_id: str) -> DriverView:
         observed = self._fleet.observe(driver_id)
         return DriverView(alive=observed.alive, record=observed.record, exit=observed.exit)
+
+    def hold_batch(self, driver_id: str, wanted: bool) -> None:
+        record = self._store.drivers.get(driver_id)
+        if record is not None and Path(record.folder).is_dir():
+            ask_to_hold(Path(record.folder), wanted)
 
     def request_stop(self, fork: ForkView, driver_id: str, *, by: str, reason: str) -> None:
         """Request a stop at a batch boundary. Raises DrillError if the request would reach another driver."""

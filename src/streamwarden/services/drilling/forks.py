@@ -21,7 +21,7 @@ from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
 from streamwarden.lifecycle.driver_folder import read_document, write_document
 from streamwarden.lifecycle.forks.fork import Fork
-from streamwarden.lifecycle.forks.places import Places, places_of
+from streamwarden.lifecycle.forks.places import SUFFIX, Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
@@ -31,7 +31,7 @@ from streamwarden.services.drilling.ports.inputs import TAKEN_OUT
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.scripts import is_script, without_places
-from streamwarden.services.forks.spec import SUFFIX, batches_left, forked_spec, renewed_spec
+from streamwarden.services.forks.spec import batches_left, forked_spec, renewed_spec
 from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.services.twins import making as twins
 from streamwarden.sources.base import StoredSource

@@ -6,8 +6,9 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.errors import StoreError
+from streamwarden.errors import LaunchRefused, StoreError, StreamwardenError
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.failures.causes import LAUNCH_REFUSED
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.services.fleet.exits.driver_ids import driver_folders, new_driver_id
 from streamwarden.stream.spec import StreamSpec
@@ -43,11 +44,20 @@ def abandon(store: Store, record: DriverRecord, lease: Lease, error: Exception, 
         kind=ExitKind.FAILED,
         ended_at=now,
         error_class=type(error).__name__,
-        message=str(error),
+        message=_without_next_step(error),
+        curable=not isinstance(error, LaunchRefused),
         next_step=getattr(error, "next_step", ""),
+        cause=LAUNCH_REFUSED.code if isinstance(error, LaunchRefused) else None,
     )
     with contextlib.suppress(StoreError):
         store.leases.release(lease, now=now)
     with contextlib.suppress(StoreError):
         store.drivers.launched(record)
         store.drivers.exited(record.driver_id, exit)
+
+
+def _without_next_step(error: Exception) -> str:
+    """The words of the error; an exit has a field of its own for what to do next."""
+    if not isinstance(error, StreamwardenError):
+        return str(error)
+    return str(StreamwardenError(error.observed, expected=error.expected, where=error.where))

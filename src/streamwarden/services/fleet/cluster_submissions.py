@@ -15,6 +15,7 @@ from streamwarden.services.fleet.claims import abandon, claim
 from streamwarden.services.fleet.driver_lookup import Finder
 from streamwarden.services.fleet.exits.cleaning import clean
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.fleet.launching.launch import driver_environment, remote_environment, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.stream.spec import StreamSpec
@@ -69,6 +70,7 @@ class ClusterSubmissions:
         try:
             write_folder(spec, folder, self._data, lease, environment, more)
             self._store.drivers.launched(record)
+            require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
             application = through(folder)
         except Exception as error:  # any error of the submitter: no driver, so no claim

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 
-def set_desired(store: Store, stream: str, desired: Desired, *, by: str, reason: str, now: float) -> None:
+def set_desired(
+    store: Store, stream: str, desired: Desired, *, by: str, reason: str, now: float, begin_anew: str | None = None
+) -> None:
     """Record the desired state; supervisors act on it. Raises StoreError."""
-    store.stops.set_desired(DesiredState(stream=stream, desired=desired, changed_by=by, reason=reason, changed_at=now))
+    state = DesiredState(
+        stream=stream, desired=desired, changed_by=by, reason=reason, changed_at=now, begin_anew=begin_anew
+    )
+    store.stops.set_desired(state)
 
 
 def silence_stream(store: Store, stream: str, now: float, reason: str) -> None:

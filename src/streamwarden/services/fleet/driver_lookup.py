@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamwarden.errors import LeaseHeld, ProcessError
@@ -94,11 +95,12 @@ class Finder:
     def _record_of(self, lease: Lease, spec: StreamSpec) -> DriverRecord | None:
         """The driver of a lease on this stream. Raises LeaseHeld if `spec` is not what that driver runs."""
         if lease.stream != spec.name:
+            renamed = spec.file and not Path(spec.file).with_stem(lease.stream).exists()
             raise LeaseHeld(
                 f"the checkpoint is held by driver {lease.holder} of the stream {lease.stream}",
                 expected="one stream for each checkpoint",
                 where=spec.checkpoint,
-                next_step=f"give {spec.name} another checkpoint",
+                next_step=taking_over(lease.stream, spec.name) if renamed else f"give {spec.name} another checkpoint",
             )
         if not lease.covers(spec.checkpoint):
             raise LeaseHeld(
@@ -114,6 +116,15 @@ class Finder:
         """The lease that keeps a driver of `spec` from being launched."""
         leases = [self._store.leases.current(resource) for resource in _resources(spec)]
         return next((lease for lease in leases if lease is not None and lease.released_at is None), leases[0])
+
+
+def taking_over(old: str, new: str) -> str:
+    """How a stream goes on under another name, after its file was renamed."""
+    return (
+        f"{new} declares the same checkpoint, so it is the same stream under a new name: run "
+        f"`streamwarden stop {old}`, then `streamwarden start {new}`, which goes on after the last batch; the history "
+        f"stays under {old}"
+    )
 
 
 def _resources(spec: StreamSpec) -> tuple[str, ...]:

@@ -134,6 +134,7 @@ class Fleet:
         finally:
             store.close()
 
-    def set_running(self, stream: str, by: str, reason: str) -> None:
-        """Record that the stream should run; supervisors act on it."""
-        set_desired(self._store, stream, Desired.RUNNING, by=by, reason=reason, now=self._clock())
+    def set_running(self, stream: str, by: str, reason: str, begin_anew: str | None = None) -> None:
+        """Record that the stream should run; supervisors act on it. For `begin_anew` see `DesiredState`."""
+        now = self._clock()
+        set_desired(self._store, stream, Desired.RUNNING, by=by, reason=reason, now=now, begin_anew=begin_anew)

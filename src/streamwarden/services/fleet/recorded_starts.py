@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 LOGS_AT_LAUNCH: Final = "logs_at_launch"
-"""Kind of the event that names the checkpoint and its newest batches as text: `planned`, `committed`, `sink`. A log
-without a batch is left out."""
+"""Kind of the event that names the checkpoint, its `query_id` and its newest batches as text: `planned`, `committed`,
+`sink`. What is not there is left out."""
 
 ATTEMPTS: Final = 3
 PAUSE: Final = 0.5
@@ -30,14 +30,17 @@ PAUSE: Final = 0.5
 the driver waits for this."""
 
 
-def read_start(spec: StreamSpec, *, at: float) -> Start:
-    """The newest batches of the logs now. Raises CheckpointError or OSError if the storage cannot be read."""
+def read_logs(spec: StreamSpec) -> dict[str, str]:
+    """The newest batches of the logs now, and the query's id. Raises CheckpointError or OSError if the storage cannot
+    be read."""
     connection = spec.storage.connection
     position = log_position(open_path(spec.checkpoint, connection))
     sink = None
     if spec.sink.MANIFEST and spec.sink.path is not None:
         sink = newest_entry(open_path(spec.sink.path, connection))
-    return Start(at=at, planned=position.planned, committed=position.committed, sink=sink)
+    numbers = {"planned": position.planned, "committed": position.committed, "sink": sink}
+    found = {"query_id": position.query_id, **numbers}
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> None:
@@ -52,10 +55,7 @@ def keep_start(store: Store, spec: StreamSpec, driver_id: str, *, at: float) -> 
 
 
 def _keep(store: Store, spec: StreamSpec, driver_id: str, at: float) -> None:
-    start = read_start(spec, at=at)
-    numbers = {"planned": start.planned, "committed": start.committed, "sink": start.sink}
-    recorded = {name: str(number) for name, number in numbers.items() if number is not None}
-    detail = {"checkpoint": spec.checkpoint, **recorded}
+    detail = {"checkpoint": spec.checkpoint, **read_logs(spec)}
     store.drivers.event(DriverEvent(driver_id=driver_id, at=at, kind=LOGS_AT_LAUNCH, detail=detail))
 
 
@@ -68,6 +68,17 @@ def starts_of(store: Store, stream: str, checkpoint: str) -> tuple[Start, ...]:
         for record in store.drivers.history(stream, 0.0)
         if record.checkpoint == checkpoint
     )
+
+
+def committed_at_launch(store: Store, stream: str, query_id: str, since: float) -> int | None:
+    """The newest batch of this query that a launch after `since` (Unix seconds) found committed. Raises StoreError."""
+    launches = store.drivers.events_of(stream, LOGS_AT_LAUNCH)
+    found = (
+        _number(event, "committed")
+        for event in launches
+        if event.at > since and event.detail.get("query_id") == query_id
+    )
+    return max((batch for batch in found if batch is not None), default=None)
 
 
 def _start(record: DriverRecord, event: DriverEvent | None) -> Start:

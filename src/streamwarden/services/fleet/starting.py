@@ -18,6 +18,7 @@ from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
+from streamwarden.services.fleet.launch_check import require_fit, spend_permission
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.stream.spark import DeployMode
@@ -66,6 +67,7 @@ class Starter:
             LeaseHeld: another stream's driver writes to this checkpoint, or the driver of another launch did not
                 appear in time.
             ProcessError: no Java, or the driver could not be launched.
+            LaunchRefused: a start would lose or double rows.
             StoreError: the store is down: then nothing is started.
         """
         self._check_clock(announce)
@@ -109,6 +111,7 @@ class Starter:
         try:
             write_folder(spec, folder, self._data, lease, environment)
             self._store.drivers.launched(record)
+            require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
             process = spawn(spec, folder, self._data, command, environment)
         except (OSError, StreamwardenError) as error:
@@ -129,6 +132,7 @@ class Starter:
     def _reattach(self, record: DriverRecord, by: str) -> Started:
         event = DriverEvent(driver_id=record.driver_id, at=self._clock(), kind=REATTACHED, detail={"by": by})
         self._store.drivers.event(event)
+        spend_permission(self._store, record.stream)
         resolve_incident(self._store, record.stream, self._clock())
         return Started(record, reattached=True)
 

@@ -31,11 +31,11 @@ def tenure(store: Store, stream: str, now: float) -> Tenure | None:
         held=lambda lease: is_held(lease, now=now, alive=processes.is_alive),
         now=now,
     )
-    return Tenure(since=records[0].launched_at, runs=alive is True, last=_started_with(records[-1]))
+    return Tenure(since=records[0].launched_at, runs=alive is True, last=started_with(records[-1]))
 
 
-def _started_with(record: DriverRecord) -> StreamSpec | None:
-    """The spec in the driver's folder; None if the folder is gone, on another host, damaged or of another version."""
+def started_with(record: DriverRecord) -> StreamSpec | None:
+    """The spec that the driver runs; None if its folder is gone, on another host, damaged or of another version."""
     document = files.read_document(Path(record.folder) / files.SPEC)
     try:
         with isolated(record.folder, "the spec of a driver was read"):

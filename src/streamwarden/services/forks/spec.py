@@ -9,16 +9,21 @@ from typing import Final, Literal
 from streamwarden import sinks, sources
 from streamwarden.adapters.jvm.connectors import needed
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.forks.places import Places, places_of
+from streamwarden.lifecycle.forks.places import SUFFIX, Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import real_time_format
 from streamwarden.services.forks.scripts import is_script, require_script_fork, without_places
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import CopyableSource, GeneratedSource, Source, StoredSource
 from streamwarden.stream.spark import DeployMode
-from streamwarden.stream.spec import NAME_PATTERN, ScriptFork, StorageSpec, StreamSpec, TriggerSpec
-
-SUFFIX: Final = "__fork"
+from streamwarden.stream.spec import (
+    NAME_PATTERN,
+    ForeachBatch,
+    ScriptFork,
+    StorageSpec,
+    StreamSpec,
+    TriggerSpec,
+)
 
 BATCHES: Final = 20
 """Number of batches in which the fork of a stream in real-time mode reads its unread input, and after which the fork
@@ -122,6 +127,7 @@ def _forked_script(spec: StreamSpec, places: Places, feed: Feed) -> StreamSpec:
         fork=ScriptFork(
             output=places.output,
             queries=dict(spec.fork.queries if spec.fork else spec.queries),
+            foreach_batch=spec.fork.foreach_batch if spec.fork else ForeachBatch.CAPTURE,
             connectors=needed(spec),
         ),
     )

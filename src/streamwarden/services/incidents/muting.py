@@ -166,7 +166,7 @@ def _require_known(store: Store, catalog: Catalog, name: str) -> None:
             next_step="acknowledge the incident, or plan a maintenance window of the whole fleet",
         )
     stream = owner(name)
-    if stream not in catalog.broken:
+    if stream not in catalog.broken and store.drivers.latest(stream) is None:
         catalog.get(stream)
     if SEPARATOR in name:
         declared = catalog.streams[stream].queries if stream in catalog.streams else ()

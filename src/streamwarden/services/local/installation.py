@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
@@ -51,7 +51,6 @@ class Installation:
     """One project's Airflow, and the drivers that it started.
 
     Args:
-        streams: the names of the project's streams, asked again whenever they are needed.
         settings: environment with which another process opens the same workspace.
     """
 
@@ -62,7 +61,6 @@ class Installation:
         *,
         store: Store,
         fleet: Fleet,
-        streams: Callable[[], Iterable[str]],
         settings: Mapping[str, str],
         port: int | None = None,
     ) -> None:
@@ -72,7 +70,7 @@ class Installation:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)  # Airflow keeps its keys there
         self.marked.logs.mkdir(exist_ok=True)
         self.server = AirflowServer(url=self.airflow.url)
-        self._store, self._fleet, self._streams = store, fleet, streams
+        self._store, self._fleet = store, fleet
 
     def end_orphans(self) -> None:
         """End the processes of an Airflow whose `up` was killed. Its drivers keep running."""
@@ -127,23 +125,18 @@ class Installation:
         """
         self.airflow.stop()
         pids = {process.pid for process in self.marked.living()}
-        started = [name for name in self._streams() if self._driver_pid(name) in pids]
         try:
-            ended = drain(self._store, self._fleet, started, requested_by=REQUESTED_BY, reason="Airflow was stopped")
+            ended = drain(self._store, self._fleet, requested_by=REQUESTED_BY, reason="Airflow was stopped", pids=pids)
             self._store.airflow_servers.forget(self.airflow.url)
             return ended
         finally:
             self.marked.stop(patience=5.0)
 
-    def _driver_pid(self, stream: str) -> int | None:
-        record = self._store.drivers.latest(stream)
-        return None if record is None or record.process is None else record.process.pid
-
     def _driver_sessions(self) -> set[int]:
         """The sessions of the drivers that are alive: each has its own."""
         marked = self.marked.living()
         try:
-            drivers = {self._driver_pid(name) for name in self._streams()}
+            drivers = {driver.process.pid for driver in self._store.drivers.unfinished() if driver.process}
         except StreamwardenError:  # without the store no driver can be recognised: none is stopped
             drivers = {process.pid for process in marked}
         return {

@@ -31,7 +31,7 @@ from streamwarden.services.fleet.exits.backfill import fill_missing
 from streamwarden.services.fleet.exits.lease_grace import GRACE
 from streamwarden.services.fleet.exits.liveness import is_alive as driver_alive
 from streamwarden.services.incidents.incident_keeper import IncidentKeeper
-from streamwarden.services.monitoring.probe import ProbeResult, probe
+from streamwarden.services.monitoring.probe import ProbeResult, probe, skipped_of
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.stream.spec import StreamSpec
 
@@ -213,10 +213,11 @@ class HealthMonitor:
         specs = [part.spec for part in parts]
         names = [spec.name for spec in specs]
         streams = sorted({owner(name) for name in names})
+        store = self._store
         with ThreadPoolExecutor(_PROBES) as pool:
             results = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
-        store = self._store
-        batches = store.batches.windows(names, self._look_back)
+            batches = store.batches.windows(names, self._look_back)
+            skipped = dict(zip(names, pool.map(lambda spec: skipped_of(spec, batches[spec.name]), specs), strict=True))
         filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
         older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})
@@ -244,6 +245,7 @@ class HealthMonitor:
                 restarter=self._restarter(stream, history, alive=alive, wanted=stream not in wanted_stopped),
                 state=result.state,
                 waiting=result.waiting,
+                skipped=skipped[spec.name],
                 answers=result.answers,
                 previous=before,
                 part=part.part,

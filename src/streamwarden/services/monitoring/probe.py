@@ -1,17 +1,25 @@
 """Probes a stream outside the store: its checkpoint, its services, and the input that waits."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
 from streamwarden.health.signals.services import Need, needs
-from streamwarden.health.window import Answer, Service, StateInstance, WaitingInput
+from streamwarden.health.window import Answer, Batch, Service, StateInstance, WaitingInput
+from streamwarden.lifecycle.location import plain_path
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
+
+_FILE_SINK: Final = re.compile(r"FileSink\[(?P<path>.+)\]")
+"""How Spark's reports name a folder of its own file sink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +76,30 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     return ProbeResult(
         checkpoint=checkpoint, log=log, state=state, waiting=waiting, answers=answers, problems=tuple(problems)
     )
+
+
+def skipped_of(spec: StreamSpec, batches: Sequence[Batch]) -> SkippedBatches | None:
+    """The batches that the manifest of the stream's output skipped; None if it has no manifest, or cannot be read.
+
+    Args:
+        batches: recent ones, oldest first: their reports name the output of a script.
+    """
+    place = _output(spec, batches)
+    if place is None:
+        return None
+    try:
+        return skipped_batches(checkpoint_of(spec), open_path(place, spec.storage.connection))
+    except (StreamwardenError, OSError):
+        return None
+
+
+def _output(spec: StreamSpec, batches: Sequence[Batch]) -> str | None:
+    """The folder of Spark's own file sink."""
+    if spec.sink.DECLARED:
+        return spec.sink.path if spec.sink.MANIFEST else None
+    newest = next((batch.progress.sink for batch in reversed(batches) if batch.progress is not None), "")
+    written = _FILE_SINK.fullmatch(newest)
+    return None if written is None else plain_path(written["path"])
 
 
 def _state(checkpoint: Location) -> tuple[StateInstance, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from streamwarden.adapters.processes import this_host
 from streamwarden.health.evaluations import EvaluationRecord, Evaluator, late_evaluation
 from streamwarden.health.verdict import Status
+from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.incidents.config_incidents import follow_files
 from streamwarden.services.incidents.drill_incidents import follow_drills, scheduled
 from streamwarden.services.incidents.incident_keeper import keep
@@ -102,7 +103,8 @@ def run_round(
     file, StoreError.
     """
     around = surroundings or Surroundings()
-    now, catalog, store = clock(), place.catalog(), place.store
+    now, store = clock(), place.store
+    catalog = with_undeclared(place.catalog(), store, place.fleet)
     follow_files(store, catalog, partial(_runs, place), now)
     failures = len(catalog.broken) + _follow_drills(place, around, now) + _follow_airflow(store, by, around, now)
     with around.publish(sorted({name for spec in catalog.streams.values() for name in spec.connections})):

@@ -12,6 +12,7 @@ from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import ConfigError
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.lifecycle.queries import identity, stream_parts
+from streamwarden.services.fleet.undeclared import with_undeclared
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
 
@@ -57,7 +58,7 @@ class CatalogCache:
         """A stream, or one of its queries. Raises ConfigError if there is none of this name, StoreError."""
         catalog = self.newest(space).catalog
         if stream not in catalog.streams:  # it may be new
-            catalog = self.newest(space, at_once=True).catalog
+            catalog = with_undeclared(self.newest(space, at_once=True).catalog, space.store, space.fleet)
         spec = catalog.get(stream)
         if not query:
             return spec

@@ -73,6 +73,7 @@ class StreamStatus:
 
     stream: str
     state: State
+    declared: Annotated[bool, Field(description="false: it runs, and its file is gone or cannot be used")] = True
     driver_id: Hidden[str | None] = None
     pid: Hidden[int | None] = None
     since: Annotated[float | None, Field(description="when its query, or else its driver, started")] = None
@@ -108,8 +109,10 @@ class StreamStatus:
 
     @property
     def in_trouble(self) -> bool:
-        """A stream that was stopped on purpose, or never started, is not in trouble, whatever its last verdict was."""
-        return self.lacks_driver or (self.health is Status.CRITICAL and self.state not in ("stopped", "new"))
+        """A stream that runs without a file cannot be restarted. One that was stopped on purpose, or never started, is
+        not in trouble, whatever its last verdict was."""
+        critical = self.health is Status.CRITICAL and self.state not in ("stopped", "new")
+        return self.lacks_driver or not self.declared or critical
 
 
 def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStatus]:
@@ -120,8 +123,8 @@ def gather(space: Workspace, only: str | None, *, now: float) -> list[StreamStat
 
     Raises ConfigError for an unknown name, StoreError.
     """
-    catalog = space.catalog()
-    names = sorted({*catalog.streams, *catalog.broken})
+    catalog = space.fleet_catalog()
+    names = catalog.names
     if only is not None:
         stream = owner(only)
         if stream not in names:
@@ -272,6 +275,7 @@ def _health(verdicts: Sequence[Verdict], now: float, *, stopped: bool) -> dict[s
 
 def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
     broken = str(facts.catalog.broken[name]) if name in facts.catalog.broken else ""
+    undeclared = str(facts.catalog.undeclared[name]) if name in facts.catalog.undeclared else ""
     record = facts.latest.get(name)
     alive = expired = False
     if record is not None and record.exit is None:
@@ -292,7 +296,8 @@ def _one(space: Workspace, name: str, facts: FleetFacts) -> StreamStatus:
         executors_lost=executors.lost if executors else None,
         **_judged_and_done(name, facts, stopped=stopped),
         last_exit=ended,
-        problem=broken or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
+        declared=not (undeclared or (broken and alive)),
+        problem=broken or undeclared or (describe(ended) if ended is not None else _doubt(expired, silent, facts.now)),
         log=str(Path(record.folder) / files.LOG) if record else None,
     )
 

@@ -23,7 +23,8 @@ from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Twin
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_query
 from streamwarden.sinks.output import Output
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.sinks.own_writes import folders_of, format_in
+from streamwarden.stream.spec import ForeachBatch, StreamSpec
 from streamwarden.units import Seconds, format_count
 from streamwarden.verification.oracles.batches import some
 from streamwarden.verification.reconciliation import KINDS, Reconciliation
@@ -43,6 +44,8 @@ class QueryVerdict:
         batches: the committed ones; key: by which rows were compared; left_out: columns that were not.
         records: input records of the batches.
         mine: its output.
+        ran: the function of the script was called, too; writes: the folders with files of it that are compared;
+            unread_writes: those that are not, for their format.
     """
 
     query: ForkQuery
@@ -53,6 +56,9 @@ class QueryVerdict:
     mine: Output
     left_out: tuple[str, ...] = ()
     outcome: Reconciliation = NOT_COMPARED
+    ran: bool = False
+    writes: tuple[str, ...] = ()
+    unread_writes: tuple[str, ...] = ()
 
     def compared(self, its: Output, tolerances: Mapping[str, Tolerance], left_out: tuple[str, ...] = ()) -> Self:
         """The verdict with its rows compared to a twin's."""
@@ -79,8 +85,19 @@ class QueryVerdict:
         if again:
             parts.append(f"batches executed again: {again}; an append writes the rows of such a batch twice")
         if self.query.kind is OutputKind.CAPTURE:
-            parts.append(f"what {self.query.instead_of} makes of them is not compared")
+            parts.append(self._of_function)
+        if self.query.kind is OutputKind.WRITES:
+            return f"{self.query.instead_of}: {'; '.join(parts)}"
         return f"{what}, in place of {self.query.instead_of}: {'; '.join(parts)}"
+
+    @property
+    def _of_function(self) -> str:
+        """How far what becomes of the captured rows is compared."""
+        if not self.ran:
+            return f"what {self.query.instead_of} makes of them is not compared"
+        compared = f"the files that it wrote to {', '.join(self.writes)}" if self.writes else "no file of it"
+        unread = f", and not those in {', '.join(self.unread_writes)}" if self.unread_writes else ""
+        return f"of {self.query.instead_of} is compared: {compared}{unread}; what it wrote without Spark is not"
 
 
 @dataclass
@@ -106,7 +123,8 @@ class ScriptWitness:
         began = time.monotonic()
         queries = self._judged()
         twin, done = self._run(1)
-        verdicts = [self._verdict(query, twin.spec, done) for query in queries]
+        alone = [self._verdict(query, twin.spec, done) for query in queries]
+        verdicts = [each for verdict in alone for each in self._with_writes(verdict, twin.spec)]
         self._require_key_used(verdicts)
         self._require_tolerances_used(verdicts)
         twins = 1
@@ -172,6 +190,25 @@ class ScriptWitness:
             query=query, batches=tuple(batches), key=key, records=facts["records"], problems=tuple(problems), mine=mine
         )
         return verdict.compared(its, self._tolerances(its, key))
+
+    def _with_writes(self, verdict: QueryVerdict, twin: StreamSpec) -> Iterator[QueryVerdict]:
+        """The verdict and, if the query's function ran, one on each folder of files that it wrote itself: see
+        `sinks.own_writes`."""
+        script = self.fork.spec.fork
+        if script is None or script.foreach_batch is not ForeachBatch.RUN or not verdict.query.has_function:
+            yield verdict
+            return
+        outputs = (str(verdict.query.output), str(in_twin(verdict.query, twin).output))
+        folders = dict.fromkeys(folder for output in outputs for folder in folders_of(output))
+        readable = [name for name in folders if any(format_in(output, name) is not None for output in outputs)]
+        unread = tuple(name for name in folders if name not in readable)
+        yield replace(verdict, writes=tuple(readable), unread_writes=unread, ran=True)
+        for folder in readable:
+            writes = verdict.query.writes(folder)
+            mine, its = (_output(run, verdict.batches) for run in (writes, in_twin(writes, twin)))
+            key = self._key(writes, "", its)
+            written = replace(verdict, query=writes, key=key, mine=mine, problems=mine.problems)
+            yield written.compared(its, self._tolerances(its, key))
 
     def _again(self, verdict: QueryVerdict, one: StreamSpec, other: StreamSpec) -> QueryVerdict:
         """The verdict without the columns in which two unbroken runs differ."""

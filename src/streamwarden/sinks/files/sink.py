@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.layout import SINK_LOG
-from streamwarden.checkpoint.formats.sink import read_sink_manifest
+from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
+from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem
 from streamwarden.sinks.base import Sink, refused_mode
 from streamwarden.sinks.files.data import DataFormat
 from streamwarden.sinks.files.output import read_output
+from streamwarden.sinks.files.set_aside import set_aside
 from streamwarden.sinks.files.written import written_files
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, StreamSpec
@@ -63,6 +65,21 @@ class FileSink(Sink):
 
     def attached(self, frame: DataFrame, spec: StreamSpec) -> DataStreamWriter:
         return frame.writeStream.format(self.spark_format).options(**self.writer_options()).option("path", self.path)
+
+    def end(
+        self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
+    ) -> OutputEnd | None:
+        batch = newest_entry(open_path(self.path, spec.storage.connection))
+        if batch is None:
+            return None
+        return OutputEnd(
+            batch=batch,
+            where=f"the manifest {self.path}/{SINK_LOG}",
+            consequence="Spark would skip every batch up to it, and their rows would be lost",
+        )
+
+    def clear_after(self, spec: StreamSpec, batch: int, at: float) -> str:
+        return set_aside(open_path(self.path, spec.storage.connection), batch, at)
 
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)

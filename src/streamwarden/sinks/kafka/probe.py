@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ANSWER_WITHIN: Final = 30.0
 """Seconds for an answer of the broker."""
 
+LAUNCH_WAITS: Final = 5.0
+"""Seconds that a launch waits for the broker."""
+
 
 @contextmanager
 def listen(spec: StreamSpec) -> Iterator[Arrivals]:
@@ -33,24 +36,36 @@ def listen(spec: StreamSpec) -> Iterator[Arrivals]:
 def newest(spec: StreamSpec) -> int | None:
     """Newest batch among the last records of the partitions."""
     with _consumer(spec) as consumer:
-        left = _assign(consumer, str(spec.sink.topic), back=1)
-        batches = []
-        deadline = time.monotonic() + ANSWER_WITHIN
-        while left:
-            message = consumer.poll(0.5)
-            if message is not None and message.error() is None:
-                left.discard(message.partition())
-                batches.append(_batch(message))
-            elif time.monotonic() > deadline:
-                raise _silent(spec, f"no record came in {ANSWER_WITHIN:g} s")
+        batches = [_batch(message) for message in _last_records(consumer, spec, ANSWER_WITHIN)]
     return max((batch for batch in batches if batch is not None), default=None)
 
 
+def newest_of(spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float) -> int | None:
+    """Newest batch of these queries among the last records of the partitions that were written after `since`, Unix
+    seconds. Raises DrillError if the broker does not answer soon: a launch waits for it."""
+    with _consumer(spec, environ) as consumer:
+        last = list(_last_records(consumer, spec, LAUNCH_WAITS))
+    events = (Event.of(None, None, headers(message)) for message in last if message.timestamp()[1] > since * 1000)
+    return max((event.batch for event in events if event.query in queries and event.batch is not None), default=None)
+
+
+def _last_records(consumer: Consumer, spec: StreamSpec, within: float) -> Iterator[Message]:
+    left = _assign(consumer, str(spec.sink.topic), back=1, within=within)
+    deadline = time.monotonic() + within
+    while left:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            left.discard(message.partition())
+            yield message
+        elif time.monotonic() > deadline:
+            raise _silent(spec, f"no record came in {within:g} s")
+
+
 @contextmanager
-def _consumer(spec: StreamSpec) -> Iterator[Consumer]:
+def _consumer(spec: StreamSpec, environ: Mapping[str, str] | None = None) -> Iterator[Consumer]:
     from confluent_kafka import KafkaException
 
-    consumer = reader(connection(spec.sink.connection or ""), "drill")
+    consumer = reader(connection(spec.sink.connection or "", environ), "drill")
     try:
         yield consumer
     except KafkaException as error:
@@ -70,13 +85,13 @@ class _Records:
         return None if message is None or message.error() is not None else _batch(message)
 
 
-def _assign(consumer: Consumer, topic: str, *, back: int) -> set[int | None]:
+def _assign(consumer: Consumer, topic: str, *, back: int, within: float = ANSWER_WITHIN) -> set[int | None]:
     """Begin `back` records before the end of each partition; the partitions that have a record there."""
     from confluent_kafka import TopicPartition
 
     places = []
-    for number in sorted(consumer.list_topics(topic, timeout=ANSWER_WITHIN).topics[topic].partitions):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=ANSWER_WITHIN)
+    for number in sorted(consumer.list_topics(topic, timeout=within).topics[topic].partitions):
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=within)
         if high - low >= back:
             places.append(TopicPartition(topic, number, high - back))
     consumer.assign(places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from streamwarden.adapters.kafka.names import topic_problems
 from streamwarden.drills.ports import Arrivals
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.kafka import topic as topics
@@ -57,6 +58,22 @@ class KafkaSink(Sink):
             if name.lower() == "topic":
                 allowed = "nothing: the topic is `sink.topic`"
                 yield Problem(key=("sink", "options", name), observed=show(value), allowed=allowed)
+
+    def end(
+        self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
+    ) -> OutputEnd | None:
+        from streamwarden.sinks.kafka import probe
+
+        if spec.trigger.real_time is not None:  # its records do not name their batch
+            return None
+        batch = probe.newest_of(spec, queries, environ, since)
+        if batch is None:
+            return None
+        return OutputEnd(
+            batch=batch,
+            where=f"the topic {self.topic}",
+            consequence="the stream would write the rows of these batches a second time",
+        )
 
     def forked(self, places: Places) -> KafkaSink:
         return replace(self, topic=places.schema)

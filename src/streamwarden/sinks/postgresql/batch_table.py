@@ -8,6 +8,7 @@ was replaced.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -79,6 +80,16 @@ def others(cursor: psycopg.Cursor[Any], table: Table, query_id: str | None) -> l
             " ORDER BY written_at DESC"
         ).format(sql.Identifier(table.schema, BATCH_TABLE), sql.Literal(table.name), sql.Literal(query_id))
     ).fetchall()
+
+
+def newest(cursor: psycopg.Cursor[Any], table: Table, query_ids: Sequence[str]) -> int | None:
+    """The newest batch in the table, of these queries; if it has rows, of any query. None: it has none."""
+    if not _exists(cursor, sql.Identifier(table.schema, BATCH_TABLE)) or not _exists(cursor, table.identifier):
+        return None
+    own = [position.batch for query_id in query_ids if (position := read(cursor, table, query_id)) is not None]
+    filled = cursor.execute(sql.SQL("SELECT EXISTS (SELECT 1 FROM {})").format(table.identifier)).fetchone()
+    foreign = [batch for _, _, batch in others(cursor, table, None)] if filled == (True,) else []
+    return max((batch for batch in (*own, *foreign) if batch is not None and batch != _NONE), default=None)
 
 
 def require_own(cursor: psycopg.Cursor[Any], table: Table, query_id: str | None) -> None:

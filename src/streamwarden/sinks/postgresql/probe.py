@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
@@ -16,6 +16,9 @@ from streamwarden.units import Seconds
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
+
+_LOCKED_FOR: Final = "2s"
+"""For how long a launch waits for a lock on the table."""
 
 
 @contextmanager
@@ -41,6 +44,21 @@ def newest(spec: StreamSpec) -> int | None:
     return None if position is None else position.batch
 
 
+def newest_of(spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """Newest batch of these queries in the stream's table, before a launch; see `batch_table.newest`.
+
+    Raises DrillError if the database does not answer, or a lock on the table is not free soon.
+    """
+    from streamwarden.sinks.postgresql import batch_table
+    from streamwarden.sinks.postgresql.table import Table, find_schema, split
+
+    schema, name = split(spec.sink.table or "")
+    with _session(spec, environ) as session, session.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = '{_LOCKED_FOR}'")
+        table = Table(schema=find_schema(cursor, schema), name=name, oids=())
+        return batch_table.newest(cursor, table, queries)
+
+
 @contextmanager
 def hold(spec: StreamSpec) -> Iterator[HeldTable]:
     """Lock the stream's table until the end of the block, or of this session."""
@@ -56,14 +74,14 @@ def hold(spec: StreamSpec) -> Iterator[HeldTable]:
 
 
 @contextmanager
-def _session(spec: StreamSpec) -> Iterator[psycopg.Connection[Any]]:
+def _session(spec: StreamSpec, environ: Mapping[str, str] | None = None) -> Iterator[psycopg.Connection[Any]]:
     import psycopg
 
     from streamwarden.adapters.postgresql.access import access, explain
 
     sink = spec.sink
     try:
-        with access(sink.connection or "").open(f"drill {spec.name}") as session:
+        with access(sink.connection or "", environ).open(f"drill {spec.name}") as session:
             session.autocommit = True
             yield session
     except psycopg.Error as error:

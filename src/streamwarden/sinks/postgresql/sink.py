@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.output import Output
@@ -70,6 +71,21 @@ class PostgresqlSink(Sink):
             yield refused_mode(self.mode, allowed)
         if self.mode is OutputMode.UPDATE and not self.key:
             yield missing_key("the columns by which a row replaces an earlier one")
+
+    def end(
+        self, spec: StreamSpec, queries: Sequence[str], environ: Mapping[str, str], since: float
+    ) -> OutputEnd | None:
+        from streamwarden.sinks.postgresql import probe
+
+        batch = probe.newest_of(spec, queries, environ)
+        if batch is None:
+            return None
+        return OutputEnd(
+            batch=batch,
+            where=f"the batch table of {self.table}",
+            consequence="the table would refuse these batches, or have their rows twice",
+            give_way=f"empty {self.table} (TRUNCATE) and take its row out of its schema's batch table",
+        )
 
     def forked(self, places: Places) -> PostgresqlSink:
         return replace(self, table=f"{places.schema}.{self.table.rpartition('.')[2]}")

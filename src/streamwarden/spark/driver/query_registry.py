@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.scripts import inside
-from streamwarden.lifecycle.location import same_place
+from streamwarden.lifecycle.location import is_temporary, same_place
 from streamwarden.lifecycle.queries import QueryRecord, name_of
-from streamwarden.spark.driver.sessions import StartedQuery, is_temporary
+from streamwarden.spark.driver.sessions import StartedQuery
 from streamwarden.stream.spec import StreamSpec
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from streamwarden.lifecycle.location import plain_path
+from streamwarden.lifecycle.location import is_temporary, plain_path
 from streamwarden.spark.internals.hooks import around
 from streamwarden.spark.internals.jvm import JVM_ERRORS, is_same_session
 from streamwarden.spark.internals.listener import ProgressListener, QueryEvent
@@ -112,8 +112,3 @@ class Sessions:
 
     def _execution(self, run_id: str) -> Execution | None:
         return next((Execution.of(query) for query in self.active_queries() if str(query.runId) == run_id), None)
-
-
-def is_temporary(checkpoint: str) -> bool:
-    """Whether Spark generated this checkpoint for a query that names none."""
-    return checkpoint.rpartition("/")[2].startswith("temporary-")

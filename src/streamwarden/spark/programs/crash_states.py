@@ -16,11 +16,13 @@ from streamwarden.drills.crash_states import CrashState, Operation
 from streamwarden.drills.records.codec import decode, encode
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.services.crash_matrix.crash_layout import OUTCOMES, TASK, Record
+from streamwarden.lifecycle.job_files import has_build
+from streamwarden.services.crash_matrix.crash_layout import BATCHES, OUTCOMES, TASK, Record
 from streamwarden.services.crash_matrix.executing import Execution
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.jvm import is_stopped, stop_state_stores
 from streamwarden.spark.scripts.fork_fence import fence_fork
+from streamwarden.spark.scripts.taken_query import TakenQuery
 from streamwarden.spark.sinks import batch_writer, start_query
 from streamwarden.stream.spec import StreamSpec
 
@@ -34,17 +36,17 @@ def main(folder: Path) -> int:
     assert task is not None, "the caller wrote it"
     assert document is not None, "the caller wrote it"
     spec = spec_from_dict(document)
-    fence_fork(spec)
     spark = SparkSession.builder.getOrCreate()
+    build = _builder(spark, spec)
     if not task["states"]:
-        _run(load_build(Path(spec.job))(spark, spec), spec, {"availableNow": True}, within=None)
+        _run(build(), spec, {"availableNow": True}, within=None)
         return 0
     execution = Execution(
         spec=spec,
         places=Places(**task["places"]),
         record=Record(tuple(decode(Operation, operation) for operation in task["operations"]), Path(task["contents"])),
         scratch=folder / "states",
-        start=partial(_start, spark, spec),
+        start=partial(_start, spark, spec, build),
     )
     execution.keep_sink()
     for state in task["states"]:
@@ -63,9 +65,20 @@ def require_alive(spark: Any) -> None:
         raise RuntimeError("Spark has stopped before each state was verified")
 
 
-def _start(spark: Any, spec: StreamSpec) -> Callable[[], None]:
+def _builder(spark: Any, spec: StreamSpec) -> Callable[[], Any]:
+    """Builds the job, or takes the query of a script, with each call anew."""
+    job = Path(spec.job)
+    if has_build(job):
+        fence_fork(spec)
+        return lambda: load_build(job)(spark, spec)
+    query = TakenQuery(spec, 2 * BATCHES - 1)  # so that twelve files or more make twelve batches or more
+    query.watch()
+    return query.writer
+
+
+def _start(spark: Any, spec: StreamSpec, build: Callable[[], Any]) -> Callable[[], None]:
     """Build the job; returns what executes its one planned batch, or plans one."""
-    built = load_build(Path(spec.job))(spark, spec)
+    built = build()
 
     def run() -> None:
         try:

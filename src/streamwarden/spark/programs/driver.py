@@ -39,6 +39,7 @@ from streamwarden.spark.driver.cluster_manager import what_is_away
 from streamwarden.spark.driver.control import Control, Ending, Reason
 from streamwarden.spark.driver.custom_state_store import require_provider
 from streamwarden.spark.driver.foreach_errors import ForeachErrors
+from streamwarden.spark.driver.handovers import Handovers
 from streamwarden.spark.driver.heartbeat import Heartbeat
 from streamwarden.spark.driver.jobs import load_build, run_script
 from streamwarden.spark.driver.quarantine import Quarantines
@@ -138,6 +139,7 @@ class Runner:
             self._control.start()
             self._sessions.watch()
             self._foreach_errors.watch()
+            Handovers(self._folder).watch()
             self._run_job()
         except (Exception, KeyboardInterrupt) as raised:
             error = raised

@@ -20,7 +20,7 @@ from streamwarden.services.twins.plan_replay import Laying, batches_of
 from streamwarden.spark.driver.jobs import run_script
 from streamwarden.spark.programs.plan import analyzed_plan
 from streamwarden.spark.scripts.redirection import ForkedStarts, to_its_end
-from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
+from streamwarden.stream.spec import ScriptFork, StreamSpec
 
 ONE_BATCH: Final = {"once": True}
 """The one trigger that executes the planned batch and plans no other."""
@@ -53,7 +53,7 @@ class ScriptTwin:
 
     def execute(self) -> None:
         """Run the script to its end. Raises whatever it raises; `batch` is the one that was executed then."""
-        script = replace(self.script, foreach_batch=ForeachBatch.CAPTURE, batches=None)
+        script = replace(self.script, batches=None)
         ForkedStarts(self.spec, script, begin=self._begin).watch()
         run_script(Path(self.spec.job), self.spec.args)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from streamwarden.checkpoint.captures import AGAIN, attempt_name, batch_name
+from streamwarden.checkpoint.captures import AGAIN, WRITES, attempt_name, batch_name
 from streamwarden.spark.scripts.batch_writes import BatchWrites
 
 
@@ -40,7 +40,7 @@ class Capture:
                 rows.write.parquet(str(part))
             publish(self._folder, part, batch_id)
             if self._function is not None:
-                with self._writes.redirected(self._folder / "_writes"):
+                with self._writes.redirected(self._folder / WRITES):
                     self._function(rows, batch_id)
 
 

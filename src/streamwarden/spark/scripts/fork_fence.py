@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path, same_place
-from streamwarden.services.forks.spec import SUFFIX
 from streamwarden.sinks import KINDS
 from streamwarden.spark.scripts.query_starts import CHECKPOINT, FORMAT, QueryStart, watch_starts
 from streamwarden.stream.spec import StreamSpec

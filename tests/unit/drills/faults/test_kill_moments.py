@@ -29,13 +29,21 @@ def run(world: World, moment: KillMoment, **changes: object) -> DrillRun:
 
 @pytest.mark.parametrize("moment", KillMoment)
 def test_the_driver_is_killed_at_each_moment_and_the_files_of_the_batch_prove_it(moment: KillMoment) -> None:
-    world = World(sink="parquet", batch_seconds=1.0)
+    handed_over = moment is KillMoment.AFTER_HANDOVER
+    world = World(sink="parquet", batch_seconds=1.0, functions=handed_over)
     result = run(world, moment)
     assert result.passed, result.reason
     proof = result.facts["fault"]
     assert proof["planned"] == proof["committed"] + 1 == proof["evidence"]["aimed_at_batch"]
-    assert moment_in(BatchTraces(**proof["evidence"]["traces"])) is moment
+    shown = KillMoment.AFTER_MANIFEST if handed_over else moment  # the simulated function writes a manifest, too
+    assert moment_in(BatchTraces(**proof["evidence"]["traces"])) is shown
     assert world.signals == ["freeze d1", "kill d1"], "it stands still while its files are read"
+
+
+def test_a_stream_without_a_function_has_no_moment_after_it() -> None:
+    result = run(World(sink="parquet"), KillMoment.AFTER_HANDOVER)
+    assert result.status is DrillStatus.ABORTED
+    assert "no function of foreachBatch gets the rows of flights" in result.reason
 
 
 def test_a_driver_that_has_moved_on_before_it_stands_still_goes_on_and_is_not_killed() -> None:

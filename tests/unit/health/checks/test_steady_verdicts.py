@@ -35,7 +35,7 @@ TIMES_THAT_ONLY_GROW = {
     "query_ended",
 }  # fmt: skip
 """The value grows with time until one event sets it to 0."""
-COUNTS_OF_EVENTS = {"input_lost", "restart_loop"}
+COUNTS_OF_EVENTS = {"batches_skipped", "input_lost", "restart_loop"}
 """Each change of the value is an event that a person has to know of."""
 
 

@@ -72,7 +72,7 @@ def test_a_driver_whose_logs_cannot_be_read_is_launched_and_its_start_is_known_w
     monkeypatch.setattr(recorded_starts, "PAUSE", 0.0)
     away = replace(spec, checkpoint="s3a://nowhere/checkpoint", storage=StorageSpec(connection="nowhere"))
     with pytest.raises(StreamwardenError, match="nowhere"):
-        recorded_starts.read_start(away, at=1.0)
+        recorded_starts.read_logs(away)
     launch(store, away, "one", 1.0)
     store.drivers.exited("one", ExitRecord(kind=ExitKind.KILLED, ended_at=5.0))
     unknown = Start(at=1.0, planned=None, committed=None, ended=5.0, logs_known=False)
@@ -84,13 +84,13 @@ def test_logs_that_cannot_be_read_for_a_moment_are_read_again(
 ) -> None:
     monkeypatch.setattr(recorded_starts, "PAUSE", 0.0)
     failures = [OSError("503 Slow Down"), CheckpointError("it vanished", expected="", where="", next_step="")]
-    reading = recorded_starts.read_start
+    reading = recorded_starts.read_logs
 
-    def failing(spec: StreamSpec, *, at: float) -> Start:
+    def failing(spec: StreamSpec) -> dict[str, str]:
         if failures:
             raise failures.pop()
-        return reading(spec, at=at)
+        return reading(spec)
 
-    monkeypatch.setattr(recorded_starts, "read_start", failing)
+    monkeypatch.setattr(recorded_starts, "read_logs", failing)
     launch(store, spec, "one", 1.0)
     assert starts_of(store, spec.name, spec.checkpoint) == (Start(at=1.0, planned=None, committed=None),)

@@ -13,6 +13,7 @@ from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.monitoring.rounds import run_round
 from streamwarden.services.workspace import Workspace
+from support.streams.launches import launch
 from support.streams.queries import query_record
 
 
@@ -97,6 +98,21 @@ def test_a_stream_that_runs_and_whose_file_breaks_has_an_incident_until_it_is_co
     file(space).write_text(right)
     run_round(space, Evaluator.DAG)
     assert [each for each in space.store.incidents.open("counted") if each.check == "configuration"] == []
+
+
+def test_a_stream_that_runs_without_a_file_keeps_its_incidents_and_gets_one(space: Workspace) -> None:
+    """Until its driver has ended; it is judged by the settings that the driver was started with."""
+    running = launch(space.store, space.data, space.stream("counted"))
+    open_incident(space.store.incidents, "counted/left", "out of budget", "read the log", time.time())
+    file(space).rename(file(space).with_name("renamed.yaml"))
+    judged = run_round(space, Evaluator.DAG).evaluation
+    assert "counted" in judged.streams
+    open_now = {incident.check: incident for incident in space.store.incidents.open("counted")}
+    assert "without a declaration" in open_now["configuration"].reason
+    assert "streamwarden stop counted" in open_now["configuration"].advice
+    space.store.drivers.exited(running.driver_id, ExitRecord(kind=ExitKind.STOPPED, ended_at=time.time()))
+    run_round(space, Evaluator.DAG)
+    assert list(space.store.incidents.open()) == []
 
 
 def test_a_broken_file_of_a_stream_that_does_not_run_opens_no_incident(space: Workspace) -> None:

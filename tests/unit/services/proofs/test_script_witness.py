@@ -24,7 +24,7 @@ from streamwarden.services.twins.running import Execution, Twin
 from streamwarden.services.twins.scripts import QueryVerdict, ScriptWitness, together
 from streamwarden.sinks.fork_output import AGAIN_NOTE, read_captured
 from streamwarden.sinks.output import Output
-from streamwarden.stream.spec import ScriptFork, StreamSpec
+from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
 from streamwarden.verification.tolerance import Tolerance
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -112,10 +112,21 @@ def test_a_tolerance_holds_in_the_verdict_on_all_queries(bound: float, wrong: in
 class ScriptRun:
     """A script's fork and its twin as their drivers left them: each query has one committed batch, captured."""
 
-    def __init__(self, root: Path) -> None:
-        self.fork, self.twin = (self._spec(root / name) for name in ("fork", "twin"))
+    def __init__(self, root: Path, foreach_batch: ForeachBatch = ForeachBatch.CAPTURE) -> None:
+        self.fork, self.twin = (self._spec(root / name, foreach_batch) for name in ("fork", "twin"))
         self.home = root / "twins"
+        self.format = "kafka"
         self._queries: list[str] = []
+
+    def write(self, spec: StreamSpec, file: str, **columns: list[object]) -> None:
+        """A file that the function of the query `alerts` wrote itself; without columns, a text file."""
+        assert spec.fork is not None
+        path = Path(spec.fork.output, "alerts/_writes", file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if columns:
+            parquet.write_table(pa.table(columns), path)
+        else:
+            path.write_text("1;a\n")
 
     def add(self, name: str, **columns: list[object]) -> None:
         """A query that handed over these rows, in the fork and in the twin."""
@@ -134,7 +145,7 @@ class ScriptRun:
             kind=OutputKind.CAPTURE,
             output=f"{self._output}/{name}",
             instead_of="the topic alerts",
-            format="kafka",
+            format=self.format,
         )
         write_document(Path(self._output, INDEX, f"{name}.json"), asdict(query))
 
@@ -165,8 +176,8 @@ class ScriptRun:
         return self.fork.fork.output
 
     @staticmethod
-    def _spec(place: Path) -> StreamSpec:
-        script = ScriptFork(output=str(place / "output"))
+    def _spec(place: Path, foreach_batch: ForeachBatch) -> StreamSpec:
+        script = ScriptFork(output=str(place / "output"), foreach_batch=foreach_batch)
         (place / "output" / INDEX).mkdir(parents=True)
         return StreamSpec(name="orders", job="script.py", checkpoint=str(place / "checkpoint"), fork=script)
 
@@ -174,7 +185,19 @@ class ScriptRun:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptRun:
     """Spark, which executes the twin, is replaced by what it leaves."""
-    made = ScriptRun(tmp_path)
+    return patched(ScriptRun(tmp_path), tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptRun:
+    """The same of a fork that calls the function of its one query."""
+    made = ScriptRun(tmp_path, ForeachBatch.RUN)
+    made.format = "foreachbatch"
+    made.add("alerts", id=[1, 2])
+    return patched(made, tmp_path, monkeypatch)
+
+
+def patched(made: ScriptRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptRun:
     twin = Twin(spec=made.twin, places=Places.under(str(tmp_path)), run=made.fork, folder=tmp_path)
     monkeypatch.setattr(making, "make", lambda *args, **named: twin)
     monkeypatch.setattr(comparison, "execute", lambda *args, **named: made.done())
@@ -220,3 +243,44 @@ def test_a_problem_of_one_query_is_a_problem_of_the_verdict() -> None:
     outcome = together([verdict("alerts", [(1, 1.0)], [(1, 1.0)], problems=("batch 7 was planned",))])
     assert outcome.problems == ("alerts: batch 7 was planned",)
     assert not outcome.exactly_once
+
+
+def test_a_batch_that_the_function_wrote_twice_is_found_in_its_own_files(calling: ScriptRun) -> None:
+    """The rows that it was handed are the same in both."""
+    for spec in (calling.fork, calling.twin):
+        calling.write(spec, "output/alerts/part-0.parquet", id=[1, 2])
+    assert calling.report().outcome.exactly_once
+    calling.write(calling.fork, "output/alerts/part-1.parquet", id=[1, 2])
+    outcome = calling.report().outcome
+    assert outcome.duplicated + outcome.unexpected == 2
+    assert "the files that it wrote to output/alerts" in outcome.notes["queries"]["alerts"]
+    assert "2 " in outcome.notes["queries"]["alerts/_writes/output/alerts"]
+
+
+def test_a_folder_that_only_the_twin_wrote_is_lost(calling: ScriptRun) -> None:
+    calling.write(calling.twin, "output/alerts/day=1/part-0.parquet", id=[1, 2])
+    assert calling.report().outcome.lost == 2
+
+
+def test_lines_of_text_are_compared_and_what_cannot_be_read_back_is_named(calling: ScriptRun) -> None:
+    for spec in (calling.fork, calling.twin):
+        calling.write(spec, "csv/part-0.csv")
+        calling.write(spec, "avro/part-0.avro")
+        calling.write(spec, "delta/part-0.parquet", id=[1])
+        calling.write(spec, "delta/_delta_log/0.json")
+        calling.write(spec, "csv/_SUCCESS")
+    calling.write(calling.fork, "csv/part-1.csv")
+    outcome = calling.report().outcome
+    assert outcome.duplicated + outcome.unexpected == 1
+    assert (
+        "to csv, and not those in avro, delta; what it wrote without Spark is not" in outcome.notes["queries"]["alerts"]
+    )
+
+
+def test_a_function_that_is_not_called_has_nothing_to_compare(run: ScriptRun) -> None:
+    run.format = "foreachbatch"
+    run.add("alerts", id=[1])
+    run.write(run.fork, "output/alerts/part-0.parquet", id=[1])
+    outcome = run.report().outcome
+    assert outcome.exactly_once
+    assert "makes of them is not compared" in outcome.notes["queries"]["alerts"]

@@ -63,6 +63,18 @@ class SqlDriverRepository(Repository):
         rows = self._rows(query.order_by(drivers.c.token))
         return {row.stream: _read(row) for row in rows if row.stream in streams}
 
+    def unfinished(self, without: Collection[str] = ()) -> tuple[DriverRecord, ...]:
+        """The newest driver of each stream, declared or not, if no exit of it is recorded: it may be alive.
+
+        Args:
+            without: streams that are left out, which saves time.
+        """
+        query = sa.select(drivers.c.stream).where(drivers.c.exit_kind.is_(None)).distinct()
+        streams = self._database.read(lambda connection: connection.execute(query).scalars().all())
+        wanted = set(streams).difference(without)
+        newest = self.latests(wanted) if wanted else {}
+        return tuple(driver for _, driver in sorted(newest.items()) if driver.exit is None)
+
     def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
         """The drivers of `stream` from the first that was launched or ended at or after `since`, oldest first."""
         return self.histories([stream], since)[stream]

@@ -265,6 +265,13 @@ class SqlBatchRepository(Repository):
         row = self._database.read(lambda connection: _find(connection, (stream, query_id, batch_id)))
         return None if row is None else to_batch(row)
 
+    def last_committed(self, stream: str, query_id: str, since: float) -> int | None:
+        """The newest batch whose commit was seen after `since`, Unix seconds."""
+        query = sa.select(sa.func.max(batches.c.batch_id)).where(
+            batches.c.stream == stream, batches.c.query_id == query_id, batches.c.committed_at > since
+        )
+        return self._database.read(lambda connection: connection.execute(query).scalar())
+
     def missing(self, stream: str, query_id: str, upto: int, since: int = 0) -> tuple[int, ...]:
         """Ids from `since` to `upto`, both included, that neither a report nor a commit accounts for."""
         query = sa.select(batches.c.batch_id).where(

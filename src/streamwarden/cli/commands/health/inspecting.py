@@ -16,7 +16,7 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, size
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, session
-from streamwarden.errors import CheckpointMissing, ConfigError
+from streamwarden.errors import CheckpointMissing, ConfigError, StoreError
 from streamwarden.lifecycle.queries import SEPARATOR, is_name, owner
 from streamwarden.services.overview import anatomy
 from streamwarden.units import format_count
@@ -94,9 +94,9 @@ def _is_known(context: typer.Context, target: str) -> bool:
     """Whether it names a stream; `a/b` may also be a path, for which no project is needed."""
     if SEPARATOR not in target:
         return True
-    with suppress(ConfigError):
-        catalog = session(context).workspace.catalog()
-        return owner(target) in {*catalog.streams, *catalog.broken}
+    with suppress(ConfigError, StoreError):
+        session(context).workspace.require_known(owner(target))
+        return True
     return False
 
 

@@ -37,17 +37,12 @@ def up(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
 
-    def streams() -> list[str]:
-        catalog = space.catalog()
-        return [*catalog.streams, *catalog.broken]
-
     with exclusive(space.data / "airflow.lock"):
         installation = Installation(
             space.project,
             space.data,
             store=space.store,
             fleet=space.fleet,
-            streams=streams,
             settings=space.environment(),
             port=port,
         )

@@ -1,9 +1,11 @@
 """`validate`: checks every file of the configuration."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import typer
 
+from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
@@ -18,12 +20,14 @@ from streamwarden.stream.spec import StreamSpec
 def validate(context: typer.Context, json: AsJson = False) -> int:
     """Check every stream, every drill, the thresholds and the notifications. Exit code 2 if a file cannot be used.
 
-    Also shows what `lint` finds in the streams' files and jobs. A lint finding does not make a file invalid.
+    Also shows what `lint` finds in the streams' files and jobs, and output folders that were moved. Neither makes a
+    file invalid.
     """
     space = workspace(context)
     good, wrong = _judge(space)
     streams = space.catalog().streams
-    findings = _findings(space, [streams[name] for kind, name, _ in good if kind == "stream"])
+    usable = [streams[name] for kind, name, _ in good if kind == "stream"]
+    findings, moved = _findings(space, usable), _moved(usable)
     if json:
         as_json(
             {
@@ -31,6 +35,7 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
                 "files": [{"file": file, "kind": kind, "name": name} for kind, name, file in good],
                 "errors": [_as_data(kind, name, error) for kind, name, error in wrong],
                 "findings": findings,
+                "moved_outputs": moved,
             }
         )
     else:
@@ -40,6 +45,8 @@ def validate(context: typer.Context, json: AsJson = False) -> int:
             for finding in findings if kind == "stream" else ():
                 if finding.stream == name:
                     say(f"  [yellow]{finding.rule} {finding.severity}:[/] {text(finding.observed)}")
+            if kind == "stream" and name in moved:
+                say(f"  [yellow]output:[/] {text(moved[name].what)}; next: {text(moved[name].next_step)}")
         for kind, name, error in wrong:
             say(f"[red]✗[/] {kind} {text(name)}\n  {text(error)}")
         tally = f"{len(good)} valid, {len(wrong)} broken"
@@ -141,6 +148,21 @@ def _findings(space: Workspace, streams: Iterable[StreamSpec]) -> list[Finding]:
 
     drills = tuple(space.drills().values())
     return [finding for spec in streams for finding in lint_declared(spec, drills)]
+
+
+def _moved(streams: Iterable[StreamSpec]) -> dict[str, Damage]:
+    """Stream -> the finding, of those whose output folder was moved. A folder that cannot be read is left out."""
+    from streamwarden.adapters.storage.files import open_path
+    from streamwarden.checkpoint.diagnosis.moved import moved_output
+
+    found = {}
+    for spec in streams:
+        if spec.sink.MANIFEST and spec.sink.path is not None:
+            with contextlib.suppress(StreamwardenError, OSError):
+                damage = moved_output(open_path(spec.sink.path, spec.storage.connection))
+                if damage is not None:
+                    found[spec.name] = damage
+    return found
 
 
 def _as_data(kind: str, name: str, error: ConfigError) -> dict[str, object]:

@@ -36,7 +36,7 @@ def resilience(
 
     space, now = workspace(context), time.time()
     if stream is not None:
-        space.catalog().get(stream)
+        space.require_known(stream)
     rows = resilience_of(space.store, space.drills(), stream, now)
     if json:
         as_json([_as_data(row) for row in rows])
@@ -85,6 +85,7 @@ def _detail(rows: Sequence[Resilience], now: float) -> None:
             "newest run",
             "last survived",
             "passed",
+            "struck",
             "recovery (seconds)",
             "predictions: median error, worst",
         ),
@@ -95,6 +96,7 @@ def _detail(rows: Sequence[Resilience], now: float) -> None:
                 _newest(row, now) + _late(row.overdue),
                 ago(row.survived_at, now),
                 f"{sum(trial.verdict == 'PASSED' for trial in row.trials)} of {len(row.trials)}",
+                "\n".join(f"{count} {phase}" for phase, count in row.phases.items()) or NONE,
                 _recoveries(row.recoveries),
                 "\n".join(_error(error) for error in row.errors) or NONE,
             )
@@ -135,5 +137,6 @@ def _as_data(row: Resilience) -> dict[str, object]:
         "verdict": row.verdict,
         "survived_at": row.survived_at,
         "recoveries": list(row.recoveries),
+        "phases": row.phases,
         "errors": plain(row.errors),
     }

@@ -38,8 +38,8 @@ def history(
 
     space, name = workspace(context), owner(stream)
     events = events_of(space.store, name, time.time() - duration(since, "--since"))
-    if not events and name not in space.catalog().broken:
-        space.catalog().get(name)  # an unknown name is an error; a stream whose file was removed has a history
+    if not events:
+        space.require_known(name)  # a stream whose file was removed has a history
     if json:
         as_json({"stream": name, "events": events})
         return Exit.OK

@@ -130,7 +130,7 @@ def page(found: Sequence[StreamStatus], last: LastRound, now: float, *, wide: bo
 def reasons(row: StreamStatus, now: float, *, wide: bool = False) -> list[str]:
     """The lines below a stream's row: errors, alarms, mutes. `wide`: also why a stream was stopped."""
     lines = []
-    if row.problem and (wide or row.lacks_driver):
+    if row.problem and (wide or row.lacks_driver or not row.declared):
         lines.append(text(row.problem))
     if row.state not in QUIET and row.health in (Status.WARNING, Status.CRITICAL):
         others = f" (also {', '.join(row.health_checks[1:])})" if row.health_checks[1:] else ""

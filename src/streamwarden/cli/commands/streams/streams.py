@@ -31,6 +31,15 @@ TermDeadline = Annotated[
 UpWithin = Annotated[
     str, typer.Option("--within", metavar="DURATION", help="How long to wait until the query runs; 0: do not wait.")
 ]
+BeginAnew = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="Begin with the checkpoint as it is, also if it contradicts the store or the output, and take the "
+        "batches after it out of the output's manifest. The reason is recorded.",
+        show_default="refuse",
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the driver is launched, for scripts.")]
 
 POLL: Final = 0.5
@@ -46,8 +55,12 @@ def start(
     within: UpWithin = "2 minutes",
     no_wait: NoWait = False,
     reason: Reason = "no reason given",
+    begin_anew: BeginAnew = None,
 ) -> int:
     """Start a stream, or find its living driver: there is never a second one.
+
+    A start that would lose or double rows is refused: the checkpoint is gone, older, or another query's, or the output
+    has batches that the checkpoint has not planned. `--begin-anew` starts all the same.
 
     Waits for the first batch, or for the end of the driver, and reports which of them came. Exit code 1 if the driver
     ended with an error. The driver goes on when this command ends, also after Ctrl-C; `stop` ends it.
@@ -57,7 +70,7 @@ def start(
     space = workspace(context)
     spec = startable(space, stream)
     limit = duration(within, "--within")
-    space.fleet.set_running(stream, who(), reason)
+    space.fleet.set_running(stream, who(), reason, begin_anew)
     if supervise:
         from streamwarden.cli.commands.streams.supervising import supervise_here
 
@@ -98,8 +111,8 @@ def stop(
 ) -> int:
     """Stop a stream at a batch boundary and keep it stopped. Exit code 1 if it had to be killed."""
     deadlines = _maybe(batch_deadline, "--batch-deadline"), _maybe(term_deadline, "--term-deadline")
-    _known(context, stream)
     space = workspace(context)
+    space.require_known(stream)
     newest = space.store.drivers.latest(stream)
     if newest is not None and newest.exit is None:
         say(f"{text(stream)}: waiting for the batch boundary …")
@@ -153,7 +166,7 @@ def logs(
     from streamwarden.services.fleet.exits.log_tail import end_of_log
 
     space = workspace(context)
-    _known(context, stream)
+    space.require_known(stream)
     record = space.store.drivers.get(driver) if driver else space.store.drivers.latest(stream)
     if record is None or record.stream != stream:
         raise ConfigError(
@@ -185,23 +198,16 @@ def follow_log(path: Path, *, ended: Callable[[], bool], poll: float = POLL) -> 
 def drain(context: typer.Context, reason: Reason = "no reason given") -> int:
     """Stop all drivers of this host at a batch boundary, before an update or a reboot.
 
-    The streams stay wanted: Airflow or a supervisor starts their drivers again. Exit code 1 if one had to be killed.
+    Every living driver counts, also one whose file was removed. The streams stay wanted: Airflow or a supervisor starts
+    their drivers again. A stream that was stopped stays stopped. Exit code 1 if one had to be killed.
     """
     from streamwarden.services.fleet.draining import drain as drain_host
 
     space = workspace(context)
-    catalog = space.catalog()
-    ended = drain_host(space.store, space.fleet, [*catalog.streams, *catalog.broken], requested_by=who(), reason=reason)
+    ended = drain_host(space.store, space.fleet, requested_by=who(), reason=reason)
     if not ended:
         say(f"no driver runs on this host, with the data folder {text(space.data)}")
     return max((report_exit(observation) for observation in ended), default=Exit.OK)
-
-
-def _known(context: typer.Context, stream: str) -> None:
-    """A broken file must not prevent a stop of its stream; an unknown name is refused."""
-    catalog = workspace(context).catalog()
-    if stream not in catalog.broken:
-        catalog.get(stream)
 
 
 def _maybe(given: str | None, option: str) -> float | None:
