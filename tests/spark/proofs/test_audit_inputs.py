@@ -15,6 +15,7 @@ from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
 from streamwarden.verification.balance import Outcome
+from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.spark.audits import audited_here
 
 pytestmark = pytest.mark.spark
@@ -34,6 +35,14 @@ def build(spark, spec):
         .agg(F.count("*").alias("n"), F.sum("x").alias("balance"), F.sum("x").cast("int").alias("whole"))
         .selectExpr("window.start AS window_start", "name", "n", "balance", "whole")
     )
+"""
+DISTINCT = """
+from streamwarden.spark.sources import read_rows
+
+
+def build(spark, spec):
+    rows = read_rows(spark, spec, "k STRING, note STRING, tags MAP<STRING, STRING>, price DECIMAL(9,2), ok BOOLEAN")
+    return rows.dropDuplicates(["k"])
 """
 ODD = ["day 0.json", "100%.json", "a#b?c.json", "\u00fc & [1].json", "x;y=1,{z}.json", "late.json"]
 
@@ -100,3 +109,28 @@ def test_a_name_that_spark_takes_for_a_pattern_explains_rows_that_are_there_twic
     assert (
         "batch 0 read 1 of its 2 files more than once: Spark takes the name 'b[1].json' for a pattern" in found.sentence
     )
+
+
+def test_of_rows_that_differ_in_one_batch_the_output_has_one_of_them(spark: Any, tmp_path: Path) -> None:
+    """Spark does not define which. A key with a third text is a finding."""
+    spec = stream(tmp_path / "data", [], most=None)
+    Path(spec.job).write_text(DISTINCT)
+    rows = [
+        {"k": f"k{number // 2}", "note": f"{number}", "tags": {"a": f"{number}", "b": "x"}, "price": 1.5, "ok": True}
+        for number in range(6)
+    ]
+    (Path(str(spec.source.path)) / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(spark, spec)
+    right = audited_here(spec, tmp_path / "right", requested(spec))
+    assert right.outcome is Outcome.BALANCED, right.to_dict()
+    assert (right.totals["output"]["rows"], right.left_out, right.unsure) == (3, {}, 0)
+
+    def edit(rows: Rows) -> Rows:
+        rows[0]["note"] = "edited"
+        return rows
+
+    copy = copied(spec, tmp_path / "copy")
+    rewrite(copy, edit)
+    wrong = audited_here(copy, tmp_path / "wrong", requested(copy))
+    assert (wrong.outcome, wrong.unbalanced) == (Outcome.UNBALANCED, 2)
+    assert "edited" in [entry.key["note"] for entry in wrong.worst]

@@ -258,8 +258,7 @@ def test_the_books_of_an_operator(streams: Streams, tmp_path: Path, name: str) -
 
 
 def test_every_column_of_a_deduplication_is_balanced(streams: Streams, tmp_path: Path) -> None:
-    """A text that was edited by hand is a row too many and a row too few. A key that one batch reads with two texts may
-    have either, and no third."""
+    """A text that was edited by hand is a row too many and a row too few."""
 
     def edit(rows: Rows) -> Rows:
         rows[0]["action"] = "edited"
