@@ -186,6 +186,7 @@ class Facts:
     plan: None unless it was requested.
     drills: the drills declared for this stream; None if the drills' files were not read.
     readers: the other streams that read a folder of this one's source.
+    pattern_names: input files whose names Spark takes for patterns.
     """
 
     spec: StreamSpec
@@ -198,6 +199,7 @@ class Facts:
     history: HistoryFacts | None = None
     readers: tuple[str, ...] = ()
     problems: tuple[str, ...] = field(default=())
+    pattern_names: Sequence[str] = ()
 
     @property
     def file(self) -> str:

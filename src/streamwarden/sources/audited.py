@@ -1,13 +1,17 @@
-"""Shared by the kinds of source for an audit: how a job asks for a source, and the column of the rows that it gets."""
+"""Shared by the kinds of source for an audit: how a job asks for a source, the column of the rows that it gets, and how
+files that a log names are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.checkpoint.formats.uris import literal
+
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
 AUDIT: Final = "__streamwarden_audit"
@@ -51,6 +55,15 @@ class AskedSource:
 
     def unreadable(self) -> CannotBalance:
         return CannotBalance(f"the audit cannot read a source of the format {self.format or 'parquet'} again")
+
+
+def load_exactly(reader: DataFrameReader, uris: Sequence[str]) -> DataFrame:
+    """The rows of the files at these URIs, as Spark's logs write them, each once; there is at least one.
+
+    Spark's own source of files turns patterns off (`__globPaths__`), and by that reads all files once more for each
+    name that looks like a pattern (4.3.0).
+    """
+    return reader.load([literal(uri) for uri in uris])
 
 
 def batch_tag(column: str) -> Column:

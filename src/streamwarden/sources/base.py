@@ -178,6 +178,15 @@ class Source(SourceSpec, ABC):
         """(the column AUDIT, batch) of what the rows come from, where they are not tagged with the batch itself."""
         return ()
 
+    @classmethod
+    def audit_notes(cls, read: Any) -> Iterable[str]:
+        """What the input shows by itself, and what explains books that do not balance."""
+        return ()
+
+    def pattern_names(self, spec: StreamSpec) -> Sequence[str]:
+        """Names of the input, as it is now, that Spark takes for patterns. Raises OSError, ConfigError."""
+        return ()
+
     def located(self, locate: Callable[[str], str]) -> Source:
         """The source with its paths resolved by `locate`."""
         return self

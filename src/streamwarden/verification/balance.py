@@ -24,6 +24,9 @@ GROUPS: Final = "groups"
 """Not an amount: whether the entry is there. An entry is in the output once or in the state once, never in both."""
 FRACTION: Final = 1e-6
 """Relative difference up to which two sums of FLOAT or DOUBLE are equal: they depend on the order of the addition."""
+ROUNDING: Final = 1e-9
+"""The same for a sum of DOUBLE, relative to the sum of the absolute values: where values cancel each other, the sum is
+far smaller than the error of the addition. Ten million additions have an error of at most 1.1e-9 of it."""
 
 Amount = int | float | Decimal
 Sides = Mapping[str, Mapping[str, Amount | None]]
@@ -64,7 +67,7 @@ class Entry:
         batch: the batch that has to write it: the first one whose watermark passed its end. None: none has to yet, or
             the watermark does not decide it.
         read_by: the first and the last batch that read rows of the entry; None: none did, or it is unknown.
-        exclusive: see `differences`.
+        exclusive, slack: see `differences`.
     """
 
     key: Mapping[str, Any]
@@ -73,10 +76,11 @@ class Entry:
     batch: int | None = None
     read_by: Range | None = None
     exclusive: bool = True
+    slack: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def differences(self) -> dict[str, Amount]:
-        return differences(self.sides, exclusive=self.exclusive)
+        return differences(self.sides, self.slack, exclusive=self.exclusive)
 
     def __str__(self) -> str:
         named = ", ".join(f"{name} {value}" for name, value in self.key.items()) or "the one group"
@@ -84,6 +88,9 @@ class Entry:
         for name, by in self.differences.items():
             if name == GROUPS:
                 parts.append("the group is missing" if by > 0 else "the group is there too often")
+            elif not by:
+                missing = _sum(self.sides, AFTER, name) is None
+                parts.append(f"{name} is NULL instead of 0" if missing else f"{name} is 0 instead of NULL")
             else:
                 parts.append(f"{name} {-by:+,}")
         return f"{named}{self._where}: {', '.join(parts)}"
@@ -135,10 +142,12 @@ class Result:
     """Result file of the process that reads the books, for the process that asked.
 
     Args:
+        problems: data files of the output that cannot be read.
         impossible: why nothing was balanced; failed: what the job or Spark raised.
     """
 
     books: Books = field(default_factory=Books)
+    problems: tuple[str, ...] = ()
     impossible: str | None = None
     failed: str | None = None
 
@@ -148,7 +157,7 @@ class Result:
     @classmethod
     def of_json(cls, text: str) -> Self:
         raw = json.loads(text)
-        books = raw.pop("books")
+        books, problems = raw.pop("books"), tuple(raw.pop("problems"))
         worst = tuple(
             Entry(**{**entry, "sides": _numbers(entry["sides"]), "read_by": read_by and Range(**read_by)})
             for entry in books["worst"]
@@ -158,6 +167,7 @@ class Result:
             books=Books(
                 **{**books, "amounts": tuple(books["amounts"]), "worst": worst, "totals": _numbers(books["totals"])}
             ),
+            problems=problems,
             **raw,
         )
 
@@ -169,20 +179,23 @@ class Audit(Books):
     Args:
         stream: its name.
         range: the audited batches; None if there are none.
-        problems: deviations that the logs show by themselves.
+        problems: deviations that the logs show by themselves, and data files that cannot be read.
+        notes: what the input shows, and what explains books that do not balance.
         impossible: why nothing was balanced.
     """
 
     stream: str
     range: Range | None
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     impossible: str | None = None
 
     @property
     def outcome(self) -> Outcome:
         if self.unbalanced or self.problems:
             return Outcome.UNBALANCED
-        return Outcome.UNDECIDED if self.impossible else Outcome.BALANCED
+        nothing = self.unsure > 0 and self.unsure == self.entries
+        return Outcome.UNDECIDED if self.impossible or nothing else Outcome.BALANCED
 
     @property
     def batches(self) -> list[int]:
@@ -191,15 +204,24 @@ class Audit(Books):
 
     @property
     def sentence(self) -> str:
-        """The outcome in one sentence."""
+        """The outcome in one sentence, and what it does not say anything about."""
         if self.outcome is Outcome.UNDECIDED:
-            return f"the audit of {self.stream} cannot balance its books: {self.impossible}"
+            reason = self.impossible or "Spark does not define which rows of any of its keys are written"
+            return f"the audit of {self.stream} cannot balance its books: {reason}"
         if self.outcome is Outcome.UNBALANCED:
             causes = list(self.problems[:1])
             if self.unbalanced:
                 causes.append(f"{self.unbalanced:,} of {self.entries:,} groups do not balance; {self.worst[0]}")
-            return f"the books of {self.stream} do not balance over {self.range}: {'; '.join(causes)}"
-        return f"the books of {self.stream} balance over {self.range}: {self.equation}"
+            said = "; ".join([*causes, *self.notes])
+            return f"the books of {self.stream} do not balance over {self.range}: {said}{self._not_compared}"
+        return f"the books of {self.stream} balance over {self.range}: {self.equation}{self._not_compared}"
+
+    @property
+    def _not_compared(self) -> str:
+        left_out = [f"{name} ({why})" for name, why in self.left_out.items()]
+        if self.unsure:
+            left_out.append(f"{self.unsure:,} of {self.entries:,} groups")
+        return f"; not compared: {', '.join(left_out)}" if left_out else ""
 
     @property
     def equation(self) -> str:
@@ -250,24 +272,29 @@ class Audit(Books):
             ],
             "totals": _plain_sides(self.totals),
             "problems": list(self.problems),
+            "notes": list(self.notes),
             "impossible": self.impossible,
         }
 
 
-def differences(sides: Sides, *, exclusive: bool = True) -> dict[str, Amount]:
-    """Amount -> what is missing after (negative: too much), for each amount of one entry that does not balance.
+def differences(sides: Sides, slack: Mapping[str, float] | None = None, *, exclusive: bool = True) -> dict[str, Amount]:
+    """Amount -> what is missing after (negative: too much; 0: one of both is NULL), for each amount of one entry that
+    does not balance.
 
     Args:
+        slack: amount -> the difference that the order of the addition explains.
         exclusive: the entry is a group: it is there once, in the output or in the state.
     """
     names = dict.fromkeys(name for amounts in sides.values() for name in amounts if name != GROUPS)
+    on_both = all(any(sides.get(side, {}).get(GROUPS) for side in half) for half in (BEFORE, AFTER))
     difference_of: dict[str, Amount] = {}
     for name in names:
         before, after = (_sum(sides, side, name) for side in (BEFORE, AFTER))
-        if not _equal(before, after):
-            difference_of[name] = before - after
-    there = max(_sum(sides, (side,), GROUPS) for side in BEFORE) if exclusive else 0
-    after = _sum(sides, AFTER, GROUPS) if exclusive else 0
+        one_is_null = on_both and (before is None) != (after is None)
+        if one_is_null or not _equal(before or 0, after or 0, (slack or {}).get(name, 0.0)):
+            difference_of[name] = (before or 0) - (after or 0)
+    there = max(_sum(sides, (side,), GROUPS) or 0 for side in BEFORE) if exclusive else 0
+    after = (_sum(sides, AFTER, GROUPS) or 0) if exclusive else 0
     return difference_of if there == after else {**difference_of, GROUPS: there - after}
 
 
@@ -320,13 +347,15 @@ def writing_batch(end_ms: int | None, marks: Mapping[int, int], batches: range) 
 
 
 def _sum(sides: Sides, names: Sequence[str], amount: str) -> Any:
-    """A sum of numbers of one type: those of an amount are all whole, all decimal, or all floating."""
-    return sum((value for name in names if (value := sides.get(name, {}).get(amount)) is not None), start=0)
+    """A sum of numbers of one type: those of an amount are all whole, all decimal, or all floating. None: as in SQL, no
+    side has a number."""
+    values = [value for name in names if (value := sides.get(name, {}).get(amount)) is not None]
+    return sum(values) if values else None
 
 
-def _equal(one: Amount, other: Amount) -> bool:
+def _equal(one: Amount, other: Amount, slack: float) -> bool:
     if isinstance(one, float) or isinstance(other, float):
-        return math.isclose(one, other, rel_tol=FRACTION)
+        return math.isclose(one, other, rel_tol=FRACTION, abs_tol=slack)
     return one == other
 
 

@@ -20,17 +20,18 @@ from confluent_kafka import Producer
 from streamwarden.adapters.connections import connection, variable
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import load_stream
-from streamwarden.services.auditing.auditing import Request, audit, judged, requested
+from streamwarden.services.auditing.auditing import Request, audit, requested
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.export import read_messages
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.audit import AuditSpec, Counted
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSpec
-from streamwarden.verification.balance import GROUPS, Audit, Outcome, Result
-from support.checkpoints.forged_output import copied, rewrite
+from streamwarden.verification.balance import GROUPS, Audit, Outcome
+from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.servers.kafka_broker import Broker
 from support.servers.postgres_server import PostgreSQL
+from support.spark.audits import audited_here
 from support.spark.job_runs import publish
 
 pytestmark = pytest.mark.spark
@@ -197,17 +198,7 @@ class Streams:
     def audit(
         self, spec: StreamSpec, folder: Path, last: int | None = None, request: Request | Audit | None = None
     ) -> Audit:
-        """An audit in this session, in place of a process of its own."""
-        from streamwarden.spark.programs.audit import main
-
-        request = request or requested(spec, last)
-        assert isinstance(request, Request)
-        folder.mkdir()
-        (folder / "request.json").write_text(json.dumps(request.document))
-        main(folder)
-        result = Result.of_json((folder / "result.json").read_text())
-        assert result.failed is None, result
-        return judged(spec, request, result)
+        return audited_here(spec, folder, request or requested(spec, last))
 
 
 def bounded(name: str, data: Path) -> StreamSpec:
@@ -264,6 +255,35 @@ def test_the_books_of_an_operator(streams: Streams, tmp_path: Path, name: str) -
     assert max(forged.worst[0].differences.values()) >= 1
     assert GROUPS not in forged.worst[0].differences
     assert forged.batches, "the result names the batches"
+
+
+def test_every_column_of_a_deduplication_is_balanced(streams: Streams, tmp_path: Path) -> None:
+    """A text that was edited by hand is a row too many and a row too few."""
+
+    def edit(rows: Rows) -> Rows:
+        rows[0]["action"] = "edited"
+        return rows
+
+    copy = copied(streams.run("event_dedup"), tmp_path / "forged")
+    rewrite(copy, edit)
+    forged = streams.audit(copy, tmp_path / "books")
+    assert (forged.outcome, forged.unbalanced) == (Outcome.UNBALANCED, 2)
+    assert sorted((entry.key["action"], entry.differences["rows"]) for entry in forged.worst) == [
+        ("edited", -1),
+        ("login", 1),
+    ]
+
+
+def test_a_damaged_data_file_is_a_finding_that_names_it(streams: Streams, tmp_path: Path) -> None:
+    copy = copied(streams.run("event_dedup"), tmp_path / "forged")
+    rewrite(copy, lambda rows: rows)
+    file = Path(str(copy.sink.path)) / "rewritten.parquet"
+    file.write_bytes(b"x" * file.stat().st_size)
+    found = streams.audit(copy, tmp_path / "books")
+    assert found.outcome is Outcome.UNBALANCED
+    assert found.problems[0].startswith("the data file rewritten.parquet cannot be read, and its rows are lost: ")
+    assert found.problems[0] in found.sentence
+    assert found.unbalanced
 
 
 AGAIN = '"event_time"]).dropDuplicates(["event_id", "event_time"])'

@@ -51,7 +51,8 @@ def rewrite(spec: StreamSpec, change: Callable[[Rows], Rows]) -> None:
     copy = Path(str(spec.sink.path)) / "rewritten.parquet"
     changed = pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema)
     pq.write_table(changed, copy, use_deprecated_int96_timestamps=True)  # as Spark writes them
-    original = json.loads(chosen.read_text().splitlines()[at])["path"]
+    original = chosen.read_text().splitlines()[at]
+    line = json.dumps({**json.loads(original), "path": copy.as_uri(), "size": copy.stat().st_size})
     for entry in (Path(str(spec.sink.path)) / SINK_LOG).iterdir():  # an entry, and the compact one that repeats it
         if not entry.name.startswith("."):
-            entry.write_text(entry.read_text().replace(original, copy.as_uri()))
+            entry.write_text(entry.read_text().replace(original, line))

@@ -436,6 +436,12 @@ CASES = {
         facts(of=spec(quarantine="/data/bad"), job=built(BOUNDED)),
         "the job does not use `read_rows`",
     ),
+    "a file whose name is a pattern": Case(
+        "SW115",
+        facts(pattern_names=("a[1].json", "b*.json")),
+        facts(),
+        "the file a[1].json and 1 more, whose name Spark takes for a pattern",
+    ),
     "a quarantine that an imported module may use": Case(
         "SW113",
         facts(of=spec(quarantine="/data/bad"), job=job("from rows import events\n\ndef build(spark, spec): ...\n")),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -115,6 +116,35 @@ def test_sums_of_floating_numbers_may_differ_by_the_order_of_their_addition() ->
     assert not differences(sides(input=0.1 + 0.2, output=0.3))
     assert differences(sides(input=0.1 + 0.2, output=0.30001))
     assert differences(sides(input=3, output=2)) == {"n": 1}
+
+
+def test_the_tolerance_of_a_sum_near_zero_is_that_of_its_addends() -> None:
+    near = sides(input=7.8e-16, output=0.0)
+    assert differences(near)
+    assert not differences(near, {"n": 1e-9 * 480.0})
+    assert differences(sides(input=1e-3, output=0.0), {"n": 1e-9 * 480.0})
+    assert differences(sides(input=math.inf, output=5.0), {"n": math.inf})
+
+
+def test_a_sum_that_is_null_is_not_zero() -> None:
+    entry = Entry(
+        key={"k": "a"}, sides={"input": {"groups": 1, "n": 0}, "output": {"groups": 1, "n": None}, "closing": {}}
+    )
+    assert entry.differences == {"n": 0}
+    assert str(entry) == "k a: n is NULL instead of 0"
+    other = replace(entry, sides={"input": entry.sides["output"], "output": entry.sides["input"]})
+    assert str(other) == "k a: n is 0 instead of NULL"
+    assert not replace(entry, sides={"input": {"groups": 1, "n": 0}}, exclusive=False).differences
+
+
+def test_the_sentence_says_what_was_not_compared() -> None:
+    found = Audit(
+        stream="s", range=Range(after=-1, upto=9), entries=9, unsure=2, left_out={"mean": "not a sum"}, totals={}
+    )
+    assert found.sentence.endswith("; not compared: mean (not a sum), 2 of 9 groups")
+    noted = replace(found, problems=("a file was cut",), notes=("a batch read it twice",))
+    assert "over batches 0 to 9: a file was cut; a batch read it twice; not compared: mean" in noted.sentence
+    assert replace(found, unbalanced=0, unsure=9).outcome is Outcome.UNDECIDED
 
 
 def test_a_group_that_is_in_the_output_and_in_the_state_does_not_balance() -> None:

@@ -6,6 +6,9 @@ from urllib.parse import quote, unquote, urlsplit
 _UNQUOTED: Final = "/!$&'()*+,;=:@~-._"
 """Characters that Java does not escape in the path of a URI, besides letters and digits."""
 
+GLOB: Final = frozenset("*?[]{}\\")
+"""Characters by which Hadoop tells a pattern of names from a name."""
+
 
 def to_uri(path: str) -> str:
     """The URI of an absolute local path, or of a decoded URL."""
@@ -17,6 +20,17 @@ def to_path(uri: str) -> str:
     """The local path of a `file:` URI or of an encoded bare path; of any other URI the URL, decoded."""
     parts = urlsplit(uri)
     return unquote(parts.path if parts.scheme in ("", "file") else uri)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether Hadoop takes a path for a pattern of names."""
+    return any(character in GLOB for character in path)
+
+
+def literal(uri: str) -> str:
+    """The URI as Spark's readers take it for this one file: with its scheme, nothing in it encoded, and each character
+    escaped by which they would take it for a pattern."""
+    return "".join(f"\\{character}" if character in GLOB else character for character in unquote(uri))
 
 
 def file_name(uri: str) -> str:

@@ -12,6 +12,7 @@ from streamwarden.lint.rules import (
     encoding,
     lossy_options,
     metrics,
+    pattern_names,
     quarantine,
     queries,
     sink,
@@ -35,4 +36,5 @@ RULES: Final[tuple[Rule, ...]] = (
     contradiction.RULE,
     quarantine.RULE,
     lossy_options.RULE,
+    pattern_names.RULE,
 )

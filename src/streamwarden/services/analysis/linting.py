@@ -25,6 +25,7 @@ from streamwarden.lint.linter import lint
 from streamwarden.lint.rules.contradiction import contradictions
 from streamwarden.problems import ConfigFileError, Problem
 from streamwarden.sinks import WRITERS
+from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def gathered(
         checkpoint=_together([summary for summary, _ in checkpoints if summary is not None]),
         drills=facts.drills if store is None else tuple(_drilled(drill, spec, store) for drill in facts.drills or ()),
         history=history,
+        pattern_names=_pattern_names(spec),
         problems=tuple(problem for _, problem in checkpoints if problem),
     )
 
@@ -133,6 +135,14 @@ def _queries(spec: StreamSpec, store: Store | None, now: float) -> list[StreamSp
     """The stream, or each of its queries with its own checkpoint."""
     parts = stream_parts(spec, () if store is None else store.queries.of(spec.name), now)
     return [part.spec for part in parts if part.part is not Part.DRIVER]
+
+
+def _pattern_names(spec: StreamSpec) -> Sequence[str]:
+    """None of an input that cannot be listed: the probe of the waiting input reports that."""
+    try:
+        return spec.source.pattern_names(spec) if isinstance(spec.source, Source) else ()
+    except (OSError, StreamwardenError):
+        return ()
 
 
 def _together(summaries: Sequence[CheckpointSummary]) -> CheckpointSummary | None:

@@ -17,7 +17,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.errors import VerificationError
 from streamwarden.services.auditing.gathering import commit_times, gather, held_checkpoint, is_kept, readable
-from streamwarden.services.auditing.reading import input_of, output_of
+from streamwarden.services.auditing.reading import input_of, notes_of, output_of
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
 from streamwarden.sources.base import Source
@@ -148,13 +148,14 @@ class Request:
 
     Args:
         document: its `request.json`; see `spark.audit`.
-        problems: deviations that the logs show by themselves.
+        problems: deviations that the logs show by themselves; notes: what may explain those of the books.
         marks: batch -> watermark, Unix milliseconds.
     """
 
     range: Range
     document: Mapping[str, Any]
     problems: tuple[str, ...]
+    notes: tuple[str, ...]
     marks: Mapping[int, int]
 
 
@@ -182,6 +183,7 @@ def requested(
         if changed:
             return Audit(stream=spec.name, range=None, impossible=describe_changed(changed))
         output = output_of(spec, audited, logs.commits)
+        given = input_of(spec, logs.checkpoint, audited)
         document = {
             "spec": spec_to_dict(spec),
             "checkpoint": spec.checkpoint if held is None else f"file://{held.path}",
@@ -189,12 +191,13 @@ def requested(
             "upto": audited.upto,
             "named": _NAMED,
             "late_ms": {batch: logs.mark(batch - 1) for batch in audited.batches},
+            "began_ms": logs.offsets[audited.after + 1].timestamp_ms,
             "final_ms": logs.mark(audited.upto),
-            "input": input_of(spec, logs.checkpoint, audited),
+            "input": given,
             "output": output.request,
         }
     marks = {batch: logs.mark(batch) for batch in logs.offsets}
-    return Request(range=audited, document=document, problems=output.problems, marks=marks)
+    return Request(range=audited, document=document, problems=output.problems, notes=notes_of(given), marks=marks)
 
 
 def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, folder: Path) -> Result:
@@ -245,5 +248,10 @@ def judged(spec: StreamSpec, request: Request, result: Result) -> Audit:
         for entry in result.books.worst
     ]
     return Audit(
-        stream=spec.name, range=request.range, problems=request.problems, impossible=result.impossible, **books
+        stream=spec.name,
+        range=request.range,
+        problems=(*request.problems, *result.problems),
+        notes=request.notes,
+        impossible=result.impossible,
+        **books,
     )

@@ -33,6 +33,12 @@ def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str
     return {name: kind.audited(spec, checkpoint, audited) for name, kind in KINDS.items() if issubclass(kind, Source)}
 
 
+def notes_of(read: Mapping[str, Any]) -> tuple[str, ...]:
+    """What `input_of` shows by itself; see `Source.audit_notes`."""
+    kinds = [(kind, read[name]) for name, kind in KINDS.items() if issubclass(kind, Source)]
+    return tuple(note for kind, files in kinds for note in kind.audit_notes(files))
+
+
 def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | None]) -> AuditedOutput:
     """Output of the audited batches. Raises CheckpointError, OSError."""
     began = commits.get(audited.after)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
-from streamwarden.checkpoint.formats.sink import SinkManifest, read_sink_manifest
+from streamwarden.checkpoint.formats.sink import SinkFile, SinkManifest, read_sink_manifest
 from streamwarden.checkpoint.formats.uris import file_name, to_uri
 from streamwarden.sinks.output import WrittenFiles
 from streamwarden.verification.balance import Range
@@ -23,8 +23,10 @@ def written_files(root: Location, audited: Range, began: float | None, options: 
     if manifest is None:
         return WrittenFiles(problems=(f"the output has no {SINK_LOG}, which lists the files of the committed batches",))
     named = _files_of(manifest, audited, began)
-    there = [path for path in named if _exists(root, path)]
-    lost = [path for path in named if path not in set(there)]
+    sizes = {file.path: _size(root, file.path) for file in named}
+    there = [path for path, size in sizes.items() if size is not None]
+    lost = [path for path, size in sizes.items() if size is None]
+    cut = [file for file in named if sizes[file.path] not in (None, file.size) and file.size is not None]
     gaps = [batch for batch in manifest.missing if batch > audited.after]
     return WrittenFiles(
         uris=tuple(to_uri(path) for path in there),
@@ -33,11 +35,15 @@ def written_files(root: Location, audited: Range, began: float | None, options: 
             *(f"the manifest has no entry for the committed batch {batch}" for batch in gaps),
             *(f"the manifest's entry {name} is damaged: {why}" for name, why in manifest.damaged),
             *(f"the manifest names {file_name(path)}, which is not there" for path in lost),
+            *(
+                f"the data file {file_name(file.path)} has not the size in the manifest ({file.size:,} bytes)"
+                for file in cut
+            ),
         ),
     )
 
 
-def _files_of(manifest: SinkManifest, audited: Range, began: float | None) -> list[str]:
+def _files_of(manifest: SinkManifest, audited: Range, began: float | None) -> list[SinkFile]:
     """The files that the audited batches added.
 
     A compact entry does not say which batch a file belongs to. A file of a later batch was written after the batch
@@ -47,7 +53,7 @@ def _files_of(manifest: SinkManifest, audited: Range, began: float | None) -> li
         began: when the batch before the audited ones was committed, Unix seconds.
     """
     if audited.after < 0:
-        return [file.path for file in manifest.files]
+        return list(manifest.files)
     files = []
     for entry in manifest.entries:
         for file in entry.files:
@@ -55,12 +61,14 @@ def _files_of(manifest: SinkManifest, audited: Range, began: float | None) -> li
             if entry.compact and own and began is not None:
                 own = file.modified_ms > began * 1000
             if own:
-                files.append(file.path)
+                files.append(file)
     return files
 
 
-def _exists(root: Location, path: str) -> bool:
+def _size(root: Location, path: str) -> int | None:
+    """Bytes of a file; None if it is not there."""
     try:
-        return not Location(root.fs, path).stat().is_dir
+        found = Location(root.fs, path).stat()
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
+    return None if found.is_dir else found.size

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.sources import file_source_log
-from streamwarden.sources.audited import AUDIT, AskedSource, CannotBalance
+from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.sources.audited import AUDIT, AskedSource, CannotBalance, load_exactly
 from streamwarden.verification.balance import Range
 
 if TYPE_CHECKING:
@@ -39,8 +40,18 @@ def read_files(asked: AskedSource, folders: Folders) -> DataFrame:
     reader = asked.spark.read.format(asked.format or "parquet").options(**asked.options)
     if asked.schema is not None:
         reader = reader.schema(asked.schema)
-    frame = reader.load([uri for uri, _ in read] or tempfile.mkdtemp())
+    if _has_partitions(asked.path, read):
+        reader = reader.option("basePath", asked.path)
+    frame = load_exactly(reader, [uri for uri, _ in read]) if read else reader.load(tempfile.mkdtemp())
     return frame.select("*", f.col("_metadata.file_path").alias(AUDIT))
+
+
+def _has_partitions(folder: str, read: Sequence[tuple[str, int]]) -> bool:
+    """Whether subfolders of the folder (day=1) are columns, whose values Spark takes from the paths below it."""
+    root = folder.removeprefix("file://").rstrip("/") + "/"
+    paths = [to_path(uri) for uri, _ in read]
+    below = [path.removeprefix(root).rpartition("/")[0] for path in paths if path.startswith(root)]
+    return len(below) == len(paths) and any("=" in subfolder for subfolder in below)
 
 
 def batches_of(folders: Folders) -> list[tuple[str, int]]:

@@ -10,6 +10,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import require_range
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.errors import ConfigError
+from streamwarden.sources.audited import load_exactly
 from streamwarden.sources.base import Reading, RowRequest
 from streamwarden.sources.rows import (
     CORRUPT,
@@ -52,7 +53,7 @@ class FilesInput:
         schema = self.rules.schema
         if not names:
             return spark.createDataFrame([], "raw STRING, file STRING, number INT, reason STRING, parsed STRING")
-        frame = spark.read.format(self.format).options(**self.options).schema(schema).load(names)
+        frame = load_exactly(spark.read.format(self.format).options(**self.options).schema(schema), names)
         raw = f.col(CORRUPT) if self.rules.corruptible else f.lit(None).cast("string")
         # A large file is read in blocks by several tasks; within a task the numbers rise with the rows.
         order = Window.partitionBy("file").orderBy("block", "at")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from streamwarden.adapters.storage.files import download, open_path
 from streamwarden.checkpoint.filesystem import Location
@@ -11,22 +12,31 @@ from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
 from streamwarden.sources.changed_input import changed_since_read, input_changed
+from streamwarden.sources.files.pattern_names import read_twice
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.oracles.contradictions import disorder
+
+_Log: TypeAlias = Mapping[int, Sequence[str]]
+"""Batch -> URIs of the files that it read, of one source."""
 
 
 def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
     """See `Source.read_back`. Input in an object store is copied into `run.into`: an oracle reads local files."""
+    logs = _committed(spec, run)
     if run.into is None:
-        return RunInput(files=_committed_files(spec, run, {}))
+        return RunInput(files=_local_files(run, logs, {}))
     folders = spec.source.folders
     local = _downloaded(spec, run.into) if "source" in spec.in_object_store else folders
-    files = _committed_files(spec, run, dict(zip(folders, local, strict=True)))
+    files = _local_files(run, logs, dict(zip(folders, local, strict=True)))
     _require_unchanged(spec, run, files)
     inputs = run.inputs
     if inputs is None:
         inputs = [path for folder in local for path in input_files(Path(folder))]
-    return RunInput(inputs=inputs, files=files, problems=tuple(_disorder(spec, files, run.bounded_from)))
+    return RunInput(
+        inputs=inputs,
+        files=files,
+        problems=(*_disorder(spec, files, run.bounded_from), *_read_twice(logs, run.bounded_from or 0)),
+    )
 
 
 def _require_unchanged(spec: StreamSpec, run: FinishedRun, batches: Iterable[int]) -> None:
@@ -75,18 +85,29 @@ def _download_files(source: Location, target: Path) -> None:
             download(source / entry.name, target / entry.name)
 
 
-def _committed_files(spec: StreamSpec, run: FinishedRun, moved: Mapping[str, str]) -> dict[int, tuple[Path, ...]]:
-    """Committed batch -> the files that it read. `moved`: folder of a source -> where its files are on this host."""
+def _committed(spec: StreamSpec, run: FinishedRun) -> list[_Log]:
+    """Of each source: committed batch -> URIs of the files that it read."""
     last = -1 if run.committed is None else run.committed
     try:
         logs = [file_source_log(run.checkpoint, source) for source in range(len(spec.source.folders))]
+    except (CheckpointError, Damaged, OSError, ValueError) as error:
+        raise unknown_input(run.checkpoint.path, error) from error
+    return [{batch: uris for batch, uris in log.items() if batch <= last} for log in logs]
+
+
+def _local_files(run: FinishedRun, logs: Sequence[_Log], moved: Mapping[str, str]) -> dict[int, tuple[Path, ...]]:
+    """Batch -> the files that it read. `moved`: folder of a source -> where its files are on this host."""
+    try:
         return {
             batch: tuple(_local(name, moved) for log in logs for name in log.get(batch, ()))
             for batch in sorted(set().union(*logs))
-            if batch <= last
         }
-    except (CheckpointError, Damaged, OSError, ValueError) as error:
+    except ValueError as error:
         raise unknown_input(run.checkpoint.path, error) from error
+
+
+def _read_twice(logs: Sequence[_Log], first: int) -> list[str]:
+    return [problem for log in logs for problem in read_twice({batch: log[batch] for batch in log if batch >= first})]
 
 
 def _local(uri: str, moved: Mapping[str, str]) -> Path:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.changed_input import ChangedFile
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.uris import is_pattern
 from streamwarden.health.window import WaitingInput
 from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import Places
@@ -17,6 +19,7 @@ from streamwarden.problems import Problem, show
 from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive
 from streamwarden.sources.files.audited import Folders, batches_of, files_of, read_files
+from streamwarden.sources.files.pattern_names import by_batch, read_twice
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
 from streamwarden.verification.balance import Range
 
@@ -82,6 +85,14 @@ class FilesSource(StoredSource):
     @classmethod
     def audited_batches(cls, read: Folders) -> Iterable[tuple[str, int]]:
         return batches_of(read)
+
+    def pattern_names(self, spec: StreamSpec) -> Sequence[str]:
+        folders = [open_path(folder, spec.storage.connection) for folder in self.folders if not is_pattern(folder)]
+        return sorted(entry.name for folder in folders for entry in folder.entries() if is_pattern(entry.name))
+
+    @classmethod
+    def audit_notes(cls, read: Folders) -> Iterable[str]:
+        return (note for files in read.values() for note in read_twice(by_batch(files)))
 
     @classmethod
     def fork_options(cls, options: Mapping[str, str | None]) -> dict[str, str]:

@@ -5,6 +5,7 @@ Session windows grow and merge from batch to batch, so their books have one entr
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import accumulate
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructField, StructType
 
 from streamwarden.sinks.base import WRITTEN_BY
-from streamwarden.spark.audit.books import Sides
+from streamwarden.spark.audit.books import Sides, size_of
 from streamwarden.spark.audit.context import Audited, top
 from streamwarden.spark.audit.plan import (
     AUDIT,
@@ -24,6 +25,7 @@ from streamwarden.spark.audit.plan import (
     counts_rows,
     distinct_aggregates,
     elements,
+    function_of,
     is_additive,
     is_aggregate,
     is_repeatable,
@@ -104,8 +106,8 @@ def read(audited: Audited) -> Aggregation:
         keys=keys,
         amounts=amounts,
         left_out={
-            **dict.fromkeys(others, "it is not a count or a sum"),
-            **dict.fromkeys((name for name in computed if name not in fixed), "it has another value each time"),
+            **dict.fromkeys(others, "neither a count nor a sum, or a rounded one"),
+            **dict.fromkeys((name for name in computed if name not in fixed), "has another value each time"),
             **dict.fromkeys((name for name in fixed if name not in keys), "sessions merge from batch to batch"),
         },
         session=session,
@@ -197,9 +199,23 @@ def _input(aggregation: Aggregation, rows: DataFrame) -> dict[str, DataFrame]:
             f.min(f"{AUDIT}.batch").alias("__first"),
             f.max(f"{AUDIT}.batch").alias("__last"),
             *(column(amount).alias(name) for name, amount in aggregation.amounts.items()),
+            *(_size(aggregation.catalyst, amount).alias(size_of(name)) for name, amount in aggregation.amounts.items()),
         )
     )
     return {"input": grouped.where("NOT __late"), "dropped": grouped.where("__late")}
+
+
+def _size(catalyst: Catalyst, amount: Any) -> Column:
+    """The sum of the absolute values of what an amount adds or subtracts."""
+    if not is_aggregate(amount):
+        parts = [part for part in children(amount) if any(map(is_aggregate, within(part)))]
+        return reduce(lambda one, other: one + other, [_size(catalyst, part) for part in parts])
+    if function_of(amount) == "Count":
+        return catalyst.column(amount).cast("double")
+    value = f.abs(catalyst.column(children(amount.aggregateFunction())[0]).cast("double"))
+    if amount.filter().isDefined():
+        value = f.when(catalyst.column(amount.filter().get()), value)
+    return f.coalesce(f.sum(value), f.lit(0.0))
 
 
 def _state(aggregation: Aggregation, raw: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, FloatType
 
-from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS, Books, Entry, Range
+from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS, ROUNDING, Books, Entry, Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,9 @@ class Sides:
         read: input rows of the batches, if `counts` of the sides does not show them.
 
     A frame may have the column `__unsure`: an entry of which it is not 0 is counted, and not judged. It may have
-    `__first` and `__last`: the first and the last batch that read rows of the entry.
+    `__first` and `__last`: the first and the last batch that read rows of the entry. And it may have, for an amount of
+    FLOAT or DOUBLE, the column `size_of(amount)`: the sum of the absolute values. Without it a row of the frame has the
+    absolute value of its amount.
     """
 
     operator: str
@@ -46,6 +48,22 @@ _MAY_HAVE: Final[Mapping[str, int | None]] = {"__unsure": 0, "__first": None, "_
 """Column that a frame may have -> what stands for it in the others."""
 
 
+_WITHOUT_ORDER: Final = ("map<", "variant")
+"""In the name of a type whose values Spark neither sorts nor collects."""
+
+
+def size_of(amount: str) -> str:
+    """The column with the sum of the absolute values of an amount."""
+    return f"__size {amount}"
+
+
+def comparable(frame: DataFrame, name: str) -> Column:
+    """A column, as text where Spark cannot compare its values."""
+    column = f.col(f"`{name}`")
+    kind = frame.schema[name].dataType.simpleString()
+    return f.to_json(f.struct(column)) if any(part in kind for part in _WITHOUT_ORDER) else column
+
+
 def compared(sides: Sides, *, limit: int) -> Books:
     """The totals of each side, and the entries that do not balance: all are counted, `limit` are named."""
     names = list(sides.frames)
@@ -54,7 +72,7 @@ def compared(sides: Sides, *, limit: int) -> Books:
     frames = []
     for name, frame in sides.frames.items():
         columns: list[Column | str] = [
-            *(f.col(f"`{given}`").alias(key) for given, key in zip(sides.keys, keys, strict=True)),
+            *(comparable(frame, given).alias(key) for given, key in zip(sides.keys, keys, strict=True)),
             "__end_us",
             f.col("__groups").alias(GROUPS),
             *(
@@ -62,20 +80,26 @@ def compared(sides: Sides, *, limit: int) -> Books:
                 for column, none in _MAY_HAVE.items()
             ),
             *(f.col(f"`{given}`").alias(to) for given, to in zip(sides.amounts, amounts, strict=True)),
+            *(_size(frame, given).alias(f"{to}_size") for given, to in zip(sides.amounts, amounts, strict=True)),
         ]
         frames.append(frame.select(f.lit(name).alias("side"), *columns))
     together = reduce(lambda one, other: one.unionByName(other), frames)
+    slack = {amount: error for amount in amounts if (error := _error(together, amount)) is not None}
     sums = [
         f.sum(f.when(f.col("side") == name, f.col(column))).alias(f"{name}_{column}")
         for name in names
         for column in (GROUPS, *amounts)
+    ]
+    sums += [
+        f.sum(f.when(f.col("side").isin(*BEFORE), f.col(f"{amount}_size") * error)).alias(f"{amount}_slack")
+        for amount, error in slack.items()
     ]
     entries = together.groupBy(*keys).agg(
         *(f.max(column).alias(column) for column in ("__end_us", "__unsure", "__last")),
         f.min("__first").alias("__first"),
         *sums,
     )
-    unbalanced = reduce(lambda one, other: one | other, _differences(entries, sides, names, amounts))
+    unbalanced = reduce(lambda one, other: one | other, _differences(entries, sides, names, amounts, slack))
     entries = entries.withColumn("unbalanced", unbalanced & (f.col("__unsure") == 0)).persist()
     totals = entries.agg(
         f.count(f.when(f.col("unbalanced"), 1)).alias("unbalanced"),
@@ -110,26 +134,61 @@ def compared(sides: Sides, *, limit: int) -> Books:
                 read_by=None if row["__first"] is None else Range(after=row["__first"] - 1, upto=row["__last"]),
                 sides=amounts_of(row),
                 exclusive=sides.exclusive,
+                slack={
+                    given: row[f"{amount}_slack"]
+                    for given, amount in zip(sides.amounts, amounts, strict=True)
+                    if amount in slack and row[f"{amount}_slack"] is not None
+                },
             )
             for row in worst
         ),
     )
 
 
-def _differences(entries: DataFrame, sides: Sides, names: Sequence[str], amounts: Sequence[str]) -> list[Column]:
+def _size(frame: DataFrame, amount: str) -> Column:
+    named = size_of(amount)
+    size = f.col(f"`{named}`") if named in frame.columns else f.abs(f.col(f"`{amount}`"))
+    return size.cast("double")
+
+
+def _error(together: DataFrame, amount: str) -> float | None:
+    """The relative error of an amount's addition; None: its sums are exact."""
+    match together.schema[amount].dataType:
+        case FloatType():
+            return FRACTION
+        case DoubleType():
+            return ROUNDING
+        case _:
+            return None
+
+
+def _differences(
+    entries: DataFrame, sides: Sides, names: Sequence[str], amounts: Sequence[str], slack: Mapping[str, float]
+) -> list[Column]:
+    """Whether each amount differs, and the entry's own presence: see `balance.differences`."""
+
     def of(name: str, column: str) -> Column:
         return f.coalesce(f.col(f"{name}_{column}"), f.lit(0)) if name in names else f.lit(0)
 
+    def both(column: str) -> list[Column]:
+        return [reduce(lambda one, other: one + other, [of(name, column) for name in half]) for half in (BEFORE, AFTER)]
+
+    on_both = reduce(lambda one, other: one & other, [groups > 0 for groups in both(GROUPS)])
     differences = []
     for column in amounts:
-        before, after = (reduce(lambda a, b: a + b, [of(name, column) for name in side]) for side in (BEFORE, AFTER))
-        fraction = isinstance(entries.schema[f"{names[0]}_{column}"].dataType, DoubleType | FloatType)
+        before, after = both(column)
         differ = before != after
-        if fraction:  # NaN and the infinities are only equal to themselves
-            bound = f.greatest(f.abs(before), f.abs(after)) * FRACTION
+        if column in slack:  # NaN and the infinities are only equal to themselves
+            bound = f.greatest(f.greatest(f.abs(before), f.abs(after)) * FRACTION, f.col(f"{column}_slack"))
             differ &= ~((f.abs(before - after) <= bound) & (bound < float("inf")))
-        differences.append(differ)
+        nulls = [
+            reduce(
+                lambda one, other: one & other, [f.col(f"{name}_{column}").isNull() for name in half if name in names]
+            )
+            for half in (BEFORE, AFTER)
+        ]
+        differences += [differ, on_both & (nulls[0] != nulls[1])]
     if sides.exclusive:
         there = f.greatest(*(of(side, GROUPS) for side in BEFORE))
-        differences.append(there != reduce(lambda a, b: a + b, [of(side, GROUPS) for side in AFTER]))
+        differences.append(there != both(GROUPS)[1])
     return differences

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from streamwarden.sinks.base import WRITTEN_BY, Sink
+from streamwarden.sources.audited import load_exactly
 from streamwarden.spark.audit.input import AuditedInput
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance, Catalyst, children, descended, kind
 from streamwarden.stream.spec import OutputMode, StreamSpec
@@ -83,7 +84,7 @@ class Audited:
         if not given["files"]:
             return self.nothing()
         reader = spark.read.format(given["format"]).options(**given["options"])
-        return reader.schema(self.frame.schema).load(given["files"])
+        return load_exactly(reader.schema(self.frame.schema), given["files"])
 
     def rows_below(self, name: str, repeated: int = 0) -> DataFrame:
         """The rows that the operator takes; see `AuditedInput.with_batches`.

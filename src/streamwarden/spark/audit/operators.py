@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streamwarden.lint.facts import STATEFUL
-from streamwarden.spark.audit import aggregation, deduplication, join, processor
-from streamwarden.spark.audit.books import Sides
+from streamwarden.spark.audit import aggregation, deduplication, join, processor, static
+from streamwarden.spark.audit.books import Sides, compared
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.input import AuditedInput
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, descended, kind, require_repeatable
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.balance import Books
 
 _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
     "Aggregate": aggregation.sides,
@@ -23,11 +24,11 @@ _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
 """Operator -> what makes the sides of its books."""
 
 
-def sides(
+def audited_query(
     catalyst: Catalyst, spec: StreamSpec, request: dict[str, Any], given: AuditedInput, streaming: Any, batch: Any
-) -> Sides:
-    """The sides of the query's books. Raises CannotBalance."""
-    audited = Audited(
+) -> Audited:
+    """The query, built over its streams and over what the audited batches read."""
+    return Audited(
         catalyst=catalyst,
         spec=spec,
         request=request,
@@ -36,6 +37,22 @@ def sides(
         frame=batch,
         given=given,
     )
+
+
+def balanced(audited: Audited, *, limit: int) -> Books:
+    """The books of the query; `limit`: how many entries that do not balance they name. Raises CannotBalance."""
+    static.require_unchanged(audited)
+    books = compared(_sides(audited), limit=limit)
+    unknown = sorted(set(static.unknown_sides(audited)))
+    if books.unbalanced and unknown:
+        raise CannotBalance(
+            f"{books.unbalanced:,} of {books.entries:,} groups do not balance, and the query joins its stream with "
+            f"rows of {', '.join(unknown)}: it is unknown whether they changed since"
+        )
+    return books
+
+
+def _sides(audited: Audited) -> Sides:
     operators = _stateful(audited.streaming)
     if not operators:
         raise CannotBalance("the query keeps no state")

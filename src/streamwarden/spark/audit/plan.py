@@ -152,20 +152,37 @@ def function_of(aggregate: Any) -> str:
     return kind(aggregate.aggregateFunction())
 
 
+_WHOLE: Final = frozenset({"ByteType", "ShortType", "IntegerType", "LongType"})
+_FRACTIONS: Final = frozenset({"FloatType", "DoubleType"})
+_DECIMAL: Final = "DecimalType"
+_NUMBERS: Final = _WHOLE | _FRACTIONS | {_DECIMAL}
+
+
 def is_additive(expression: Any) -> bool:
     """Whether the results for two sets of rows add up to the result for both: counts, sums, and their differences."""
     parts = children(expression)
     match kind(expression):
-        case "Alias" | "UnaryMinus" | "Cast":
+        case "Alias" | "UnaryMinus":
             return is_additive(parts[0])
+        case "Cast":
+            return is_additive(parts[0]) and _keeps_sums(parts[0].dataType(), expression.dataType())
         case "AggregateExpression":
-            return function_of(expression) in _ADDED and not expression.isDistinct()
+            counted = function_of(expression) in _ADDED and not expression.isDistinct()
+            return counted and kind(expression.dataType()) in _NUMBERS
         case "Coalesce":
             return len(parts) == 2 and is_additive(parts[0]) and _is_zero(parts[1])
         case "Add" | "Subtract":
             return all(is_additive(part) for part in parts)
         case _:
             return False
+
+
+def _keeps_sums(of: Any, to: Any) -> bool:
+    """Whether a cast of a sum is the sum of the casts: it does not round."""
+    before, after = kind(of), kind(to)
+    if after == _DECIMAL:
+        return before in _WHOLE or (before == _DECIMAL and bool(of.scale() <= to.scale()))
+    return after in _FRACTIONS or (after in _WHOLE and before in _WHOLE)
 
 
 def _is_zero(expression: Any) -> bool:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from streamwarden.spark.audit.books import Sides
+from streamwarden.spark.audit.books import Sides, size_of
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance, children, elements, kind, watermarked
 from streamwarden.stream.audit import Counted
@@ -109,7 +109,10 @@ def _state(audited: Audited, counted: Mapping[str, Counted], keys: Sequence[str]
         own = {name: amount.state for name, amount in counted.items() if amount.variable == variable}
         frames.append(_summed(held, [f"__key{index}" for index in range(len(keys))], none | own))
     renamed = [
-        frame.select(*(f.col(f"`{old}`").alias(key) for old, key in zip(frame.columns, keys, strict=False)), *counted)
+        frame.select(
+            *(f.col(f"`{old}`").alias(key) for old, key in zip(frame.columns, keys, strict=False)),
+            *(f.col(f"`{column}`") for name in counted for column in (name, size_of(name))),
+        )
         for frame in frames
     ]
     return reduce(lambda one, other: one.unionByName(other), renamed)
@@ -141,6 +144,7 @@ def _summed(
             said = str(error).partition("\n")[0]
             raise CannotBalance(f"`audit.counted.{name}` has the expression {expression!r}: {said}") from error
         sums.append(f.coalesce(f.sum(f.expr(expression)), f.lit(0)).alias(name))
+        sums.append(f.coalesce(f.sum(f.abs(f.expr(expression).cast("double"))), f.lit(0.0)).alias(size_of(name)))
     more = more or {}
     grouped = frame.groupBy(*(f.col(f"`{key}`") for key in keys))
     return grouped.agg(*sums, *(column.alias(name) for name, column in more.items()))

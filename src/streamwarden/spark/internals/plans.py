@@ -80,6 +80,32 @@ def streaming_inputs(frame: DataFrame) -> tuple[NamedInput, ...]:
     return tuple(_input(leaf) for leaf in _iterated(analyzed(frame).collectLeaves()) if leaf.isStreaming())
 
 
+def static_leaves(plan: Any) -> list[Any]:
+    """The relations of a streaming query's plan that are no streams, also those of its subqueries."""
+    plans = [plan, *_iterated(plan.subqueriesAll())]
+    return [leaf for part in plans for leaf in _iterated(part.collectLeaves()) if not leaf.isStreaming()]
+
+
+def folders_of(leaf: Any) -> list[Any] | None:
+    """The paths (Hadoop's) that a relation of files reads; None: it does not read files."""
+    if kind(leaf) != "LogicalRelation" or kind(leaf.relation()) != "HadoopFsRelation":
+        return None
+    return list(_iterated(leaf.relation().location().rootPaths()))
+
+
+def newest_change(session: SparkSession, path: Any) -> tuple[int, str]:
+    """When a path, or anything below it, was changed last, Unix milliseconds, and its name. Removing a file changes its
+    folder."""
+    files = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    return _newest(files, files.getFileStatus(path))
+
+
+def _newest(files: Any, status: Any) -> tuple[int, str]:
+    own = int(status.getModificationTime()), str(status.getPath())
+    below = files.listStatus(status.getPath()) if status.isDirectory() else []
+    return max([own, *(_newest(files, found) for found in below)])
+
+
 def _input(relation: Any) -> NamedInput:
     """The input of a streaming relation. A kind of relation that names no format is the format itself."""
     match kind(relation):

@@ -7,15 +7,20 @@ and the state before and after them, and changes nothing. What it cannot balance
 import json
 import tempfile
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streamwarden.checkpoint.formats.uris import to_uri
 from streamwarden.config.loading import spec_from_dict
-from streamwarden.spark.audit.books import compared
+from streamwarden.spark.audit.context import Audited
+from streamwarden.spark.audit.damage import problem, said, unreadable
 from streamwarden.spark.audit.input import AuditedInput, replayed
-from streamwarden.spark.audit.operators import sides
+from streamwarden.spark.audit.operators import audited_query, balanced
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.readers_writers import frame_of
@@ -25,26 +30,63 @@ from streamwarden.verification.balance import Result
 def main(folder: Path) -> None:
     """Build the query over both kinds of input, make the sides of its books, compare them."""
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    spec = spec_from_dict(request["spec"])
     spark = SparkSession.builder.getOrCreate()
+    with plainly_named(request["checkpoint"]) as checkpoint:
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)  # rows of a table go to a file: the folder is removed
+        try:
+            result = _result(_audited(spark, {**request, "checkpoint": checkpoint}))
+        except CannotBalance as reason:
+            result = Result(impossible=str(reason))
+        except Exception as error:  # whatever the job or Spark raises is what the person needs to see
+            result = Result(failed=f"{type(error).__name__}: {said(error)}")
+            traceback.print_exc()
+        finally:
+            tempfile.tempdir = before
+    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+
+
+def _audited(spark: SparkSession, request: dict[str, Any]) -> Audited:
+    spec = spec_from_dict(request["spec"])
     build = load_build(Path(spec.job))
     given = AuditedInput.of(request)
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)  # rows of a table go to a file: the folder is removed
+    streaming = _frame(build(spark, spec))
+    with replayed(given):
+        batch = _frame(build(spark, spec))
+    return audited_query(Catalyst(spark), spec, request, given, streaming, batch)
+
+
+@contextmanager
+def plainly_named(checkpoint: str) -> Iterator[str]:
+    """The checkpoint with a name that needs no encoding: Spark 4.3's reader of state encodes its path twice."""
+    path = checkpoint.removeprefix("file://")
+    if not path.startswith("/") or to_uri(path) == f"file://{path}":
+        yield checkpoint
+        return
+    with tempfile.TemporaryDirectory(prefix="streamwarden-audit-") as folder:
+        link = Path(folder) / "checkpoint"
+        link.symlink_to(path)
+        yield f"file://{link}"
+
+
+def _result(audited: Audited) -> Result:
+    """The books; without the data files that Spark cannot read, if there are any."""
+    limit = audited.request["named"]
     try:
-        streaming = _frame(build(spark, spec))
-        with replayed(given):
-            batch = _frame(build(spark, spec))
-        catalyst = Catalyst(spark)
-        books = sides(catalyst, spec, request, given, streaming, batch)
-        result = Result(books=compared(books, limit=request["named"]))
+        return Result(books=balanced(audited, limit=limit))
+    except CannotBalance:
+        raise
+    except Exception:
+        damaged = unreadable(audited)
+        if not damaged:
+            raise
+    output = audited.request["output"]
+    whole = {**output, "files": [uri for uri in output["files"] if uri not in damaged]}
+    problems = tuple(problem(uri, reason) for uri, reason in damaged.items())
+    try:
+        books = balanced(replace(audited, request={**audited.request, "output": whole}), limit=limit)
     except CannotBalance as reason:
-        result = Result(impossible=str(reason))
-    except Exception as error:  # whatever the job or Spark raises is what the person needs to see
-        result = Result(failed=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-        traceback.print_exc()
-    finally:
-        tempfile.tempdir = before
-    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+        return Result(impossible=str(reason), problems=problems)
+    return Result(books=books, problems=problems)
 
 
 def _frame(built: Any) -> DataFrame:

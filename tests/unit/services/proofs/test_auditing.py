@@ -15,8 +15,10 @@ from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.health.check_relations import AUDIT_BALANCE
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.auditing.auditing import audit
-from streamwarden.services.auditing.reading import input_of, output_of
+from streamwarden.services.auditing.reading import input_of, notes_of, output_of
 from streamwarden.services.auditing.records import record, settle
+from streamwarden.sources import KINDS
+from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.stream.spec import SourceSpec, StreamSpec
 from streamwarden.verification.balance import Audit, Books, Entry, Outcome, Range, Result
 from support.streams.projects import Project
@@ -30,7 +32,7 @@ def spec(tmp_path: Path) -> StreamSpec:
     return project.load(project.stream("counts"))
 
 
-def entry(spec: StreamSpec, name: str, *files: tuple[str, float], gone: bool = False) -> None:
+def entry(spec: StreamSpec, name: str, *files: tuple[str, float], gone: bool = False, size: int = 0) -> None:
     """An entry of the manifest. Each file has a name and the time at which it was written, Unix seconds."""
     folder = Path(str(spec.sink.path))
     (folder / SINK_LOG).mkdir(parents=True, exist_ok=True)
@@ -40,7 +42,7 @@ def entry(spec: StreamSpec, name: str, *files: tuple[str, float], gone: bool = F
         if not gone:
             path.write_text("")
         lines.append(
-            json.dumps({"path": path.as_uri(), "size": 1, "modificationTime": int(at * 1000), "action": "add"})
+            json.dumps({"path": path.as_uri(), "size": size, "modificationTime": int(at * 1000), "action": "add"})
         )
     (folder / SINK_LOG / name).write_text("\n".join(["v1", *lines]))
 
@@ -74,6 +76,23 @@ def test_a_lost_entry_and_a_lost_file_are_problems(spec: StreamSpec) -> None:
         "the manifest names part-2, which is not there",
     )
     assert output_of(spec, Range(after=1, upto=2), COMMITTED).problems == found.problems[1:]
+
+
+def test_a_file_that_was_cut_is_a_problem(spec: StreamSpec) -> None:
+    entry(spec, "0", ("part-0", 1_000.0), size=1_100)
+    found = output_of(spec, Range(after=-1, upto=0), COMMITTED)
+    assert found.problems == ("the data file part-0 has not the size in the manifest (1,100 bytes)",)
+
+
+def test_names_that_spark_takes_for_patterns_are_noted() -> None:
+    read = {
+        "files": {"/in": [("file:///in/a%20b.json", 0), ("file:///in/c%5B1%5D.json", 0), ("file:///in/d*.json", 1)]}
+    }
+    kinds = {name: {} for name in KINDS}
+    (note,) = notes_of(kinds | read)
+    assert note.startswith(
+        "batch 0 read 1 of its 2 files more than once: Spark takes the name 'c[1].json' for a pattern"
+    )
 
 
 def test_an_output_without_a_manifest_is_a_problem(spec: StreamSpec) -> None:
@@ -132,8 +151,13 @@ RIGHT = replace(LOST, unbalanced=0, worst=[])
 def test_a_result_survives_the_way_through_its_file() -> None:
     sides = {"input": {"n": 3, "price": Decimal("1.10"), "share": 0.5}, "output": {"n": None}}
     entry = Entry(key={"carrier": "AA"}, sides=sides, end_ms=60_000, read_by=Range(after=3, upto=5), exclusive=False)
+    entry = replace(entry, slack={"share": 1e-9})
     books = Books(operator="a join", amounts=("n", "price"), left_out={"x": "why"}, entries=2, worst=(entry,), read=4)
-    for result in (Result(books=books), Result(impossible="it keeps no state"), Result(failed="OSError: no")):
+    for result in (
+        Result(books=books),
+        Result(impossible="it keeps no state", problems=("x",)),
+        Result(failed="OSError: no"),
+    ):
         assert Result.of_json(result.to_json()) == result
 
 
@@ -183,3 +207,19 @@ def test_a_stream_that_was_stopped_has_the_incident_too(store: Store, tmp_path: 
     )
     record(LOST, tmp_path, store, 1_000.0)
     assert open_reasons(store)
+
+
+def test_lint_and_a_verification_see_names_that_spark_takes_for_patterns(spec: StreamSpec, tmp_path: Path) -> None:
+    folder = Path(str(spec.source.path))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("a b.json", "c[1].json"):
+        (folder / name).write_text("{}")
+    assert isinstance(spec.source, Source)
+    assert spec.source.pattern_names(spec) == ["c[1].json"]
+    checkpoint = tmp_path / "c"
+    logs(checkpoint, ('{"logOffset":0}',), began=("",))
+    files = [{"path": (folder / name).as_uri(), "timestamp": 1, "batchId": 0} for name in ("a b.json", "c[1].json")]
+    (checkpoint / "sources" / "0" / "0").write_text("\n".join(["v1", *map(json.dumps, files)]))
+    run = FinishedRun(checkpoint=open_path(str(checkpoint)), committed=0, into=tmp_path, bounded_from=0)
+    (problem,) = spec.source.read_back(spec, run).problems
+    assert problem.startswith("batch 0 read 1 of its 2 files more than once")

@@ -1,6 +1,7 @@
 """`audit`: balances the books of a stream, running or stopped."""
 
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -8,7 +9,7 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, who, workspace
-from streamwarden.verification.balance import Audit
+from streamwarden.verification.balance import GROUPS, Amount, Audit
 
 _SIDES = {
     "opening": "state before",
@@ -83,22 +84,22 @@ def _show(audit: Audit) -> None:
         table(
             (audit.operator, *columns),
             [
-                (name, *(text(_number(audit.totals[side].get(column))) for column in columns))
+                (name, *(text(_number(audit.totals[side], column)) for column in columns))
                 for side, name in _SIDES.items()
                 if side in audit.totals
             ],
         )
-    for problem in audit.problems:
-        say(f"  {text(problem)}")
+    for said in (*audit.problems, *audit.notes):
+        say(f"  {text(said)}")
     for entry in audit.worst:
         say(f"  {text(entry)}")
     if audit.unbalanced > len(audit.worst):
         say(f"  and {audit.unbalanced - len(audit.worst):,} other groups")
-    if audit.unsure:
-        say(f"  [dim]not judged: {audit.unsure:,} keys of which one batch read rows that differ[/]")
-    for column, why in audit.left_out.items():
-        say(f"  [dim]not balanced: {text(column)}, because {text(why)}[/]")
 
 
-def _number(value: object) -> str:
-    return "0" if value is None else f"{value:,}"
+def _number(totals: Mapping[str, Amount | None], column: str) -> str:
+    """A sum over no row is shown as 0. One over rows whose values are all NULL is not."""
+    value = totals.get(column)
+    if value is None:
+        return "NULL" if totals.get(GROUPS) else "0"
+    return f"{value:,}"
