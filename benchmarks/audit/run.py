@@ -38,7 +38,7 @@ from streamwarden.services.replay.replay import replay
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.audit import AuditSpec
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
-from streamwarden.verification.balance import Outcome
+from streamwarden.verification.comparing.balance import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
 WARM_UP = 60

@@ -162,7 +162,7 @@ def verify(folder: Path) -> dict[str, Any]:
 def records(rows: int) -> dict[str, Any]:
     """Seconds, CPU seconds and peak memory of making rows of so many records, and what was found."""
     from streamwarden.sinks.kafka.delivery import delivered
-    from streamwarden.verification.events import CommittedRecords, Event, event_id
+    from streamwarden.verification.comparing.events import CommittedRecords, Event, event_id
 
     def written() -> Iterator[Event]:
         for number in range(rows):

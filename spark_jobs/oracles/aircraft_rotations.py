@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.batches import moment, replay_input
-from streamwarden.verification.oracles.flights import flight
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
-from streamwarden.verification.oracles.sessions import SessionWindow, sessions
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.flights import flight
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
+from streamwarden.verification.sessions import SessionWindow, sessions
 
 _HOUR: Final = 3_600_000
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.batches import moment, replay_input
-from streamwarden.verification.oracles.lines import fields, instant, integer, text
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
-from streamwarden.verification.oracles.repeats import firsts, once_each
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.repeats import firsts, once_each
 
 _MINUTE: Final = 60_000
 _FIELDS: Final = {"event_time": instant, "event_id": text, "user_id": integer, "action": text}

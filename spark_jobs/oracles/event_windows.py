@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.batches import moment, replay_input
-from streamwarden.verification.oracles.lines import fields, instant, integer, text
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.lines import fields, instant, integer, text
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _MINUTE: Final = 60_000

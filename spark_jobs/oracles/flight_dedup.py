@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from streamwarden.verification.oracles.batches import moment, replay_input
-from streamwarden.verification.oracles.flights import Flight, flight
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
-from streamwarden.verification.oracles.repeats import firsts, once_each
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.flights import Flight, flight
+from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Values
+from streamwarden.verification.repeats import firsts, once_each
 
 _HOUR: Final = 3_600_000
 _VALUES: Final = ("origin", "carrier", "dest", "tailnum", "departed_at", "dep_delay")

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from streamwarden.verification.oracles.batch_oracle import WindowedQuestion, answer
-from streamwarden.verification.oracles.lines import instant, json_object
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
-from streamwarden.verification.oracles.windows import Row, Sliding
+from streamwarden.verification.batch_oracle import WindowedQuestion, answer
+from streamwarden.verification.lines import instant, json_object
+from streamwarden.verification.oracle import Expectation, RunFacts
+from streamwarden.verification.windows import Row, Sliding
 
 _MINUTE: Final = 60_000
 _INT: Final = range(-(2**31), 2**31)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.batches import Side, moment, replay_sides, some
-from streamwarden.verification.oracles.flights import Flight, flight
-from streamwarden.verification.oracles.lines import fields, instant, number, text
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
+from streamwarden.verification.batches import Side, moment, replay_sides, some
+from streamwarden.verification.flights import Flight, flight
+from streamwarden.verification.lines import fields, instant, number, text
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _HOUR: Final = 3_600_000

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.batches import replay_input
-from streamwarden.verification.oracles.lines import fields, integer, text
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
+from streamwarden.verification.batches import replay_input
+from streamwarden.verification.lines import fields, integer, text
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 

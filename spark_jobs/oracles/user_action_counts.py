@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.batches import moment
-from streamwarden.verification.oracles.clock import Tick, replay_by_clock
-from streamwarden.verification.oracles.lines import fields, integer, text
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
+from streamwarden.verification.batches import moment
+from streamwarden.verification.clock import Tick, replay_by_clock
+from streamwarden.verification.lines import fields, integer, text
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

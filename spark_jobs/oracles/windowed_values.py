@@ -16,10 +16,10 @@ from typing import Final
 
 from streamwarden.errors import VerificationError
 from streamwarden.units import parse_duration
-from streamwarden.verification.oracles.batches import moment, timeline
-from streamwarden.verification.oracles.oracle import Expectation, RateFacts, RowCounts, RunFacts
-from streamwarden.verification.oracles.windows import Sliding
+from streamwarden.verification.batches import moment, timeline
+from streamwarden.verification.oracle import Expectation, RateFacts, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
+from streamwarden.verification.windows import Sliding
 
 
 def values(rate: RateFacts, batch: int) -> Iterator[tuple[int, int]]:

@@ -27,7 +27,7 @@ from streamwarden.sinks.kafka.output import read_events
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream.spec import OutputMode
 from streamwarden.units import format_count
-from streamwarden.verification.events import event_id
+from streamwarden.verification.comparing.events import event_id
 from support.servers.kafka_broker import PASSWORD, Broker, broker
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.drivers import project

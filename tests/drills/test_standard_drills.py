@@ -18,7 +18,7 @@ from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from streamwarden.verification.balance import Outcome
+from streamwarden.verification.comparing.balance import Outcome
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.twins import assert_both_agree
 

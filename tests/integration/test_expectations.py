@@ -13,9 +13,9 @@ from streamwarden.errors import VerificationError
 from streamwarden.services.verifying import expectations
 from streamwarden.services.verifying.expectations import judge, judge_audit
 from streamwarden.services.verifying.recount import Recount
-from streamwarden.verification.balance import Audit, Entry, Range
-from streamwarden.verification.column_types import parse_type
-from streamwarden.verification.columns import report_columns
+from streamwarden.verification.comparing.balance import Audit, Entry, Range
+from streamwarden.verification.comparing.column_types import parse_type
+from streamwarden.verification.comparing.columns import report_columns
 from streamwarden.verification.reconciliation import Key, Reconciliation, Values
 from streamwarden.verification.tolerance import Tolerance
 from support.oracles.reconciling import reconcile

@@ -23,7 +23,7 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.recovery import SnapshotFacts
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.balance import Audit
+from streamwarden.verification.comparing.balance import Audit
 from streamwarden.verification.reconciliation import Reconciliation
 
 T = TypeVar("T")

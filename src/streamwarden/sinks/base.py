@@ -16,7 +16,7 @@ from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.own_writes import read_written
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.comparing.column_types import ColumnType
 
 BATCH: Final = "batch"
 """The column with the number of the batch that handed a row over; a column of the query with this name wins."""

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Final
 
 from streamwarden.sinks.output_types import json_types
-from streamwarden.verification.column_types import ColumnType, sample
+from streamwarden.verification.comparing.column_types import ColumnType, sample
 
 JSON: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",

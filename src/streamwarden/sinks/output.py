@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.sinks.columns import table_of, values_of
-from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.comparing.column_types import ColumnType
 
 if TYPE_CHECKING:
     import pyarrow as pa

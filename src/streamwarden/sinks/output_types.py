@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.verification.column_types import ANYTHING, DECIMAL, EACH, FRACTIONS, INTEGERS, ColumnType, scalar
+from streamwarden.verification.comparing.column_types import (
+    ANYTHING,
+    DECIMAL,
+    EACH,
+    FRACTIONS,
+    INTEGERS,
+    ColumnType,
+    scalar,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

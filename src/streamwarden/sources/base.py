@@ -41,8 +41,8 @@ from streamwarden.lifecycle.forks.topic_copy import CopiedTopic, Feed
 from streamwarden.problems import Problem, show
 from streamwarden.sources.audited import AskedSource
 from streamwarden.stream.spec import SourceSpec, StreamSpec
-from streamwarden.verification.balance import Range
-from streamwarden.verification.oracles.oracle import RateFacts
+from streamwarden.verification.comparing.balance import Range
+from streamwarden.verification.oracle import RateFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -15,8 +15,8 @@ from streamwarden.problems import Problem
 from streamwarden.sources.audited import AskedSource, CannotBalance, batch_tag
 from streamwarden.sources.base import FinishedRun, GeneratedSource, RunInput
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Range
-from streamwarden.verification.oracles.oracle import RateFacts
+from streamwarden.verification.comparing.balance import Range
+from streamwarden.verification.oracle import RateFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from streamwarden.verification.columns import ColumnReport, Role
+from streamwarden.verification.comparing.columns import ColumnReport, Role
 
 __all__ = ["Key", "Values"]
 

@@ -30,7 +30,7 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervision.restarter import GAVE_UP
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.services.workspace import Workspace
-from streamwarden.verification.balance import Outcome as AuditOutcome
+from streamwarden.verification.comparing.balance import Outcome as AuditOutcome
 from support.airflow.harness import CLOCKED, Airflow, running, wait_for
 from support.airflow.installation import COUNTED, LONG, Installation
 from support.airflow.kills import kill_at_launch, killed_restart, succeeds

@@ -35,7 +35,7 @@ from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.kafka.topic import require_topic
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.events import BATCH, EVENT_ID, event_id
+from streamwarden.verification.comparing.events import BATCH, EVENT_ID, event_id
 from support.checkpoints.recorded import Archives, stream_of
 from support.servers.kafka_broker import Broker, broker
 from support.spark.drivers import until

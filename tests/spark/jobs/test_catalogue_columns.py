@@ -9,8 +9,8 @@ import pytest
 
 from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.spark.driver.jobs import load_build
-from streamwarden.verification.column_types import parse_type
-from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
+from streamwarden.verification.comparing.column_types import parse_type
+from streamwarden.verification.oracle import RateFacts, RunFacts
 from support.streams.catalogue import STREAMS, stream
 
 pytestmark = pytest.mark.spark

@@ -25,7 +25,7 @@ from streamwarden.services.fleet.launching.one_off_spark import run_program
 from streamwarden.services.replay.flights import departures
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import StreamSpec, TriggerSpec
-from streamwarden.verification.balance import Audit, Outcome, Range
+from streamwarden.verification.comparing.balance import Audit, Outcome, Range
 from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.command_line import Answer, in_shell
 from support.spark.drivers import QUICK, Project, project

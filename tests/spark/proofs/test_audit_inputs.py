@@ -14,7 +14,7 @@ from streamwarden.services.auditing.auditing import requested
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StateSpec, StreamSpec, TriggerSpec
-from streamwarden.verification.balance import Outcome
+from streamwarden.verification.comparing.balance import Outcome
 from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.spark.audits import audited_here
 

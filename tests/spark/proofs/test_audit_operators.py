@@ -27,7 +27,7 @@ from streamwarden.sources.kafka.export import read_messages
 from streamwarden.sources.kafka.source import KafkaSource
 from streamwarden.stream.audit import AuditSpec, Counted
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec, TriggerSpec
-from streamwarden.verification.balance import GROUPS, Audit, Outcome
+from streamwarden.verification.comparing.balance import GROUPS, Audit, Outcome
 from support.checkpoints.forged_output import Rows, copied, rewrite
 from support.servers.kafka_broker import Broker
 from support.servers.postgres_server import PostgreSQL

@@ -45,8 +45,8 @@ import json
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from streamwarden.verification.oracles.batches import replay_input
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts
+from streamwarden.verification.batches import replay_input
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 NOTES = {0: None, 1: ""}
 

@@ -29,8 +29,8 @@ def build(spark, spec):
 ORACLE = """
 import json
 
-from streamwarden.verification.oracles.batches import replay_input
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts
+from streamwarden.verification.batches import replay_input
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 
 def expected(inputs, facts):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RunFacts
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WRITTEN = 2_000_000_000

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
-from streamwarden.verification.oracles.oracle import Expectation, Oracle, RunFacts
+from streamwarden.verification.oracle import Expectation, Oracle, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation
 from support.oracles.reconciling import reconcile
 from support.oracles.ticking import Ticking

@@ -35,7 +35,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Audit, Outcome
+from streamwarden.verification.comparing.balance import Audit, Outcome
 from streamwarden.verification.reconciliation import Reconciliation
 from support.simulated.archive import SimulatedArchive
 from support.simulated.checkpoint import SimulatedCheckpoint

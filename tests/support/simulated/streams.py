@@ -13,7 +13,7 @@ from streamwarden.errors import DrillAborted
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Audit, Range
+from streamwarden.verification.comparing.balance import Audit, Range
 
 if TYPE_CHECKING:
     from support.simulated.drill_world import World

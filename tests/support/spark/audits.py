@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamwarden.services.auditing.auditing import Request, judged
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Audit, Result
+from streamwarden.verification.comparing.balance import Audit, Result
 
 
 def audited_here(spec: StreamSpec, folder: Path, request: Request | Audit) -> Audit:

@@ -8,8 +8,8 @@ from typing import Any
 from streamwarden.services.fleet.recorded_starts import starts_of
 from streamwarden.services.verifying import verification
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.comparing.starts import Start
 from streamwarden.verification.reconciliation import Reconciliation
-from streamwarden.verification.starts import Start
 from support.spark.drivers import OPEN
 
 

@@ -17,7 +17,7 @@ from streamwarden.drills.reporting.report import build_report
 from streamwarden.drills.state import RunState, StepOutcome
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.supervision.restarter import Restarter
-from streamwarden.verification.balance import Audit, Entry
+from streamwarden.verification.comparing.balance import Audit, Entry
 from support.simulated.drill_live import HOURS, RUN, approved, finished, live_drill, live_world
 from support.simulated.drill_specs import fault_of
 from support.simulated.drill_world import World

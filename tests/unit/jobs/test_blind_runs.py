@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.oracle import Oracle, RateFacts, RunFacts
+from streamwarden.verification.oracle import Oracle, RateFacts, RunFacts
 from support.oracles.oracle_runs import REPOSITORY, iso, marks_of, ran
 
 MINUTE, HOUR = 60_000, 3_600_000

@@ -2,7 +2,7 @@
 
 import json
 
-from streamwarden.verification.oracles.batches import moment
+from streamwarden.verification.batches import moment
 from support.oracles.oracle_runs import WRITTEN, expectation, iso, marks_of
 
 MINUTE = 60_000

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.oracles.batches import moment
+from streamwarden.verification.batches import moment
 from support.oracles.oracle_runs import WRITTEN, expectation, iso, marks_of
 
 MINUTE = 60_000

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.verification.oracles.batches import moment
+from streamwarden.verification.batches import moment
 from support.oracles.oracle_runs import WRITTEN, expectation, iso, marks_of
 
 HOUR = 3_600_000

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.batches import moment
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
+from streamwarden.verification.batches import moment
+from streamwarden.verification.oracle import Expectation, RunFacts
 from support.oracles.oracle_runs import REPOSITORY, WRITTEN, iso, marks_of
 
 MINUTE, HOUR = 60_000, 3_600_000

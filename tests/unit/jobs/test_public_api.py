@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.verification.oracles.oracle import Expectation
+from streamwarden.verification.oracle import Expectation
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/reference/public-api.md").read_text()
@@ -65,7 +65,7 @@ def test_what_authors_copy_imports_public_names_alone() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from streamwarden.verification.oracles.windows import least_watermarks",
+        "from streamwarden.verification.windows import least_watermarks",
         "from streamwarden.services.workspace import Workspace",
         "import streamwarden.stream",
         "def build(spark, spec):\n    from streamwarden.spark.driver.jobs import load_build",

@@ -15,7 +15,7 @@ from pyspark.sql import Row
 
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import Reconciliation
 from support.oracles.reconciling import reconcile
 from support.oracles.ticking import JOBS, Ticking, job_module

@@ -14,8 +14,8 @@ from pyspark.sql import Row
 
 from streamwarden.errors import ConfigError
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.batches import moment
-from streamwarden.verification.oracles.oracle import Expectation
+from streamwarden.verification.batches import moment
+from streamwarden.verification.oracle import Expectation
 from streamwarden.verification.reconciliation import Reconciliation
 from support.oracles.processor_runs import START, Batch, Rows, Run, counters, drive, histories
 from support.oracles.processor_runs import expectation as expectation_of

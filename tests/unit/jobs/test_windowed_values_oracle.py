@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from streamwarden.errors import ConfigError, VerificationError
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.batches import moment
-from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
+from streamwarden.verification.batches import moment
+from streamwarden.verification.oracle import RateFacts, RunFacts
 from support.oracles.oracle_runs import REPOSITORY
 from support.oracles.ticking import job_module
 

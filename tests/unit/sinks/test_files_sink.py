@@ -19,8 +19,8 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.sinks.files.formats import FileFormat, FilesSink
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from streamwarden.verification.columns import report_columns
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts
+from streamwarden.verification.comparing.columns import report_columns
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 ORC = Path(__file__).parents[2] / "data" / "orc" / "spark-4.3.0.orc"
 NOON = datetime(2013, 1, 1, 12, 0, 0, 4, tzinfo=UTC)
@@ -164,7 +164,7 @@ def test_a_csv_column_can_be_of_any_type_that_has_one_text(tmp_path: Path) -> No
     made = folder(tmp_path, FileFormat.CSV)
     made.batch("part-0.csv", b"id,n\n1,1\n")
     output = made.read(expecting(("id", "n"), (1, 1)))
-    from streamwarden.verification.column_types import parse_type
+    from streamwarden.verification.comparing.column_types import parse_type
 
     def problems(kind: str) -> list[str | None]:
         return [each.problem for each in report_columns(("id",), {"n": parse_type(kind)}, output.types)][:1]

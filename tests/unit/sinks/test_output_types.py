@@ -10,8 +10,8 @@ import pytest
 
 from streamwarden.sinks.kafka.delivery import delivered
 from streamwarden.sinks.output_types import arrow_type, json_types, postgresql_type
-from streamwarden.verification.column_types import parse_type
-from streamwarden.verification.events import CommittedRecords, Event
+from streamwarden.verification.comparing.column_types import parse_type
+from streamwarden.verification.comparing.events import CommittedRecords, Event
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from math import isnan
 import pytest
 
 from streamwarden.sinks.json_values import typed
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 COUNTS = RowCounts(records=0, malformed=0, pairs=0, dropped=0, emitted=0, emitted_before=0, open=0)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.oracles.contradictions import contradictions, disorder
-from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
-from streamwarden.verification.starts import Start
+from streamwarden.verification.comparing.starts import Start
+from streamwarden.verification.contradictions import contradictions, disorder
+from streamwarden.verification.oracle import RateFacts, RunFacts
 
 BEGAN = 1_000_000
 RATE = RateFacts(began_ms=BEGAN, ends={0: 2, 1: 100}, rows_per_second=10)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.oracles.batches import InputBatch
-from streamwarden.verification.oracles.repeats import Firsts, firsts
+from streamwarden.verification.batches import InputBatch
+from streamwarden.verification.repeats import Firsts, firsts
 
 DELAY = 10
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.oracles.batches import Side, replay_sides
-from streamwarden.verification.oracles.lines import json_object
-from streamwarden.verification.oracles.oracle import RunFacts
-from streamwarden.verification.starts import Start
+from streamwarden.verification.batches import Side, replay_sides
+from streamwarden.verification.comparing.starts import Start
+from streamwarden.verification.lines import json_object
+from streamwarden.verification.oracle import RunFacts
 
 MINUTE = 60_000
 

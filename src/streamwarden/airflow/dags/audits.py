@@ -88,7 +88,7 @@ def run_audit(stream: str, project: str, context: Any) -> None:
     """
     from streamwarden.services.auditing.auditing import audit
     from streamwarden.services.auditing.records import record
-    from streamwarden.verification.balance import Outcome
+    from streamwarden.verification.comparing.balance import Outcome
 
     space = workspace(project)
     spec = space.stream(stream)

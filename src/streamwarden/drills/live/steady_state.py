@@ -7,7 +7,7 @@ from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.steps import StepContext, StepResult
 from streamwarden.drills.steps.fork_driver import await_commit, require_latest
 from streamwarden.drills.steps.steady_state import abort, never_reached, observe_before
-from streamwarden.verification.balance import Outcome
+from streamwarden.verification.comparing.balance import Outcome
 
 
 def steady_state(context: StepContext) -> StepResult:

@@ -3,7 +3,7 @@
 from streamwarden.drills.records.audited import AuditRecord, gap_of
 from streamwarden.drills.records.journal import DrillStep
 from streamwarden.drills.steps import StepContext, StepResult
-from streamwarden.verification.balance import Outcome
+from streamwarden.verification.comparing.balance import Outcome
 
 
 def verification(context: StepContext) -> StepResult:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from streamwarden.verification.balance import Audit, Outcome
+from streamwarden.verification.comparing.balance import Audit, Outcome
 
 UNPROVEN: Final = "cannot be proven"
 """How a verdict begins that an audit could not reach."""

@@ -10,7 +10,7 @@ from streamwarden.drills.records.sections import DrillTarget, OracleKind
 from streamwarden.drills.records.twin import describe_run, describe_unproven
 from streamwarden.drills.state import FaultResult, RunState
 from streamwarden.units import format_count
-from streamwarden.verification.balance import Outcome as AuditOutcome
+from streamwarden.verification.comparing.balance import Outcome as AuditOutcome
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, LATE_ROWS, Reconciliation
 
 REMEDIATED: Final = "the remediation was applied"

@@ -21,8 +21,8 @@ from streamwarden.drills.reporting.sentence import sentence
 from streamwarden.drills.reporting.timeline import Moment, timeline
 from streamwarden.drills.state import Approval, FaultResult, Recovery, RunState, SteadyState
 from streamwarden.lifecycle.recovery import RecoveryPrediction, Term
+from streamwarden.verification.comparing.samples import Sample, parse_sample
 from streamwarden.verification.reconciliation import Reconciliation
-from streamwarden.verification.samples import Sample, parse_sample
 
 JOURNAL_FORMAT = 1
 

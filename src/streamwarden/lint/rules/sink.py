@@ -6,7 +6,7 @@ from typing import Final
 from streamwarden.lint.facts import Facts, SinkUse
 from streamwarden.lint.finding import FactOrigin, Finding, Severity
 from streamwarden.lint.rule import Rule
-from streamwarden.verification.events import EVENT_ID
+from streamwarden.verification.comparing.events import EVENT_ID
 
 _FOREIGN: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("delta", "iceberg", "hudi")),  # by a transaction that knows the batch

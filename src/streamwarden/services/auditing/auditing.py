@@ -23,7 +23,7 @@ from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.balance import Audit, Range, Result, audited_range, writing_batch
+from streamwarden.verification.comparing.balance import Audit, Range, Result, audited_range, writing_batch
 
 READING: Final = 3600.0
 """Seconds of reading, without its pauses, after which an audit is given up; a year of flights takes less than 60."""

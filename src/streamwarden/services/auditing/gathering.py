@@ -14,7 +14,7 @@ from streamwarden.checkpoint.integrity import has_all_files
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.forks.copying import hold
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

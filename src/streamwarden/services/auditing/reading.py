@@ -9,7 +9,7 @@ from streamwarden.sinks.base import Sink
 from streamwarden.sources import KINDS
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.disk import private_folder, replace
 from streamwarden.health.check_relations import AUDIT_BALANCE
 from streamwarden.health.incidents.stream_incidents import open_incident, resolve
-from streamwarden.verification.balance import Audit, Outcome, Range
+from streamwarden.verification.comparing.balance import Audit, Outcome, Range
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -22,9 +22,9 @@ from streamwarden.services.verifying.verification import verify, written_places
 from streamwarden.sources.base import Source
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.balance import Audit
+from streamwarden.verification.comparing.balance import Audit
+from streamwarden.verification.comparing.starts import Start
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
-from streamwarden.verification.starts import Start
 
 
 class ForkHealth:

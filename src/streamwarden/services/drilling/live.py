@@ -21,7 +21,7 @@ from streamwarden.services.auditing.records import record
 from streamwarden.services.drilling.drillable import require_audit
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Audit
+from streamwarden.verification.comparing.balance import Audit
 
 _MORE = 20
 """Batches that an audit covers beyond the needed ones, although `audit.batches` is smaller: some are committed while it

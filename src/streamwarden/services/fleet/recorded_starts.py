@@ -15,7 +15,7 @@ from streamwarden.checkpoint.formats.sink import newest_entry
 from streamwarden.errors import StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.starts import Start
+from streamwarden.verification.comparing.starts import Start
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store

@@ -9,7 +9,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.services.twins.keys import RowKey
 from streamwarden.services.verifying.outputs import InputOf, compare_outputs
 from streamwarden.sinks.output import Output, Part
-from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.comparing.column_types import ColumnType
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 

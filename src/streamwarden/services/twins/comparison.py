@@ -28,9 +28,9 @@ from streamwarden.sinks.output import Output
 from streamwarden.sources.base import FinishedRun, Source, StoredSource
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds, format_count
-from streamwarden.verification.oracles.batches import some
-from streamwarden.verification.oracles.contradictions import contradictions
-from streamwarden.verification.starts import Start, restarts, stale_entries
+from streamwarden.verification.batches import some
+from streamwarden.verification.comparing.starts import Start, restarts, stale_entries
+from streamwarden.verification.contradictions import contradictions
 from streamwarden.verification.tolerance import Tolerance
 
 _WATERMARK: Final = "EventTimeWatermark"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from streamwarden.lifecycle.forks.script_sources import changes
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
-from streamwarden.verification.oracles.batches import some
+from streamwarden.verification.batches import some
 
 
 def start_problems(query: ForkQuery, fork: Sequence[ForkQuery], twin: Sequence[ForkQuery]) -> list[str]:

@@ -22,8 +22,8 @@ from streamwarden.drills.records.types import Judgement
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.outputs import Evidence
 from streamwarden.services.verifying.recount import Recount, recount
-from streamwarden.verification.balance import AFTER, BEFORE, Audit, Outcome
-from streamwarden.verification.columns import Role
+from streamwarden.verification.comparing.balance import AFTER, BEFORE, Audit, Outcome
+from streamwarden.verification.comparing.columns import Role
 from streamwarden.verification.reconciliation import KINDS, Reconciliation
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from streamwarden.verification.oracles.lines import json_object
+from streamwarden.verification.lines import json_object
 
 _LONGEST: Final = 200
 """Characters that are shown of a record."""

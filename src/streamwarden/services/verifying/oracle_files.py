@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.job_files import imported_names
-from streamwarden.verification.oracles.oracle import Oracle
+from streamwarden.verification.oracle import Oracle
 
 _OTHERS: Final = frozenset({"streamwarden", *sys.stdlib_module_names})
 """Packages that are no job."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.oracle_fence import Fence
 from streamwarden.services.verifying.oracle_files import load_oracle, oracle_file
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
+from streamwarden.verification.oracle import Expectation, RunFacts
 
 Question = tuple[Sequence[Path], RunFacts]
 """The arguments of an oracle."""

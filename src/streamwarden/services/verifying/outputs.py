@@ -7,9 +7,9 @@ from functools import cached_property
 from streamwarden.services.verifying.comparables import Comparables, comparables
 from streamwarden.services.verifying.matching import Pair, match, match_rows
 from streamwarden.sinks.output import Output, Part, Row
-from streamwarden.verification.columns import ColumnReport
+from streamwarden.verification.comparing.columns import ColumnReport
+from streamwarden.verification.comparing.samples import Sample
 from streamwarden.verification.reconciliation import SAMPLES, Reconciliation
-from streamwarden.verification.samples import Sample
 from streamwarden.verification.tolerance import Tolerance
 
 InputOf = Callable[[int], str | None]

@@ -28,11 +28,11 @@ from streamwarden.sinks.columns import values_of
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sources.base import FinishedRun, RunInput, Source, unknown_input
 from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
-from streamwarden.verification.columns import report_columns
-from streamwarden.verification.oracles.contradictions import contradictions
-from streamwarden.verification.oracles.oracle import Expectation, RunFacts
+from streamwarden.verification.comparing.columns import report_columns
+from streamwarden.verification.comparing.starts import Start, stale_entries
+from streamwarden.verification.contradictions import contradictions
+from streamwarden.verification.oracle import Expectation, RunFacts
 from streamwarden.verification.reconciliation import CHANGED_BY_COPIES, Reconciliation
-from streamwarden.verification.starts import Start, stale_entries
 
 WITHOUT_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 

@@ -12,7 +12,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.sinks.columns import table_of
 from streamwarden.sinks.output import Part
 from streamwarden.sinks.output_types import arrow_type
-from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.comparing.column_types import ColumnType
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@ from streamwarden.problems import Problem, show
 from streamwarden.sinks.files.data import DataFile, DataFormat, of_table, of_values
 from streamwarden.sinks.files.sink import FileSink
 from streamwarden.sinks.json_values import JSON, parse_object, typed, types_of
-from streamwarden.verification.column_types import DECIMAL, FRACTIONS, INTEGERS, scalar
+from streamwarden.verification.comparing.column_types import DECIMAL, FRACTIONS, INTEGERS, scalar
 
 
 class FileFormat(StrEnum):

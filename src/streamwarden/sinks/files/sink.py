@@ -22,7 +22,7 @@ from streamwarden.sinks.files.set_aside import set_aside
 from streamwarden.sinks.files.written import written_files
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,7 +7,7 @@ from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import SinkFile, SinkManifest, read_sink_manifest
 from streamwarden.checkpoint.formats.uris import file_name, to_uri
 from streamwarden.sinks.output import WrittenFiles
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 
 def written_files(root: Location, audited: Range, began: float | None, options: Mapping[str, str]) -> WrittenFiles:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.sinks.json_values import parse_object, sorted_types, typed, types_of
 from streamwarden.sinks.output import Output, Part, part_of
-from streamwarden.verification.column_types import ColumnType
-from streamwarden.verification.events import CommittedRecords, Event, LiveRecords
+from streamwarden.verification.comparing.column_types import ColumnType
+from streamwarden.verification.comparing.events import CommittedRecords, Event, LiveRecords
 
 if TYPE_CHECKING:
     import numpy as np

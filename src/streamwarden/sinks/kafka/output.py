@@ -12,7 +12,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.sinks.kafka.delivery import delivered
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from streamwarden.verification.events import CommittedRecords, Event, LiveRecords
+from streamwarden.verification.comparing.events import CommittedRecords, Event, LiveRecords
 
 SILENCE: Final = 30.0
 """Seconds without a record after which reading fails, with the broker's last message."""

@@ -13,7 +13,7 @@ from streamwarden.drills.ports import Arrivals
 from streamwarden.errors import DrillError
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.events import Event
+from streamwarden.verification.comparing.events import Event
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

@@ -16,7 +16,7 @@ from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode
 from streamwarden.sinks.kafka import topic as topics
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

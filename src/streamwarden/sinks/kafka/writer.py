@@ -1,9 +1,9 @@
 """A stream's batches on their way from Spark to a topic: the function of foreachBatch.
 
 Spark's own connector writes the records, from the executors. Its producers are idempotent and wait for all replicas,
-and know no batch: one that runs again is written again. So each record says what it is (see `verification.events`),
-which takes the batch's id. Only foreachBatch gives that; Spark's streaming writer for topics is at-least-once too, and
-cannot name the batch.
+and know no batch: one that runs again is written again. So each record says what it is, with the batch's id (see
+`verification.comparing.events`). Only foreachBatch gives that; Spark's streaming writer for topics is at-least-once
+too, and cannot name the batch.
 
 The value is the JSON object of the row's columns: instants in UTC with all digits (`2013-01-01T06:00:00.000000Z`),
 dates as `2013-01-01`, decimals as numbers, binary in base64, nulls written. A schema makes typed columns of it again,
@@ -23,7 +23,7 @@ from streamwarden.errors import CheckpointError, JobError, StreamwardenError
 from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.topic import require_topic
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from streamwarden.verification.events import BATCH, EVENT_ID, SEPARATOR
+from streamwarden.verification.comparing.events import BATCH, EVENT_ID, SEPARATOR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

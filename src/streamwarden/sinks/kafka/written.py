@@ -14,7 +14,7 @@ from streamwarden.sinks.base import WRITTEN_BY
 from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.output import SILENCE
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.events import BATCH, EVENT_ID
+from streamwarden.verification.comparing.events import BATCH, EVENT_ID
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -18,7 +18,7 @@ from streamwarden.sinks.output import Output
 from streamwarden.sinks.postgresql import forks
 from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.units import Seconds
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

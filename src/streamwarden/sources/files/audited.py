@@ -10,7 +10,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.sources.audited import AUDIT, AskedSource, CannotBalance, load_exactly
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
 from streamwarden.sources.changed_input import changed_since_read, input_changed
 from streamwarden.sources.files.pattern_names import read_twice
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.oracles.contradictions import disorder
+from streamwarden.verification.contradictions import disorder
 
 _Log: TypeAlias = Mapping[int, Sequence[str]]
 """Batch -> URIs of the files that it read, of one source."""

@@ -21,7 +21,7 @@ from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput
 from streamwarden.sources.files.audited import Folders, batches_of, files_of, read_files
 from streamwarden.sources.files.pattern_names import by_batch, read_twice
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import offsets
 from streamwarden.checkpoint.topics import topic_offsets, topic_ranges
 from streamwarden.sources.audited import AUDIT, AskedSource, CannotBalance, batch_tag
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,7 +19,7 @@ from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import CopyableSource, FinishedRun, Reading, RowRequest, RunInput, positive
 from streamwarden.sources.kafka.audited import Topics, read_records, records_of
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, FloatType
 
-from streamwarden.verification.balance import AFTER, BEFORE, FRACTION, GROUPS, ROUNDING, Books, Entry, Range
+from streamwarden.verification.comparing.balance import AFTER, BEFORE, FRACTION, GROUPS, ROUNDING, Books, Entry, Range
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from streamwarden.sources.audited import load_exactly
 from streamwarden.spark.audit.input import AuditedInput
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance, Catalyst, children, descended, kind
 from streamwarden.stream.spec import OutputMode, StreamSpec
-from streamwarden.verification.balance import Range
+from streamwarden.verification.comparing.balance import Range
 
 
 @dataclass(frozen=True, kw_only=True)

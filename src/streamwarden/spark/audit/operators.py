@@ -10,7 +10,7 @@ from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.input import AuditedInput
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, descended, kind, require_repeatable
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Books
+from streamwarden.verification.comparing.balance import Books
 
 _BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
     "Aggregate": aggregation.sides,

@@ -80,7 +80,8 @@ def trace_of(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
 def outside_of(path: str, folder: Path) -> str | None:
     """Where a path leads, if that is outside of the folder; None for one inside, a device, and Python's own cache."""
     real = os.path.realpath(path)
-    if path == ":memory:" or real.startswith(("/dev/", "/proc/", f"{os.path.realpath(folder)}/")):
+    device = real.startswith(("/dev/", "/proc/")) and not real.startswith("/dev/shm/")  # noqa: S108  # files in memory
+    if device or path == ":memory:" or real.startswith(f"{os.path.realpath(folder)}/"):
         return None
     return None if f"{os.sep}__pycache__{os.sep}" in real else real
 

@@ -24,7 +24,7 @@ from streamwarden.spark.audit.operators import audited_query, balanced
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.readers_writers import frame_of
-from streamwarden.verification.balance import Result
+from streamwarden.verification.comparing.balance import Result
 
 
 def main(folder: Path) -> None:

@@ -13,7 +13,7 @@ from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, DrillError, ProcessError, VerificationError
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.driver import ExitKind
-from streamwarden.verification.columns import ColumnReport, Role
+from streamwarden.verification.comparing.columns import ColumnReport, Role
 from support.simulated.drill_specs import drill, fault_of
 from support.simulated.drill_world import PERFECT, World
 

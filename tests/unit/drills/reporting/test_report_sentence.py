@@ -10,7 +10,7 @@ import pytest
 from streamwarden.drills.faults import FAULTS
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.reporting.report import BOUND_NOTE, DrillReport, build_report
-from streamwarden.verification.samples import Sample
+from streamwarden.verification.comparing.samples import Sample
 from support.streams.stored_journals import facts_with, stored
 
 

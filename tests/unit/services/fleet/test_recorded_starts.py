@@ -13,7 +13,7 @@ from streamwarden.services.fleet.recorded_starts import keep_start, starts_of
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StorageSpec, StreamSpec
-from streamwarden.verification.starts import Start
+from streamwarden.verification.comparing.starts import Start
 
 
 @pytest.fixture

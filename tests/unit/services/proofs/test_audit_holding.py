@@ -29,7 +29,7 @@ from streamwarden.services.auditing.records import FOLDER
 from streamwarden.services.auditing.work import WORK, remove_abandoned, work_folder
 from streamwarden.services.forks.copying import hold
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.balance import Audit, Books, Outcome, Range, Result
+from streamwarden.verification.comparing.balance import Audit, Books, Outcome, Range, Result
 from support.airflow.harness import wait_for
 from support.checkpoints.recorded import Unpack, stream_of
 

@@ -20,7 +20,7 @@ from streamwarden.services.auditing.records import record, settle
 from streamwarden.sources import KINDS
 from streamwarden.sources.base import FinishedRun, Source
 from streamwarden.stream.spec import SourceSpec, StreamSpec
-from streamwarden.verification.balance import Audit, Books, Entry, Outcome, Range, Result
+from streamwarden.verification.comparing.balance import Audit, Books, Entry, Outcome, Range, Result
 from support.streams.projects import Project
 
 COMMITTED = {batch: 1_000.0 + batch for batch in range(20)}
@@ -218,7 +218,10 @@ def test_lint_and_a_verification_see_names_that_spark_takes_for_patterns(spec: S
     assert spec.source.pattern_names(spec) == ["c[1].json"]
     checkpoint = tmp_path / "c"
     logs(checkpoint, ('{"logOffset":0}',), began=("",))
-    files = [{"path": (folder / name).as_uri(), "timestamp": 1, "batchId": 0} for name in ("a b.json", "c[1].json")]
+    files = [
+        {"path": file.as_uri(), "timestamp": int(file.stat().st_mtime * 1000), "batchId": 0}
+        for file in (folder / "a b.json", folder / "c[1].json")
+    ]
     (checkpoint / "sources" / "0" / "0").write_text("\n".join(["v1", *map(json.dumps, files)]))
     run = FinishedRun(checkpoint=open_path(str(checkpoint)), committed=0, into=tmp_path, bounded_from=0)
     (problem,) = spec.source.read_back(spec, run).problems

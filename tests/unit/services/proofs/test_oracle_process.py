@@ -14,7 +14,7 @@ import pytest
 
 from streamwarden.errors import VerificationError
 from streamwarden.services.verifying.oracle_process import ask_oracle
-from streamwarden.verification.oracles.oracle import RunFacts
+from streamwarden.verification.oracle import RunFacts
 
 WAYS = """
     import contextlib, glob, json, os, pathlib, sqlite3, subprocess, sys
@@ -66,7 +66,7 @@ def test_no_way_leads_to_what_a_run_wrote_and_every_way_to_its_input(tmp_path: P
 
 
 ORACLE = """
-    from streamwarden.verification.oracles.oracle import Expectation, RowCounts
+    from streamwarden.verification.oracle import Expectation, RowCounts
 
     def expected(inputs, facts):
         {line}

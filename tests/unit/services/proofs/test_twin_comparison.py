@@ -16,7 +16,7 @@ from streamwarden.services.verifying.recount import recount
 from streamwarden.sinks.output import Output, Part
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import StreamSpec
-from streamwarden.verification.column_types import parse_type
+from streamwarden.verification.comparing.column_types import parse_type
 from streamwarden.verification.reconciliation import Reconciliation
 from streamwarden.verification.tolerance import Tolerance
 

@@ -9,7 +9,7 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, StreamName, who, workspace
-from streamwarden.verification.balance import GROUPS, Amount, Audit
+from streamwarden.verification.comparing.balance import GROUPS, Amount, Audit
 
 _SIDES = {
     "opening": "state before",
@@ -51,7 +51,7 @@ def audit(
     from streamwarden.services.auditing.auditing import audit as run
     from streamwarden.services.auditing.records import record
     from streamwarden.services.auditing.records import settle as resolve
-    from streamwarden.verification.balance import Outcome
+    from streamwarden.verification.comparing.balance import Outcome
 
     space = workspace(context)
     if settle is not None:

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from streamwarden.verification.oracles.lines import fields, instant, integer, text
+from streamwarden.verification.lines import fields, instant, integer, text
 
 __all__ = ["Flight", "flight"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.oracles.batches import replay_input
-from streamwarden.verification.oracles.input_lines import lines
-from streamwarden.verification.oracles.oracle import RunFacts
+from streamwarden.verification.batches import replay_input
+from streamwarden.verification.input_lines import lines
+from streamwarden.verification.oracle import RunFacts
 
 TEXT = b"one\ntwo\r\nthree\rfour"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streamwarden.verification.oracles.lines import fields, instant, integer, json_object, number, text
+from streamwarden.verification.lines import fields, instant, integer, json_object, number, text
 
 AT = 1_357_035_300_000
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.oracles.batch_oracle import WindowedQuestion, answer
-from streamwarden.verification.oracles.lines import json_object
-from streamwarden.verification.oracles.oracle import RunFacts
-from streamwarden.verification.oracles.windows import Row, Sliding
-from streamwarden.verification.starts import Start
+from streamwarden.verification.batch_oracle import WindowedQuestion, answer
+from streamwarden.verification.comparing.starts import Start
+from streamwarden.verification.lines import json_object
+from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.windows import Row, Sliding
 
 MINUTE = 60_000
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.column_types import ColumnType, parse_type, type_of_values
-from streamwarden.verification.columns import ColumnReport, Role, report_columns
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts
+from streamwarden.verification.comparing.column_types import ColumnType, parse_type, type_of_values
+from streamwarden.verification.comparing.columns import ColumnReport, Role, report_columns
+from streamwarden.verification.oracle import Expectation, RowCounts
 
 COUNTS = RowCounts(records=1, malformed=0, pairs=1, dropped=0, emitted=1, emitted_before=0, open=0)
 

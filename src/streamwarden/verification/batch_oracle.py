@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from streamwarden.verification.oracles.batches import moment, replay_input
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
-from streamwarden.verification.oracles.windows import Row, Sliding, aggregate
+from streamwarden.verification.batches import moment, replay_input
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 from streamwarden.verification.tolerance import Tolerance
+from streamwarden.verification.windows import Row, Sliding, aggregate
 
 __all__ = ["WindowedQuestion", "answer"]
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from streamwarden.verification.oracles.batches import InputBatch
+from streamwarden.verification.batches import InputBatch
 
 __all__ = ["SessionOutcome", "SessionWindow", "sessions"]
 

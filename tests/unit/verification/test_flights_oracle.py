@@ -9,7 +9,7 @@ import pytest
 
 from streamwarden.services.verifying.oracle_files import load_oracle
 
-JOB = Path(__file__).parents[4] / "spark_jobs" / "flight_departures.py"
+JOB = Path(__file__).parents[3] / "spark_jobs" / "flight_departures.py"
 DECODE = load_oracle(JOB).__globals__["decode"]  # type: ignore[attr-defined]
 FLIGHT: dict[str, Any] = {
     "flight_id": "20130101-UA1545-EWR",

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.oracles.input_lines import lines, require_lines, unreadable
-from streamwarden.verification.oracles.oracle import RunFacts
-from streamwarden.verification.oracles.windows import least_watermarks
-from streamwarden.verification.starts import require_known, restarts
+from streamwarden.verification.comparing.starts import require_known, restarts
+from streamwarden.verification.input_lines import lines, require_lines, unreadable
+from streamwarden.verification.oracle import RunFacts
+from streamwarden.verification.windows import least_watermarks
 
 __all__ = ["InputBatch", "InputReplay", "Side", "moment", "replay_input", "replay_sides", "some", "timeline"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.starts import (
+from streamwarden.verification.comparing.starts import (
     SLACK,
     Restarts,
     Start,

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from streamwarden.verification.oracles.batches import some
-from streamwarden.verification.oracles.oracle import RateFacts, RunFacts
-from streamwarden.verification.starts import SLACK, invented_times, require_known, restarts
+from streamwarden.verification.batches import some
+from streamwarden.verification.comparing.starts import SLACK, invented_times, require_known, restarts
+from streamwarden.verification.oracle import RateFacts, RunFacts
 
 _CHANGED_STATE: Final = "state that changed its schema where no driver started"
 

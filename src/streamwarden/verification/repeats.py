@@ -16,8 +16,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from streamwarden.verification.oracles.batches import InputBatch, InputReplay, some
-from streamwarden.verification.oracles.oracle import Expectation, RowCounts, RunFacts
+from streamwarden.verification.batches import InputBatch, InputReplay, some
+from streamwarden.verification.oracle import Expectation, RowCounts, RunFacts
 from streamwarden.verification.reconciliation import Key, Values
 
 __all__ = ["Firsts", "firsts", "once_each"]

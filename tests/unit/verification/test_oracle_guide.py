@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from streamwarden.services.verifying.oracle_files import load_oracle
-from streamwarden.verification.oracles.oracle import RunFacts
+from streamwarden.verification.oracle import RunFacts
 from support.oracles.reconciling import reconcile
 
-GUIDE = Path(__file__).parents[4] / "docs/how-to/oracles.md"
+GUIDE = Path(__file__).parents[3] / "docs/how-to/oracles.md"
 
 
 def test_the_oracle_of_the_guide_accepts_sums_in_another_order(tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.balance import Audit, Entry, Outcome, Range, audited_range, differences, writing_batch
+from streamwarden.verification.comparing.balance import (
+    Audit,
+    Entry,
+    Outcome,
+    Range,
+    audited_range,
+    differences,
+    writing_batch,
+)
 
 LENGTH = 10
 DELAY = 5

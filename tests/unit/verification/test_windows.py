@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.oracles.windows import Row, Sliding, aggregate, least_watermarks
-from streamwarden.verification.starts import Restarts
+from streamwarden.verification.comparing.starts import Restarts
+from streamwarden.verification.windows import Row, Sliding, aggregate, least_watermarks
 
 HOUR = Sliding(60, 15)
 NO_STARTS = Restarts(first=frozenset(), skipped=frozenset())

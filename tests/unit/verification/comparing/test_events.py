@@ -12,7 +12,7 @@ import pytest
 
 from streamwarden.sinks.kafka.delivery import delivered
 from streamwarden.sinks.output import Output
-from streamwarden.verification.events import BATCH, EVENT_ID, CommittedRecords, Event, LiveRecords, event_id
+from streamwarden.verification.comparing.events import BATCH, EVENT_ID, CommittedRecords, Event, LiveRecords, event_id
 
 QUERY = "5ca1ab1e-0000-4000-8000-000000000001"
 
@@ -154,7 +154,7 @@ def test_in_real_time_mode_foreign_records_are_skipped_and_a_wrong_id_is_reporte
 
 
 def test_the_reader_in_the_guide_has_each_row_once() -> None:
-    guide = Path(__file__).parents[3] / "docs/how-to/kafka.md"
+    guide = Path(__file__).parents[4] / "docs/how-to/kafka.md"
     (code,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.samples import Sample, parse_sample
+from streamwarden.verification.comparing.samples import Sample, parse_sample
 
 WORDS = st.text(alphabet="abc(),: ;=<>\n1", max_size=30)
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwarden.verification.oracles.batches import InputBatch
-from streamwarden.verification.oracles.sessions import SessionOutcome, sessions
+from streamwarden.verification.batches import InputBatch
+from streamwarden.verification.sessions import SessionOutcome, sessions
 
 GAP, DELAY = 10, 5
 

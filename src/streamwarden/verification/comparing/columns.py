@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from streamwarden.verification.column_types import ColumnType
+from streamwarden.verification.comparing.column_types import ColumnType
 
 
 class Role(StrEnum):

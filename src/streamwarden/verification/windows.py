@@ -15,8 +15,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from streamwarden.verification.comparing.starts import Restarts
 from streamwarden.verification.reconciliation import Key
-from streamwarden.verification.starts import Restarts
 
 __all__ = ["Row", "Sliding"]
 

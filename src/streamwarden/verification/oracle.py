@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Protocol
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.column_types import ColumnType, parse_type, sample, type_of_values
+from streamwarden.verification.comparing.column_types import ColumnType, parse_type, sample, type_of_values
+from streamwarden.verification.comparing.starts import Start
 from streamwarden.verification.reconciliation import Key, Values
-from streamwarden.verification.starts import Start
 from streamwarden.verification.tolerance import Tolerance
 
 __all__ = ["Expectation", "RateFacts", "RowCounts", "RunFacts"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from streamwarden.errors import VerificationError
-from streamwarden.verification.oracles.batches import InputReplay, replay_input, some
-from streamwarden.verification.oracles.oracle import RunFacts
+from streamwarden.verification.batches import InputReplay, replay_input, some
+from streamwarden.verification.oracle import RunFacts
 
 __all__ = ["ClockedInput", "Tick", "replay_by_clock"]
 

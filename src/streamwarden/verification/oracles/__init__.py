@@ -1,1 +1,0 @@
-"""Building blocks for oracles: the input batch by batch, windows, sessions, deduplication."""
