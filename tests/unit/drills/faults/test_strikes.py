@@ -102,6 +102,11 @@ def test_a_stream_that_shows_nothing_is_struck_by_the_time_alone() -> None:
     assert BatchCourse(planned_at=100.0).phase is None
 
 
+def test_a_batch_that_took_longer_than_those_before_is_not_said_to_be_shorter_than_the_time_into_it() -> None:
+    late = StruckBatch(batch=3, into=0.233, usual=0.156, phase=BatchPhase.WRITING)
+    assert late.words == "233 ms into a batch (usually 156 ms), while the sink wrote"
+
+
 def test_a_drill_strikes_three_times_and_says_when_and_in_which_phase() -> None:
     world = World(sink="parquet", total_batches=20)
     run = world.engine(killing()).run("kill_driver")
