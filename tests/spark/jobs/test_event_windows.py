@@ -21,6 +21,7 @@ from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.twins.comparing import compare
 from streamwarden.services.twins.keys import RowKey
+from streamwarden.services.twins.making import FORK
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.output import Output
@@ -153,7 +154,7 @@ def test_a_kill_in_mid_batch_changes_no_row(runs: Survivors, backend: Backend) -
 def twin(runs: Survivors, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     home = tmp_path_factory.mktemp("twin") / "twins"
     report = assert_the_twin_agrees(runs.specs[Backend.ROCKSDB], home, of="event_windows")
-    return Twin(RowKey(report.key, report.key_from), home / "1" / "output")
+    return Twin(RowKey(report.key, report.key_from), home / "1" / FORK / "output")
 
 
 def test_an_unbroken_twin_writes_the_same_windows(twin: Twin) -> None:
