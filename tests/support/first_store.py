@@ -221,7 +221,7 @@ def _create_tables() -> None:
         _required("changed_by", _NAME),
         _required("reason", _TEXT),
         _required("changed_at", _NUMBER),
-        _optional("begin_anew", _TEXT, "why the next launch may begin anew; empty if it may not"),
+        _optional("begin_anew", _TEXT, "why the next launch may begin anew"),
         sa.PrimaryKeyConstraint("stream", name="pk_desired_states"),
         comment="What people want of a stream",
     )

@@ -175,7 +175,8 @@ def test_a_wrong_password_ends_the_driver_and_is_not_shown(ran: Ran, monkeypatch
     wrong = json.loads(os.environ["AIRFLOW_CONN_EVENTS"])
     wrong["extra"]["sasl.password"] = "the-wrong-word"
     monkeypatch.setenv("AIRFLOW_CONN_EVENTS", json.dumps(wrong))
-    spec = replace(ran.spec, name="refused", checkpoint=str(made.data / "checkpoints" / "refused"))
+    sink = replace(ran.spec.sink, path=str(made.data / "output" / "refused"))
+    spec = replace(ran.spec, name="refused", checkpoint=str(made.data / "checkpoints" / "refused"), sink=sink)
     driver = made.start(spec)
     record = made.await_end(driver)
     assert record.kind is ExitKind.FAILED

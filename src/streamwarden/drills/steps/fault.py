@@ -145,8 +145,9 @@ def _not_restartable(view: DriverView) -> str | None:
 
 
 def _ended_early(context: StepContext, fork: ForkView) -> StepResult | None:
-    """A fork that came back from a strike and ended by itself with unread input cannot be struck again: it has to be
-    judged, so the strikes of the same fault that are left are dropped. None: it is no such fork."""
+    """A fork that came back from a strike and ended by itself cannot be struck again. If it left input unread, or was
+    struck as often as the drill insists on, it is judged, and the strikes of the same fault that are left are dropped.
+    None: it is no such fork."""
     recorder, ports, state = context.recorder, context.ports, context.recorder.state
     if not state.earlier or fork.live or state.earlier[-1].spec.kind != context.fault.kind:
         return None
@@ -157,10 +158,12 @@ def _ended_early(context: StepContext, fork: ForkView) -> StepResult | None:
         unread = ports.checkpoint.unplanned(fork)
     except StreamwardenError:
         return None
-    if unread == 0:
+    insists = bool(recorder.spec.faults) or len(state.earlier) < context.fault.least_repeats
+    if unread == 0 and insists:
         return None
     recorder.drop_strikes()
-    message = f"the fork ended by itself, {format_count(unread, f'input {fork.what}')} unread: no strike follows"
+    left = f"{format_count(unread, f'input {fork.what}')} unread" if unread else "all its input read"
+    message = f"the fork ended by itself, {left}: no strike follows"
     recorder.note(DrillStep.FAULT, "ended_early", message)
     return StepResult(ok=True, message=message)
 

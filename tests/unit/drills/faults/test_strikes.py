@@ -143,6 +143,30 @@ def test_a_fork_with_few_batches_gets_fewer_strikes_and_keeps_those_after_a_writ
     assert told == ["2 strikes in place of 3: the fork has too few batches for more"]
 
 
+@pytest.mark.parametrize("strikes", [None, 3])
+def test_a_fork_that_read_all_its_input_is_judged_by_the_strikes_that_hit_it_unless_the_file_asks_for_more(
+    strikes: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last batches can be over before a strike finds its phase in one of them, in an object store for example."""
+    instants, shares = Aim.due_at, set[float]()
+
+    def due_at(aim: Aim, batch: int, course: BatchCourse) -> float | None:
+        shares.add(aim.share)
+        return instants(aim, batch, course) if len(shares) == 1 else None
+
+    monkeypatch.setattr(Aim, "due_at", due_at)
+    world = World(sink="parquet", total_batches=20)
+    run = world.engine(killing(strikes=strikes)).run("kill_driver")
+    assert run.passed is (strikes is None), run.reason
+    assert len(struck(run)) == 1
+    if strikes is None:
+        notes = [entry.message for _, entry in world.journals.lines if entry.kind == "ended_early"]
+        assert notes == ["the fork ended by itself, all its input read: no strike follows"]
+        assert build_report(run, []).sentence.startswith("A crash in mid-batch loses nothing and duplicates nothing; ")
+    else:
+        assert "nothing was left to break" in run.reason
+
+
 def test_strikes_that_a_file_asks_for_are_made_or_the_drill_is_refused() -> None:
     run = World(sink="parquet", total_batches=6).engine(killing(strikes=5)).run("kill_driver")
     assert run.status is DrillStatus.ABORTED
