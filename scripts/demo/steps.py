@@ -72,7 +72,6 @@ def new_demo(project: Path, data: Path, output: Output) -> Demo:
         data,
         store=space.store,
         fleet=space.fleet,
-        streams=lambda: [STREAM],
         # the demo breaks streams on purpose, so it sends no notification
         settings={**space.environment(), URLS_VARIABLE: ""},
     )
