@@ -41,3 +41,15 @@ def test_each_job_documents_its_state_bound_and_its_guarantees() -> None:
         text = ast.get_docstring(ast.parse(job.read_text())) or ""
         bound = "bounds it" in text or "Bounded because" in text
         assert (bound and "State" in text and "Guarantee, end to end" in text) or "How not to do it" in text, job
+
+
+def test_each_state_variable_that_an_audit_reads_is_one_of_the_job() -> None:
+    """A variable that was renamed in the job alone would end each audit of the stream without a result."""
+    read = {
+        (stream.name, amount.variable, Path(stream.job))
+        for stream in streams().values()
+        for amount in stream.audit.counted.values()
+        if amount.variable is not None
+    }
+    assert read
+    assert [(stream, name) for stream, name, job in read if f'"{name}"' not in job.read_text()] == []
