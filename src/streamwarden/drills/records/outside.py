@@ -2,21 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePath
 from typing import Final
 
 _NAMED: Final = 3
 
 
+class Trace(StrEnum):
+    """Kind of a line in the record."""
+
+    WATCHED = "watched"  # the first line of a driver
+    FILE = "file"
+    SERVER = "server"
+    PROGRAM = "program"
+    MISSED = "missed"  # an event that could not be recorded, after which the record proves nothing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """Args:
     files: that the job wrote, renamed or removed; servers: that it connected to by itself; programs: that it started.
+    recorded: a driver recorded all of it. It does not on another host, or where the record could not be written.
     """
 
     files: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    recorded: bool = True
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -44,6 +57,8 @@ class Outside:
             yield f"not compared: what the job sent to or read from {_some(self.servers)} by itself"
         if self.programs:
             yield f"not compared: what the programs that the job started did ({_some(self.programs)})"
+        if not self.recorded:
+            yield "not compared: what the job did outside of the drill's folder, which was not recorded"
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ the drill is over, the evidence is moved to the fork's folder on this host.
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.layout import OFFSETS, STATE, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.uris import file_name
-from streamwarden.drills.records.outside import Outside
+from streamwarden.drills.records.outside import Outside, Trace
 from streamwarden.drills.records.sections import ForkSpec, OracleKind
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
@@ -142,11 +143,15 @@ class DrillForks:
         )
 
     def outside(self, run_id: str) -> Outside:
-        by_kind = {"file": "files", "server": "servers", "program": "programs"}
-        found: dict[str, dict[str, None]] = {name: {} for name in by_kind.values()}
+        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for trace in read_lines(self._archive.folder(run_id) / OUTSIDE):
-            found[by_kind[trace["kind"]]][trace["what"]] = None
-        return Outside(**{name: tuple(whats) for name, whats in found.items()})
+            found[trace["kind"]][trace["what"]] = None
+        return Outside(
+            files=tuple(found[Trace.FILE]),
+            servers=tuple(found[Trace.SERVER]),
+            programs=tuple(found[Trace.PROGRAM]),
+            recorded=Trace.WATCHED in found and Trace.MISSED not in found,
+        )
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove input links, state, scratch tables and topics, and everything in an object store, from where logs and

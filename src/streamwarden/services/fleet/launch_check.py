@@ -10,10 +10,11 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.formats.logs import LogPosition, log_position
 from streamwarden.errors import LaunchRefused, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.forks.places import is_fork
@@ -84,18 +85,23 @@ def gather(store: Store, spec: StreamSpec, environ: Mapping[str, str], at: float
         checkpoint = _checkpoint(spec, part)
         if part.part is Part.DRIVER or is_temporary(checkpoint):
             continue
-        found = _attempted(lambda place=checkpoint: log_position(open_path(place, spec.storage.connection)))  # type: ignore[misc]
+        found = _attempted(partial(_position, checkpoint, spec.storage.connection))
         if found is None:
             continue
         known = _known(store, part, checkpoint, since)
-        ids = [query_id for query_id in (found.query_id, part.query and part.query.query_id) if query_id is not None]
+        last = None if part.query is None else part.query.query_id
+        ids = [query_id for query_id in (found.query_id, last) if query_id is not None]
         yield LaunchFacts(
             checkpoint=checkpoint,
             found=found,
             known=known,
             own_committed=_committed(store, part.spec.name, spec.name, found.query_id, since),
-            output=_attempted(lambda part=part, ids=ids: _end(part, ids, environ, since), 1),  # type: ignore[misc]
+            output=_attempted(partial(_end, part, ids, environ, since), 1),
         )
+
+
+def _position(place: str, connection: str | None) -> LogPosition:
+    return log_position(open_path(place, connection))
 
 
 def _checkpoint(spec: StreamSpec, part: StreamPart) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamwarden.errors import VerificationError
+from streamwarden.services.fleet.launching.one_off_spark import ending_with_us
 from streamwarden.services.verifying.oracle_fence import Fence
 from streamwarden.services.verifying.oracle_files import load_oracle, oracle_file
 from streamwarden.verification.oracle import Expectation, RunFacts
@@ -46,7 +47,7 @@ def ask_oracle(job: Path, questions: Sequence[Question], *, closed: Sequence[str
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(folder)}
     with (folder / _LOG).open("wb") as log:
         status = subprocess.run(
-            [sys.executable, "-m", __name__, str(folder)],
+            [*ending_with_us(), sys.executable, "-m", __name__, str(folder)],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

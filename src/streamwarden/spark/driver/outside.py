@@ -6,6 +6,7 @@ writing, renamed or removed, connections, and programs that are started, each wi
 see what Python's workers and libraries in C do.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -18,13 +19,12 @@ from types import FrameType
 from typing import Any, Final
 
 import streamwarden
+from streamwarden.drills.records.outside import Trace
 from streamwarden.lifecycle.driver_folder import OUTSIDE
 from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.services.forks.working_folder import WORK
 from streamwarden.spark.internals.hooks import SPARKS_CODE
 from streamwarden.stream.spec import StreamSpec
-
-FILE, SERVER, PROGRAM = "file", "server", "program"
 
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -63,18 +63,20 @@ class JobCode:
         return False
 
 
-def trace_of(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
+def trace_of(event: str, args: tuple[Any, ...]) -> tuple[Trace, str] | None:
     """(kind, what) of an audit event that may change something; None for any other. Pure."""
     if event == "open":
         path, _, flags = args
-        return (FILE, os.fsdecode(path)) if isinstance(path, str | bytes) and flags & _WRITES else None
+        return (Trace.FILE, os.fsdecode(path)) if isinstance(path, str | bytes) and flags & _WRITES else None
     if event in _PATH_OF:
         path = args[_PATH_OF[event]]
-        return (FILE, os.fsdecode(path)) if isinstance(path, str | bytes | os.PathLike) else None
+        return (Trace.FILE, os.fsdecode(path)) if isinstance(path, str | bytes | os.PathLike) else None
     if event == "socket.connect":
         address = args[1]
-        return (SERVER, f"{address[0]}:{address[1]}") if isinstance(address, tuple) else (SERVER, str(address))
-    return (PROGRAM, str(args[0])) if event in _PROGRAMS else None
+        return (
+            (Trace.SERVER, f"{address[0]}:{address[1]}") if isinstance(address, tuple) else (Trace.SERVER, str(address))
+        )
+    return (Trace.PROGRAM, str(args[0])) if event in _PROGRAMS else None
 
 
 def outside_of(path: str, folder: Path) -> str | None:
@@ -94,6 +96,7 @@ def watch_outside(spec: StreamSpec) -> None:
     run, here, seen = work.parent, threading.local(), set[tuple[str, str]]()
     roots = {str(Path(spec.job).parent), spec.project} - {""}
     code = JobCode(tuple(f"{root.rstrip('/')}/" for root in roots))
+    _record(run, Trace.WATCHED, spec.name)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if getattr(here, "busy", False):
@@ -104,14 +107,19 @@ def watch_outside(spec: StreamSpec) -> None:
             if trace is None or not code.acts(sys._getframe(1)):
                 return
             kind, what = trace
-            shown = outside_of(what, run) if kind == FILE else what
+            shown = outside_of(what, run) if kind == Trace.FILE else what
             if shown is not None and (kind, shown) not in seen:
                 seen.add((kind, shown))
-                with (run / OUTSIDE).open("a", encoding="utf-8") as record:
-                    record.write(json.dumps({"kind": kind, "what": shown}) + "\n")
-        except Exception:  # noqa: S110  # the job must not fail because it is watched
-            pass
+                _record(run, kind, shown)
+        except Exception as error:  # the job must not fail because it is watched
+            with contextlib.suppress(OSError):
+                _record(run, Trace.MISSED, f"{event}: {error}")
         finally:
             here.busy = False
 
     sys.addaudithook(hook)
+
+
+def _record(run: Path, kind: Trace, what: str) -> None:
+    with (run / OUTSIDE).open("a", encoding="utf-8") as record:
+        record.write(json.dumps({"kind": kind, "what": what}) + "\n")

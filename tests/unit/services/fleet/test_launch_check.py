@@ -13,12 +13,13 @@ from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifes
 from streamwarden.errors import CheckpointError, LaunchRefused
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.events import EventKind
+from streamwarden.lifecycle.launch_check import BEGAN_ANEW
 from streamwarden.lifecycle.queries import QueryRecord
 from streamwarden.lifecycle.supervision.restart import GiveUp, decide
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
 from streamwarden.services.analysis.history import history
 from streamwarden.services.fleet.claims import abandon, claim
-from streamwarden.services.fleet.launch_check import require_fit
+from streamwarden.services.fleet.launch_check import gather, require_fit
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.services.forks.spec import fork_name
 from streamwarden.sinks.files.set_aside import set_aside
@@ -109,6 +110,11 @@ def test_a_new_stream_and_one_that_goes_on_are_started(store: Store, spec: Strea
     entries(spec.sink.path, 8)
     ran(store, spec, 7)
     look(store, spec)
+    (compared,) = gather(store, spec, {}, 200.0)
+    assert compared.known is not None
+    assert compared.output is not None
+    assert (compared.newest, compared.known.committed, compared.output.batch) == (7, 7, 7)
+    assert not store.drivers.events_of(spec.name, BEGAN_ANEW), "no permission was needed"
 
 
 def test_a_checkpoint_that_was_removed_refuses(store: Store, spec: StreamSpec) -> None:
@@ -241,10 +247,17 @@ def test_a_refusal_is_an_exit_that_no_restart_cures(store: Store, spec: StreamSp
 def test_a_fork_is_not_compared(store: Store, spec: StreamSpec) -> None:
     """It is made to fit a moment before, and its drill damages it on purpose."""
     entries(spec.sink.path, 8)
-    look(store, replace(spec, name=fork_name(spec.name)))
+    with pytest.raises(LaunchRefused, match="has no batch yet"):
+        look(store, spec)
+    fork = replace(spec, name=fork_name(spec.name))
+    look(store, fork)
+    assert not store.drivers.events_of(fork.name, BEGAN_ANEW), "no permission was needed"
 
 
 def test_what_cannot_be_read_refuses_nothing(store: Store, spec: StreamSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver needs it too, and says better what is wrong."""
     monkeypatch.setattr("streamwarden.services.fleet.launch_check.PAUSE", 0.0)
-    look(store, replace(spec, checkpoint="s3a://nowhere/checkpoint", storage=StorageSpec(connection="nowhere")))
+    away = replace(spec, checkpoint="s3a://nowhere/checkpoint", storage=StorageSpec(connection="nowhere"))
+    assert list(gather(store, away, {}, 200.0)) == []
+    look(store, away)
+    assert not store.drivers.events_of(spec.name, BEGAN_ANEW), "no permission was needed"

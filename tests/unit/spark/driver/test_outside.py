@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streamwarden.drills.records.outside import Outside
+from streamwarden.drills.records.outside import Outside, Trace
 from streamwarden.lifecycle.driver_folder import OUTSIDE
 from streamwarden.services.forks.working_folder import WORK
-from streamwarden.spark.driver.outside import FILE, PROGRAM, SERVER, outside_of, trace_of
+from streamwarden.spark.driver.outside import JobCode, outside_of, trace_of, watch_outside
+from streamwarden.stream.spec import StreamSpec
 
 JOB = """
 import os, pathlib, socket, sqlite3, subprocess, tempfile, threading
@@ -70,9 +72,23 @@ def test_what_the_jobs_own_code_changes_or_connects_to_is_recorded_once(tmp_path
     found, port = executed(tmp_path, "s__fork_1")
     data = tmp_path / "data"
     files = [f"{data}/{name}" for name in ("marker", "seen.db", "moved", "folder/through")]
-    assert [what for kind, what in found if kind == FILE] == files
-    assert [what for kind, what in found if kind == SERVER] == [f"127.0.0.1:{port}"]
-    assert [what for kind, what in found if kind == PROGRAM] == ["true"]
+    assert found[0] == (Trace.WATCHED, "s__fork_1")
+    assert [what for kind, what in found if kind == Trace.FILE] == files
+    assert [what for kind, what in found if kind == Trace.SERVER] == [f"127.0.0.1:{port}"]
+    assert [what for kind, what in found if kind == Trace.PROGRAM] == ["true"]
+
+
+def test_an_event_that_cannot_be_recorded_is_missed_and_not_silently_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks: list[Any] = []
+    monkeypatch.setattr("sys.addaudithook", hooks.append)
+    monkeypatch.setattr(JobCode, "acts", lambda code, frame: True)
+    work = tmp_path / WORK
+    watch_outside(StreamSpec(name="s__fork_1", job="/p/job.py", checkpoint="/c", data=str(work)))
+    hooks[0]("open", (object(),))
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / OUTSIDE).read_text().splitlines()]
+    assert kinds == [Trace.WATCHED, Trace.MISSED]
 
 
 def test_the_stream_itself_is_not_watched(tmp_path: Path) -> None:
@@ -83,11 +99,11 @@ def test_the_stream_itself_is_not_watched(tmp_path: Path) -> None:
     ("event", "args", "trace"),
     [
         ("open", ("/a", "r", os.O_RDONLY), None),
-        ("open", (b"/a", None, os.O_WRONLY | os.O_CREAT), (FILE, "/a")),
+        ("open", (b"/a", None, os.O_WRONLY | os.O_CREAT), (Trace.FILE, "/a")),
         ("open", (3, "w", os.O_WRONLY), None),
-        ("os.rename", ("/a", "/b", -1, -1), (FILE, "/b")),
-        ("socket.connect", (None, ("db", 5432)), (SERVER, "db:5432")),
-        ("socket.connect", (None, "/run/x.sock"), (SERVER, "/run/x.sock")),
+        ("os.rename", ("/a", "/b", -1, -1), (Trace.FILE, "/b")),
+        ("socket.connect", (None, ("db", 5432)), (Trace.SERVER, "db:5432")),
+        ("socket.connect", (None, "/run/x.sock"), (Trace.SERVER, "/run/x.sock")),
         ("import", ("os",), None),
     ],
 )
@@ -115,3 +131,5 @@ def test_state_is_told_from_the_caches_of_libraries() -> None:
         "not compared: what the programs that the job started did (curl)",
     ]
     assert Outside(servers=("db:5432",)).unprovable is None
+    unwatched = "not compared: what the job did outside of the drill's folder, which was not recorded"
+    assert list(Outside(recorded=False).unproven()) == [unwatched]
