@@ -11,6 +11,7 @@ from streamwarden.sinks.base import WRITTEN_BY, Sink
 from streamwarden.sources.audited import load_exactly
 from streamwarden.spark.audit.input import AuditedInput
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance, Catalyst, children, descended, kind
+from streamwarden.spark.state.reader import state_after
 from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.comparing.balance import Range
 
@@ -42,8 +43,7 @@ class Audited:
 
     def state(self, batch: int, **options: str) -> DataFrame:
         """The rows of the first operator's state after `batch`."""
-        reader = self.catalyst.spark.read.format("statestore").option("batchId", batch).options(**options)
-        return reader.load(self.request["checkpoint"])
+        return state_after(self.catalyst.spark, self.request["checkpoint"], batch, options)
 
     @property
     def replaces(self) -> bool:

@@ -7,15 +7,12 @@ and the state before and after them, and changes nothing. What it cannot balance
 import json
 import tempfile
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamwarden.checkpoint.formats.uris import to_uri
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.damage import problem, said, unreadable
@@ -24,6 +21,7 @@ from streamwarden.spark.audit.operators import audited_query, balanced
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.internals.readers_writers import frame_of
+from streamwarden.spark.state.reader import plainly_named
 from streamwarden.verification.comparing.balance import Result
 
 
@@ -53,19 +51,6 @@ def _audited(spark: SparkSession, request: dict[str, Any]) -> Audited:
     with replayed(given):
         batch = _frame(build(spark, spec))
     return audited_query(Catalyst(spark), spec, request, given, streaming, batch)
-
-
-@contextmanager
-def plainly_named(checkpoint: str) -> Iterator[str]:
-    """The checkpoint with a name that needs no encoding: Spark 4.3's reader of state encodes its path twice."""
-    path = checkpoint.removeprefix("file://")
-    if not path.startswith("/") or to_uri(path) == f"file://{path}":
-        yield checkpoint
-        return
-    with tempfile.TemporaryDirectory(prefix="streamwarden-audit-") as folder:
-        link = Path(folder) / "checkpoint"
-        link.symlink_to(path)
-        yield f"file://{link}"
 
 
 def _result(audited: Audited) -> Result:
