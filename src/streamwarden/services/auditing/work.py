@@ -1,4 +1,4 @@
-"""The folder in which an audit works: links to the checkpoint, and the files of its process.
+"""The folder in which an audit, or a look at state, works: links to the checkpoint, and the files of its process.
 
 It is in the data folder, which is usually on the disk of the checkpoint: only there can files be linked. An audit that
 was killed leaves its folder, and the links in it keep the disk full: the next audit or `housekeeping` removes it.

@@ -1,0 +1,115 @@
+"""Columns of state as text, and the size of what they hold."""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+_WIDTH: Final[dict[type[DataType], int]] = {
+    NullType: 0,
+    BooleanType: 1,
+    ByteType: 1,
+    ShortType: 2,
+    IntegerType: 4,
+    FloatType: 4,
+    DateType: 4,
+    LongType: 8,
+    DoubleType: 8,
+    TimestampType: 8,
+    TimestampNTZType: 8,
+}
+"""Bytes of a value of each type whose values all have the same size."""
+
+Leaf = tuple[str, Column, DataType]
+
+
+def leaves(column: Column, kind: StructType, prefix: str = "") -> list[Leaf]:
+    """The fields of a struct that are no structs themselves, as `window.start`."""
+    found: list[Leaf] = []
+    for field in kind.fields:
+        inner, name = column.getField(field.name), f"{prefix}{field.name}"
+        if isinstance(field.dataType, StructType):
+            found += leaves(inner, field.dataType, f"{name}.")
+        else:
+            found.append((name, inner, field.dataType))
+    return found
+
+
+def as_text(column: Column, kind: DataType) -> Column:
+    """A value as a person names it: bytes in hexadecimal, what has parts as JSON."""
+    if isinstance(kind, StructType | ArrayType | MapType | VariantType):
+        return as_json(column)
+    return f.hex(column) if isinstance(kind, BinaryType) else column.cast("string")
+
+
+def as_json(column: Column) -> Column:
+    """A value with parts as JSON, with the fields that are null."""
+    return f.to_json(column, {"ignoreNullFields": "false"})
+
+
+def size(column: Column, kind: DataType) -> Column | None:
+    """Bytes of the content of a value, without what Spark's encoding adds; None: the type has no known size."""
+    match kind:
+        case StringType() | BinaryType():
+            return f.coalesce(f.octet_length(column), f.lit(0)).cast("long")
+        case DecimalType():
+            return f.lit(8 if kind.precision <= 18 else 16).cast("long")
+        case StructType():
+            return _sum([size(column.getField(field.name), field.dataType) for field in kind.fields])
+        case ArrayType():
+            return _elements(column, kind.elementType)
+        case MapType():
+            pairs = [
+                _elements(f.map_keys(column), kind.keyType),
+                _elements(f.map_values(column), kind.valueType),
+            ]
+            return _sum(pairs)
+    width = _WIDTH.get(type(kind))
+    return None if width is None else f.lit(width).cast("long")
+
+
+def varies(kind: DataType) -> bool:
+    """Whether two values of this type may have different sizes."""
+    if isinstance(kind, StructType):
+        return any(varies(field.dataType) for field in kind.fields)
+    return isinstance(kind, StringType | BinaryType | ArrayType | MapType)
+
+
+def _elements(column: Column, kind: DataType) -> Column | None:
+    def added(total: Column, element: Column) -> Column:
+        own = size(element, kind)
+        return total if own is None else total + own
+
+    if size(f.lit(None), kind) is None:
+        return None
+    return f.coalesce(f.aggregate(column, f.lit(0).cast("long"), added), f.lit(0).cast("long"))
+
+
+def _sum(sizes: Sequence[Column | None]) -> Column | None:
+    known = [one for one in sizes if one is not None]
+    if len(known) < len(sizes):
+        return None
+    return reduce(lambda one, other: one + other, known, f.lit(0).cast("long"))

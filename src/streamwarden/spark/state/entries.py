@@ -1,0 +1,125 @@
+"""The rows of any table of state under the same columns, whatever operator keeps them.
+
+partition    int
+key          struct; `item`: the key within a map variable, of maps alone
+value        struct; missing if the table keeps keys alone
+expires_at   timestamp; missing if nothing in the state says when an entry expires
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import NullType, StructType
+
+from streamwarden.lifecycle.time_travel.answers import Entry, Key
+from streamwarden.lifecycle.time_travel.keys import wanted_fields
+from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
+from streamwarden.spark.state.columns import as_json, as_text, leaves, size, varies
+from streamwarden.spark.state.reader import state_after
+
+_VALUES: Final = ("value", "list_element", "user_map_value")
+"""The column with the value of a row, by the kind of the table."""
+
+_TTL: Final = "ttlExpirationMs"
+_TIMER: Final = "expiration_timestamp_ms"
+_MICROS: Final = "expiresAtMicros"
+"""The one field of an expiry that is not in milliseconds."""
+
+
+def entries(spark: SparkSession, checkpoint: str, table: StateTable, batch: int) -> DataFrame:
+    """The rows of a table after a batch."""
+    raw = state_after(spark, checkpoint, batch, table.options)
+    columns = [f.col("partition_id").alias("partition"), f.col("key")]
+    if table.kind is TableKind.MAP:
+        columns.append(f.col("user_map_key").alias("item"))
+    if table.kind is TableKind.TIMERS:
+        return raw.select(*columns, _moment(f.col(_TIMER), _TIMER).alias("expires_at"))
+    name = next(name for name in _VALUES if name in raw.columns)
+    return raw.select(*columns, *_value(f.col(name), raw.schema[name].dataType, table.expiry))
+
+
+def _value(column: Column, kind: Any, expiry: str | None) -> list[Column]:
+    """The value without its expiry, and the expiry."""
+    columns = []
+    if expiry is not None and expiry in kind.names:
+        columns.append(_moment(column.getField(expiry), expiry).alias("expires_at"))
+    if expiry == _TTL and isinstance(kind["value"].dataType, StructType):
+        column, kind = column.getField("value"), kind["value"].dataType
+    kept = [
+        column.getField(field.name).alias(field.name)
+        for field in kind.fields
+        if field.name != expiry and not isinstance(field.dataType, NullType)
+    ]
+    return [*([f.struct(*kept).alias("value")] if kept else []), *columns]
+
+
+def _moment(column: Column, field: str) -> Column:
+    """A timestamp; NULL for what stands for "never"."""
+    micros = column if field == _MICROS else column * 1000
+    return f.when(column > 0, f.timestamp_micros(micros))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyed:
+    """The rows with their keys as texts.
+
+    Args:
+        fields: names of the key's fields.
+        frame: `partition`, `k0`, … for the fields, `item`, `value` and `expires` as texts, `expires_ms`, `size`.
+        sized: whether sizes are known, and two values may have different ones.
+        several: whether a key may have several rows.
+    """
+
+    fields: tuple[str, ...]
+    frame: DataFrame
+    sized: bool
+    several: bool
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"k{index}" for index in range(len(self.fields))]
+
+
+def keyed(rows: DataFrame, table: StateTable, wanted: Sequence[str]) -> Keyed:
+    """The rows of the wanted keys, all if none is named. Raises ConfigError for a field that the key does not have."""
+    kind: Any = rows.schema["key"].dataType
+    found = leaves(f.col("key"), kind)
+    fields = tuple(name for name, _, _ in found)
+    none = f.lit(None).cast("string")
+    value: Any = rows.schema["value"].dataType if "value" in rows.columns else None
+    bytes_of = None if value is None else size(f.col("value"), value)
+    frame = rows.select(
+        "partition",
+        *(as_text(column, of).alias(f"k{index}") for index, (_, column, of) in enumerate(found)),
+        (as_json(f.col("item")) if "item" in rows.columns else none).alias("item"),
+        (none if value is None else as_json(f.col("value"))).alias("value"),
+        (f.unix_millis("expires_at") if "expires_at" in rows.columns else f.lit(None).cast("long")).alias("expires_ms"),
+        (f.lit(None).cast("long") if bytes_of is None else bytes_of).alias("size"),
+    )
+    for index, text in wanted_fields(wanted, fields).items():
+        frame = frame.where(f.coalesce(f.col(f"k{index}"), f.lit("null")) == text)
+    return Keyed(
+        fields=fields,
+        frame=frame,
+        sized=bytes_of is not None and varies(value),
+        several=table.kind not in (TableKind.ROWS, TableKind.VALUE),
+    )
+
+
+def key_of(row: Any, fields: Sequence[str]) -> Key:
+    """The key of a row with the columns `k0`, …."""
+    return tuple(row[f"k{index}"] for index in range(len(fields)))
+
+
+def entry_of(row: Any, fields: Sequence[str]) -> Entry:
+    """A row of `Keyed.frame`."""
+    return Entry(
+        partition=row["partition"],
+        key=key_of(row, fields),
+        item=row["item"],
+        value=row["value"],
+        expires_ms=row["expires_ms"],
+    )
