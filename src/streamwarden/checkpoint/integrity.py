@@ -73,16 +73,12 @@ def snapshot_files(file: Location) -> Mapping[str, int]:
     return files
 
 
-def has_all_files(checkpoint: Location, store: StateStore, version: int) -> bool:
-    """Whether every file that loading `version` reads is listed. Opens only the snapshot that names other files.
-
-    Raises OSError.
-    """
-    load = store.load(version)
-    if not load.complete or load.snapshot is None or load.snapshot.kind is not FileKind.ZIP:
-        return load.complete
+def has_tables(checkpoint: Location, store: StateStore, snapshot: StateFile) -> bool:
+    """Whether every file that a snapshot names is listed. Raises OSError."""
+    if snapshot.kind is not FileKind.ZIP:
+        return True
     try:
-        named = snapshot_files(checkpoint / store.folder / load.snapshot.name)
+        named = snapshot_files(checkpoint / store.folder / snapshot.name)
     except Damaged:
         return False
     return all(join(SSTS, name) in store.other for name in named)

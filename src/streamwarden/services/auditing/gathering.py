@@ -1,16 +1,17 @@
 """Gathers the parts of a checkpoint that an audit reads: its logs, and the state files that are whole."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from streamwarden.adapters.storage.files import can_link, checkpoint_of
-from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.logs import OffsetRecord, all_offsets, committed_times
-from streamwarden.checkpoint.formats.state import StateStore, state_stores
-from streamwarden.checkpoint.integrity import has_all_files
+from streamwarden.checkpoint.formats.state import StateFile, StateStore, state_stores
+from streamwarden.checkpoint.integrity import has_tables
 from streamwarden.errors import CheckpointError, VerificationError
 from streamwarden.services.forks.copying import hold
 from streamwarden.stream.spec import StreamSpec
@@ -37,11 +38,25 @@ class Logs:
 
     def can_begin_after(self, batch: int) -> bool:
         """Whether the state after this batch can be read."""
-        if batch not in self.commits:
-            return False
+        return batch in self.commits and self._is_whole(batch, partial(has_tables, self.checkpoint))
+
+    def readable_batches(self) -> list[int]:
+        """The batches after which the state can be read, ascending. Opens each snapshot once."""
+        known: dict[str, bool] = {}
+
+        def once(store: StateStore, snapshot: StateFile) -> bool:
+            path = join(store.folder, snapshot.name)
+            if path not in known:
+                known[path] = has_tables(self.checkpoint, store, snapshot)
+            return known[path]
+
+        return [batch for batch in sorted(self.commits) if batch in self.offsets and self._is_whole(batch, once)]
+
+    def _is_whole(self, batch: int, can_load: Callable[[StateStore, StateFile], bool]) -> bool:
         partitions = self.offsets[batch].shuffle_partitions
-        used = [store for store in self.stores if partitions is None or store.partition < partitions]
-        return all(has_all_files(self.checkpoint, store, batch + 1) for store in used)
+        used = (store for store in self.stores if partitions is None or store.partition < partitions)
+        loads = ((store, store.load(batch + 1)) for store in used)
+        return all(load.complete and (load.snapshot is None or can_load(store, load.snapshot)) for store, load in loads)
 
 
 def gather(spec: StreamSpec, held: Location | None) -> Logs:

@@ -1,11 +1,15 @@
-"""Gathers what a look at state needs: a checkpoint of hard links, the batches it can show, the tables of its state."""
+"""Gathers what a look at state needs: a checkpoint that nobody changes, its batches, and the tables of its state.
 
-from collections.abc import Iterator, Sequence
+Where state can be linked all of it is, before anything else. An object store or another disk has no links: there the
+logs are read in place, and what the chosen batches need is copied.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamwarden.adapters.storage.files import LocalFiles, checkpoint_of
+from streamwarden.adapters.storage.files import can_link, checkpoint_of
 from streamwarden.checkpoint.diagnosis.operator_names import infer_name
 from streamwarden.checkpoint.diagnosis.state import diagnose_schemas
 from streamwarden.checkpoint.filesystem import Location
@@ -24,22 +28,30 @@ from streamwarden.stream.spec import StreamSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A checkpoint that Spark cannot purge while it is read.
+    """The checkpoint of a stream for a look at its state.
 
     Args:
-        folder: of the look, private. where: the stream's own checkpoint.
+        origin: the stream's own. folder: of the look, private.
+        logs: of hard links that hold everything; of the stream's own checkpoint if it cannot be linked.
         kept: batches whose state can be read, ascending.
     """
 
+    origin: Location
     folder: Path
-    where: str
     logs: Logs
     kept: tuple[int, ...]
     tables: tuple[StateTable, ...]
 
-    @property
-    def uri(self) -> str:
-        return f"file://{self.logs.checkpoint.path}"
+    def for_reading(self, batches: Collection[int]) -> str:
+        """URI of a checkpoint in which nobody changes the state after these batches. What cannot be linked is copied.
+
+        Raises CheckpointError.
+        """
+        reads = self.logs.checkpoint
+        if reads == self.origin:
+            with _readable(self.origin):
+                reads = hold(self.origin, self.folder, batches)
+        return f"file://{reads.path}"
 
     @property
     def in_memory(self) -> bool:
@@ -49,7 +61,7 @@ class Held:
 
     def batch(self, asked: int | None) -> int:
         """See `choose_batch`."""
-        return choose_batch(self.kept, max(self.logs.commits, default=None), asked, self.where)
+        return choose_batch(self.kept, max(self.logs.commits, default=None), asked, self.origin.path)
 
     def committed_at(self, batch: int) -> float | None:
         """Unix seconds; None: unknown."""
@@ -58,41 +70,19 @@ class Held:
 
 @contextmanager
 def held(spec: StreamSpec) -> Iterator[Held]:
-    """The stream's checkpoint, held until the block ends. Where it cannot be linked it is copied.
-
-    Raises CheckpointError if there is no state that can be read, or it is in an object store.
-    """
-    checkpoint = checkpoint_of(spec)
-    if not isinstance(checkpoint.fs, LocalFiles):
-        raise CheckpointError(
-            "the checkpoint is in an object store",
-            expected="a checkpoint on a disk of this host: its state files are linked, so that Spark cannot purge them",
-            where=spec.checkpoint,
-            next_step="`streamwarden inspect` shows its batches, its state stores and their sizes",
-        )
-    if not Path(checkpoint.path).is_dir():
-        raise CheckpointMissing(
-            f"{spec.name} has no checkpoint yet: its query has not started",
-            expected="a checkpoint",
-            where=spec.checkpoint,
-            next_step=f"run `streamwarden start {owner(spec.name)}`",
-        )
-    if not batch_ids(list_or_empty(checkpoint / COMMITS)):
-        choose_batch((), None, None, spec.checkpoint)  # raises
+    """The stream's checkpoint, held until the block ends. Raises CheckpointError if there is no state to read."""
+    origin = checkpoint_of(spec)
+    with _readable(origin):
+        commits = batch_ids(list_or_empty(origin / COMMITS))
+        if not commits:
+            _require_checkpoint(origin, spec)
+            choose_batch((), None, None, origin.path)  # raises
     with work_folder(spec) as folder:
-        try:
-            logs = gather(spec, hold(checkpoint, folder))
+        with _readable(origin):
+            linked = can_link(origin / COMMITS / str(max(commits)), folder)
+            logs = gather(spec, hold(origin, folder) if linked else origin)
             tables = _tables(logs.checkpoint, logs.stores)
-            kept = tuple(
-                batch for batch in sorted(logs.commits) if batch in logs.offsets and logs.can_begin_after(batch)
-            )
-        except (Damaged, OSError, ValueError, IndexError) as error:
-            raise CheckpointError(
-                f"the checkpoint cannot be read: {error}",
-                expected="whole logs and metadata, as Spark wrote them",
-                where=spec.checkpoint,
-                next_step="run `streamwarden inspect` on it",
-            ) from error
+            kept = logs.readable_batches()
         if not tables:
             raise CheckpointError(
                 "the query keeps no state",
@@ -100,7 +90,33 @@ def held(spec: StreamSpec) -> Iterator[Held]:
                 where=spec.checkpoint,
                 next_step=f"`streamwarden inspect {spec.name}` shows what the checkpoint has",
             )
-        yield Held(folder=folder, where=spec.checkpoint, logs=logs, kept=kept, tables=tables)
+        yield Held(origin=origin, folder=folder, logs=logs, kept=tuple(kept), tables=tables)
+
+
+def _require_checkpoint(origin: Location, spec: StreamSpec) -> None:
+    try:
+        origin.names()
+    except FileNotFoundError as error:
+        raise CheckpointMissing(
+            f"{spec.name} has no checkpoint yet: its query has not started",
+            expected="a checkpoint",
+            where=spec.checkpoint,
+            next_step=f"run `streamwarden start {owner(spec.name)}`",
+        ) from error
+
+
+@contextmanager
+def _readable(origin: Location) -> Iterator[None]:
+    """Raise a CheckpointError for what cannot be read."""
+    try:
+        yield
+    except (Damaged, OSError, ValueError, IndexError) as error:
+        raise CheckpointError(
+            f"the checkpoint cannot be read: {error}",
+            expected="whole logs, metadata and state, which Spark does not purge meanwhile",
+            where=origin.path,
+            next_step="look at a newer batch; `streamwarden inspect` says whether the checkpoint is whole",
+        ) from error
 
 
 def _tables(checkpoint: Location, stores: Sequence[StateStore]) -> tuple[StateTable, ...]:

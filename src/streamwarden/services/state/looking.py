@@ -1,7 +1,7 @@
 """Looks at the state of a stream as it was after a batch, while the stream runs or is stopped.
 
-The reading runs in a process with a low priority and bounded memory. It reads hard links to the checkpoint's files, and
-writes nothing to the stream's places.
+The reading runs in a process with a low priority and bounded memory. It reads hard links to the checkpoint's files, or
+copies of them, and writes nothing to the stream's places.
 """
 
 import json
@@ -140,7 +140,9 @@ def _look(
         ProcessError: there is no usable Java, or the reading process died.
     """
     table = choose_table(state.tables, chosen.operator, chosen.variable, spec.name)
-    question = Question(asked=asked, checkpoint=state.uri, table=table, batches=batches, keys=chosen.keys, **more)
+    question = Question(
+        asked=asked, checkpoint=state.for_reading(batches), table=table, batches=batches, keys=chosen.keys, **more
+    )
     return Look(
         stream=spec.name,
         table=table,

@@ -5,7 +5,9 @@ The reader is a function here: it does to the stream's checkpoint what Spark's p
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +16,10 @@ from typing import Any
 
 import pytest
 
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.integrity import check_state_file
 from streamwarden.errors import CheckpointError, CheckpointMissing, ConfigError, ProcessError, StreamwardenError
 from streamwarden.lifecycle.time_travel.answers import (
     Answer,
@@ -28,11 +34,12 @@ from streamwarden.lifecycle.time_travel.answers import (
 )
 from streamwarden.services.auditing.records import FOLDER
 from streamwarden.services.auditing.work import WORK
-from streamwarden.services.state import looking
+from streamwarden.services.state import gathering, looking
 from streamwarden.services.state.exports import NOTE, Target, export_to, target_of
 from streamwarden.services.state.looking import Selection, diff, history, show
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack, stream_of
+from support.servers.memory_files import ROOT, MemoryFiles
 
 ALL = Selection()
 ENTRY = Entry(partition=1, key=("k0", None), item='{"second":4}', value='{"n":1}', expires_ms=5)
@@ -56,6 +63,19 @@ def run(unpack: Unpack, tmp_path: Path) -> Callable[[str], StreamSpec]:
     return made
 
 
+def can_be_read(checkpoint: Path, batches: list[int]) -> bool:
+    """Whether the state after each batch is all there, each file as Spark wrote it."""
+    held = open_path(str(checkpoint))
+    stores = state_stores(held)
+    for store in stores:
+        for load in (store.load(batch + 1) for batch in batches):
+            for file in filter(None, (load.snapshot, *load.changes)):
+                check_state_file(held, store, file, "lz4")
+            if not load.complete:
+                return False
+    return bool(stores)
+
+
 @dataclass
 class Reader:
     """Stands where Spark reads. `meanwhile` is what happens to the stream before it does."""
@@ -66,6 +86,7 @@ class Reader:
     asked: list[dict[str, Any]] = field(default_factory=list)
     specs: list[StreamSpec] = field(default_factory=list)
     held: list[set[str]] = field(default_factory=list)
+    whole: list[bool] = field(default_factory=list)
 
     def __call__(self, name: str, spec: StreamSpec, folder: Path, **options: Any) -> int:
         assert name == "state"
@@ -75,6 +96,7 @@ class Reader:
         held = Path(self.asked[-1]["checkpoint"].removeprefix("file://"))
         assert held.is_relative_to(folder)
         self.held.append({str(path.relative_to(held)) for path in held.rglob("*")})
+        self.whole.append(can_be_read(held, self.asked[-1]["batches"]))
         (folder / "state.log").write_text("java.lang.OutOfMemoryError")
         for path, content in self.files.items():
             (folder / path).parent.mkdir(exist_ok=True)
@@ -120,6 +142,7 @@ def test_a_look_holds_what_spark_purges_meanwhile_and_changes_nothing(
 
     read_by(monkeypatch, purged := Reader(meanwhile=lambda: shutil.rmtree(spec.checkpoint)))
     assert show(spec, ALL).answer == SHOWN
+    assert purged.whole == [True]
     assert {"offsets/7", "commits/7", "state/0/0/8.changelog"} <= purged.held[0]
 
 
@@ -251,10 +274,6 @@ def test_a_difference_goes_forward(run: Callable[[str], StreamSpec], monkeypatch
 def test_what_cannot_be_looked_at_is_said(run: Callable[[str], StreamSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     read_by(monkeypatch, Reader())
     spec = run("hdfs")
-    elsewhere = replace(spec, checkpoint="s3a://bucket/checkpoint")
-    with pytest.raises(CheckpointError, match="object store") as caught:
-        show(elsewhere, ALL)
-    assert parts(caught.value)
     with pytest.raises(CheckpointMissing) as missing:
         show(replace(spec, checkpoint=f"{spec.checkpoint}-none"), ALL)
     assert parts(missing.value)
@@ -274,6 +293,50 @@ PARTS = {
     "export/_SUCCESS": "",
     "export/.part-0.csv.crc": "",
 }
+
+
+def without_links(patch: pytest.MonkeyPatch) -> None:
+    """As between two disks."""
+
+    def refused(source: str, target: Path) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
+
+    patch.setattr(os, "link", refused)
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "changelog", "rocksdb", "format2", "processor", "join"])
+def test_what_cannot_be_linked_is_copied_for_the_chosen_batches_alone(
+    run: Callable[[str], StreamSpec], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    spec = run(kind)
+    variable = {"processor": "count", "join": "left"}.get(kind)
+    without_links(monkeypatch)
+    reader = read_by(monkeypatch, Reader())
+    look = show(spec, Selection(variable=variable), batch=1)
+    kept = {int(path.name) for path in Path(spec.checkpoint, "commits").iterdir() if path.name.isdigit()}
+    assert set(look.kept) == kept, "what is kept is known without copying it"
+    logs = {path for path in reader.held[0] if path.startswith(("commits/", "offsets/", "sources"))}
+    assert logs == {"commits/1", "offsets/1"}
+    assert reader.whole == [True]
+    assert not {path for path in reader.held[0] if path.endswith(("/3.changelog", "/3.delta", "/3.zip"))}
+
+
+def test_a_checkpoint_in_an_object_store_is_copied(
+    run: Callable[[str], StreamSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = run("changelog")
+    tree = {
+        str(path.relative_to(spec.checkpoint)): path.read_bytes()
+        for path in Path(spec.checkpoint).rglob("*")
+        if path.is_file()
+    }
+    monkeypatch.setattr(gathering, "checkpoint_of", lambda spec: Location(MemoryFiles(tree), ROOT))
+    reader = read_by(monkeypatch, Reader())
+    assert show(spec, ALL, batch=4).batches == (4,)
+    assert reader.whole == [True]
+    held = {path for path in reader.held[0] if path.endswith((".changelog", ".zip"))}
+    assert held
+    assert all(int(path.rpartition("/")[2].partition(".")[0]) <= 5 for path in held)
 
 
 def test_a_csv_file_is_private_and_replaced_whole(
