@@ -34,7 +34,7 @@ class Archives:
 
     def unpack(self, name: str, into: Path) -> Path:
         """Lay out `into` (checkpoint/, output/), with the paths inside moved there; returns the checkpoint."""
-        made_in, here = f"{MADE_IN}/{name}".encode(), to_uri(str(into)).removeprefix("file://").encode()
+        made_in, encoded = f"{MADE_IN}/{name}".encode(), to_uri(str(into)).removeprefix("file://").encode()
         if name not in self._known:
             self._known[name] = self._extract(name)
         files = self._known[name]
@@ -43,6 +43,7 @@ class Archives:
         for path, (content, modified) in files.items():
             target = f"{into}/{path}"
             if made_in in content:
+                here = os.fsencode(into) if "/_metadata/" in path else encoded  # an operator's paths are Hadoop's text
                 Path(target).write_bytes(content.replace(made_in, here))
                 os.utime(target, (modified, modified))
             else:

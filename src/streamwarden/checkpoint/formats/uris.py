@@ -22,6 +22,17 @@ def to_path(uri: str) -> str:
     return unquote(parts.path if parts.scheme in ("", "file") else uri)
 
 
+def to_hadoop(path: str) -> str:
+    """The text of an absolute local path, or of a decoded URL, as Hadoop's Path writes and reads it: nothing in it is
+    encoded. Operators name the files of their schema like this."""
+    return f"file:{path}" if path.startswith("/") else path
+
+
+def of_hadoop(text: str) -> str:
+    """The inverse of `to_hadoop`, with any number of slashes."""
+    return f"/{text.removeprefix('file:').lstrip('/')}" if text.startswith("file:") else text
+
+
 def is_pattern(path: str) -> bool:
     """Whether Hadoop takes a path for a pattern of names."""
     return any(character in GLOB for character in path)

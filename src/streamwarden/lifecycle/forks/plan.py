@@ -45,7 +45,7 @@ from streamwarden.checkpoint.formats.logs import OffsetRecord
 from streamwarden.checkpoint.formats.sink import SinkManifest
 from streamwarden.checkpoint.formats.sources import log_offset
 from streamwarden.checkpoint.formats.state import StateStore
-from streamwarden.checkpoint.formats.uris import to_path, to_uri
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop, to_path, to_uri
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
 
@@ -200,7 +200,7 @@ def operator_step(name: str, log: LogFile, checkpoint: str, places: Places) -> W
         paths = store.get("stateSchemaFilePaths")
         if paths:
             try:
-                moved = [to_uri(join(places.checkpoint, _below(to_path(str(path)), checkpoint))) for path in paths]
+                moved = [to_hadoop(join(places.checkpoint, _below(of_hadoop(str(path)), checkpoint))) for path in paths]
             except ValueError as error:
                 raise Damaged(f"the schema of its store {store.get('storeName')}: it {error}") from error
             store["stateSchemaFilePaths"] = moved

@@ -17,7 +17,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import source_entries
-from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
@@ -91,18 +91,18 @@ def test_manifest_and_source_log_name_the_forks_own_files(origin: StreamSpec, tm
 @pytest.mark.parametrize("rewind", [0, 1])
 def test_an_operator_names_the_forks_own_schema(name: str, rewind: int, unpack: Unpack, tmp_path: Path) -> None:
     """Spark writes the schema's files as absolute paths: taken over as they are, they would be the origin's."""
-    root = tmp_path / "origin"
+    root = tmp_path / "the 100% origin"
     unpack(name, root)
     origin = stream_of(root, files=0)
     if "join" in name:
         origin = replace(origin, source=replace(origin.source, path=str(root), parts=("input", "other")))
-    made = fork(origin, into=tmp_path / "fork", rewind=rewind)
+    made = fork(origin, into=tmp_path / "the fork", rewind=rewind)
     metadata = Path(made.spec.checkpoint) / "state/0/_metadata/v2"
     batches = sorted(int(path.name) for path in metadata.iterdir())
     assert batches, "and no checksums of what was there before"
     assert batches[-1] <= made.batch  # type: ignore[operator]
     named = [
-        to_path(path)
+        of_hadoop(path)
         for batch in batches
         for store in json.loads((metadata / str(batch)).read_text().split("\n")[1])["stateStoreInfo"]
         for path in store["stateSchemaFilePaths"]

@@ -18,7 +18,7 @@ from streamwarden.adapters.storage.files import FsspecFiles, open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.sources import source_entries
-from streamwarden.checkpoint.formats.uris import to_path, to_uri
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_path, to_uri
 from streamwarden.drills.records.sections import ForkSpec
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, DrillAborted
@@ -121,7 +121,7 @@ def test_an_operator_names_the_schema_beside_it(lake: Bucket, unpack: Unpack, tm
     checkpoint = open_path(made.spec.checkpoint, "lake")
     metadata = checkpoint / "state/0/_metadata/v2"
     named = [
-        to_path(place)
+        of_hadoop(place)
         for name in metadata.names()
         for known in json.loads((metadata / name).read().split(b"\n")[1])["stateStoreInfo"]
         for place in known["stateSchemaFilePaths"]
