@@ -49,7 +49,9 @@ def stored(lake: Bucket, local: StreamSpec) -> StreamSpec:
     """The stream with all that it has, put into the store."""
     root = Path(local.checkpoint).parent
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        content = path.read_bytes()
+        content = path.read_bytes().replace(
+            f"file:{root}/checkpoint/state".encode(), f"{ROOT}/checkpoint/state".encode()
+        )
         for here in (to_uri(str(root)), str(root)):
             content = content.replace(here.encode(), to_uri(ROOT).encode())
         lake.pipe_file(f"{ROOT}/{path.relative_to(root).as_posix()}", content)
