@@ -37,6 +37,15 @@ def decode(kind: Any, raw: Any, readers: Readers | None = None) -> Any:
     return _decoder(kind)(raw, readers)
 
 
+def decode_fields(kind: Any, raw: Mapping[str, Any], readers: Readers | None = None) -> dict[str, Any]:
+    """The fields of the dataclass `kind` that `raw` has, as `decode` reads them."""
+    return {
+        name: raw[name] if decoder is _as_it_is else decoder(raw[name], readers)
+        for name, decoder in _stored_fields(kind)
+        if name in raw
+    }
+
+
 def encode(value: Any, writers: Writers | None = None) -> Any:
     """The inverse of `decode`: what another process will read. A type that JSON does not have becomes text."""
     return _plain(value, writers or {})
@@ -75,7 +84,7 @@ def _as_it_is(raw: Any, readers: Readers | None) -> Any:
 
 def _decoder_of_plain(kind: type) -> Decoder:
     if is_dataclass(kind):
-        return partial(_decode_fields, kind)
+        return partial(_decode_dataclass, kind)
     if isinstance(kind, EnumType):
         return lambda raw, readers: kind(raw)
     return _as_it_is
@@ -91,28 +100,27 @@ def _decode_mapping(key: Decoder, value: Decoder, raw: Any, readers: Readers | N
     return {key(name, None): value(item, readers) for name, item in raw.items()}
 
 
-def _decode_fields(kind: Any, raw: Any, readers: Readers | None) -> Any:
-    values = {}
-    for name, decoder, is_required in _stored_fields(kind):
-        if name in raw:
-            values[name] = raw[name] if decoder is _as_it_is else decoder(raw[name], readers)
-        elif is_required:
-            raise KeyError(f"{kind.__name__} without {name}")
-    return kind(**values)
+def _decode_dataclass(kind: Any, raw: Any, readers: Readers | None) -> Any:
+    missing = [name for name in _required_fields(kind) if name not in raw]
+    if missing:
+        raise KeyError(f"{kind.__name__} without {missing[0]}")
+    return kind(**decode_fields(kind, raw, readers))
 
 
 @cache
-def _stored_fields(kind: Any) -> tuple[tuple[str, Decoder, bool], ...]:
-    """Name and decoder of each field, and whether it has no default."""
+def _stored_fields(kind: Any) -> tuple[tuple[str, Decoder], ...]:
+    """Name and decoder of each field."""
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(
-        (item.name, _decoder(hints[item.name]), item.default is MISSING and item.default_factory is MISSING)
-        for item in fields(kind)
-    )
+    return tuple((item.name, _decoder(hints[item.name])) for item in fields(kind))
+
+
+@cache
+def _required_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING)
 
 
 def _plain(value: Any, writers: Writers) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _OF_JSON:
         return value
     writer = writers.get(kind)
