@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import chain as concatenate
 from itertools import islice
 from typing import Any, Final, TypeGuard
@@ -128,7 +129,7 @@ def read_bytes(file: Location, most: int | None = SMALL) -> bytes:
     checksum file, Unread beyond `most` bytes, FileNotFoundError if it does not exist."""
     try:
         content = file.read(most)
-        covered = checked(file)
+        covered = checked(file, content)
     except IsADirectoryError as error:
         raise Damaged("it is a folder, not a file") from error
     except NotAFile as error:
@@ -138,9 +139,13 @@ def read_bytes(file: Location, most: int | None = SMALL) -> bytes:
     return content[:covered]
 
 
-def checked(file: Location) -> int | None:
+def checked(file: Location, content: bytes | None = None) -> int | None:
     """Number of bytes of the file that Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two
-    do not match."""
+    do not match.
+
+    Args:
+        content: of the whole file; None: it is read here, in parts.
+    """
     try:
         sums = b"" if file.checksum_file is None else file.checksum_file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFile):
@@ -148,7 +153,7 @@ def checked(file: Location) -> int | None:
     if not sums:
         return None
     try:
-        with file.open() as stream:
+        with file.open() if content is None else BytesIO(content) as stream:
             return verify(stream, sums)
     except ChecksumMismatch as error:
         raise Damaged(str(error)) from error
