@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.phases import BatchCourse
@@ -141,9 +142,9 @@ class CheckpointReader(Protocol):
     def course(self, fork: ForkView, batch: int) -> BatchCourse:
         """How far one batch has come, and when: by the files of the sink, or by what its driver recorded."""
 
-    def not_exercised(self, fork: ForkView) -> Sequence[str]:
-        """Each function of foreachBatch that got no batch a second time after it had written it, in words: whether it
-        writes a batch twice is unknown."""
+    def not_exercised(self, fork: ForkView) -> Sequence[NotExercised]:
+        """Each function of foreachBatch that got no batch a second time after it had written it: whether it writes a
+        batch twice is unknown."""
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...
