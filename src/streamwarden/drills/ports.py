@@ -77,8 +77,8 @@ class Forks(Protocol):
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         """The fork under a new checkpoint path with its own output, both empty; may run again."""
 
-    def outside(self, run_id: str) -> Outside:
-        """What the jobs of the fork and of its twins did outside of the drill's folder."""
+    def outside(self, run_id: str, stream: str) -> Outside:
+        """What the jobs of the fork of a stream and of its twins did outside of the drill's folder."""
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove everything but the evidence (input links, state, scratch); returns what was removed. Idempotent.

@@ -296,7 +296,7 @@ class World:
         self._maybe_die("before_renew")
         return self.input.renewed(fork)
 
-    def outside(self, run_id: str) -> Outside:
+    def outside(self, run_id: str, stream: str) -> Outside:
         return self.left_outside
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
