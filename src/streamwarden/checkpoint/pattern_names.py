@@ -13,8 +13,8 @@ from streamwarden.checkpoint.formats.layout import SOURCES, Damaged, compactible
 from streamwarden.checkpoint.formats.sources import file_source_log, read_source_log
 from streamwarden.checkpoint.formats.uris import file_name, is_pattern, to_path
 
-_NEWEST: Final = 50
-"""Entries of a source's log that are read: an evaluation a minute misses none if each batch takes 1.2 s or longer."""
+_NEWEST: Final = 30
+"""Entries of a source's log that are read: an evaluation a minute misses none if each batch takes 2 s or longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

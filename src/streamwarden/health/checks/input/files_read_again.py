@@ -65,7 +65,7 @@ CHECK = Check(
     thresholds=limits(0.5, 0.5, ValueUnit.TIMES, "batches whose rows are doubled; one is enough for CRITICAL"),
     judge=check,
     reads=(
-        "The newest 50 entries of each `sources/N` of a file source. A batch counts if it has a file whose path has "
+        "The newest 30 entries of each `sources/N` of a file source. A batch counts if it has a file whose path has "
         "one of `*?[]{}` or a backslash, and another file beside it. The verdict shows the input rows of the newest "
         "such batch, by Spark's report, and those a file of the batches that read each file once. A batch that was "
         "found counts until the query has another id, because its rows stay in the output."
