@@ -166,11 +166,15 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert "marker" not in first
         assert not (home / "work").exists()
         assert not list(home.glob("*/checkpoint/*/state"))
+        outside = run.facts["outside"]
+        assert (outside["changed"], outside["servers"]) == ([], [])
+        assert "| not proven | that the job is right: an error that each run makes" in shown
         assert list(home.glob("fork/output/by_page/_spark_metadata"))
 
 
 def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twice_are_named(tmp_path: Path) -> None:
-    with clicks_project(tmp_path, write=APPEND, seed=SEED, foreach_batch="run") as workspace:
+    worker = f'batch.foreachPartition(lambda rows: open("{tmp_path}/of_a_worker", "a").close())'
+    with clicks_project(tmp_path, write=f"{worker}; {APPEND}", seed=SEED, foreach_batch="run") as workspace:
         run = run_drill(workspace, name="kill")
         assert run.deviated, run.reason
         counts = run.facts["twin"]["outcome"]
@@ -181,5 +185,6 @@ def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twi
         assert "0 lost" in queries["by_page"]
         assert f"1 lost, {ROWS} duplicated" in queries["alerts/_writes/output/alerts"]
         assert not run.facts["not_exercised"]
+        assert run.facts["outside"]["changed"] == [f"{tmp_path}/of_a_worker"], "the driver's record has no such file"
         assert not run.facts["judgement"]["success"]
         assert f"id={LOST}" in report(workspace, run)

@@ -110,7 +110,7 @@ BY_TWIN_ALONE = OF_FORKS - {"beside an oracle"}
         ("kept its modification time", OF_FORKS - {"topic and oracle"}),
         ("each repeated record", {"repeats"}),
         ("did not ask the database", {"beside an oracle", "topic and oracle"}),
-        ("connections of Python's workers", OF_FORKS),
+        ("short connections of Python's workers", OF_FORKS),
         ("did not rewrite its input", OF_FORKS),
         ("an audit trusts its code", {"live"}),
     ],
