@@ -4,14 +4,19 @@ Spark 4.3 reads the files of a batch without expanding patterns (`__globPaths__=
 of a pattern it takes all files of the batch in its place: the other files are read once more, without an error.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.checkpoint.formats.layout import SOURCES, Damaged, compactible_ids, list_or_empty
-from streamwarden.checkpoint.formats.sources import file_source_log, read_source_log
+from streamwarden.checkpoint.formats.layout import SOURCES, compactible_ids, list_or_empty
+from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import file_name, is_pattern, to_path
+
+_SIGN: Final = re.compile(rb"\*|%(?:5B|5C|5D|7B|7D|3F)", re.IGNORECASE)
+"""A character of a pattern in a URI."""
 
 _NEWEST: Final = 30
 """Entries of a source's log that are read: an evaluation a minute misses none if each batch takes 2 s or longer."""
@@ -92,14 +97,11 @@ def files_read_again(checkpoint: Location) -> FilesReadAgain:
 
 
 def _has_patterns(log: Location) -> bool:
-    """Whether one of the newest entries names a file that Spark takes for a pattern. Not those of another kind of
-    source, and not what was purged meanwhile."""
+    """Whether one of the newest entries may name a file that Spark takes for a pattern. Not what was purged
+    meanwhile."""
     newest = [batch for batch, compact in compactible_ids(list_or_empty(log)) if not compact][-_NEWEST:]
     for batch in newest:
-        try:
-            entries = read_source_log(log / str(batch), batch)
-        except (Damaged, FileNotFoundError):
-            continue
-        if any(is_pattern(to_path(entry.path)) for entry in entries):
-            return True
+        with suppress(FileNotFoundError):
+            if _SIGN.search((log / str(batch)).read()):
+                return True
     return False

@@ -13,8 +13,9 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.logs import all_offsets
-from streamwarden.checkpoint.formats.sources import source_entries
+from streamwarden.checkpoint.formats.sources import file_source_log, source_entries
 from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.pattern_names import read_again
 from streamwarden.errors import CheckpointError, JobError
 from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
@@ -255,6 +256,14 @@ def require_unchanged(query: ForkQuery, batches: Collection[int], connection: st
     checkpoint = open_path(query.checkpoint)
     if changed := changed_since_read(checkpoint, _of_files(checkpoint), connection, batches):
         raise input_changed(changed)
+
+
+def files_read_again(query: ForkQuery, batches: Collection[int]) -> list[str]:
+    """Which of these batches read files more than once, in words. Raises CheckpointError."""
+    checkpoint = open_path(query.checkpoint)
+    logs = {source: file_source_log(checkpoint, source) for source in _of_files(checkpoint)}
+    found = (again for source, log in logs.items() for again in read_again(log, source))
+    return [str(again) for again in found if again.batch in batches]
 
 
 def _of_files(checkpoint: Location) -> list[int]:
