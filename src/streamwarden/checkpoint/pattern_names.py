@@ -1,11 +1,12 @@
 """Finds the batches in which Spark read files more than once, because it takes names of files for patterns.
 
 Spark 4.3 reads the files of a batch without expanding patterns (`__globPaths__=false`). For each path with a character
-of a pattern it takes all files of the batch in its place: the other files are read once more, without an error.
+of a pattern it takes all files of the batch in its place: the other files are read once more, without an error. Not if
+subfolders are columns (`day=1`), or are read recursively: then Spark lists each file once.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -59,17 +60,27 @@ class FilesReadAgain:
     files: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
 
-def read_again(files: Mapping[int, Sequence[str]], source: int = 0) -> Iterator[ReadAgain]:
+def read_again(
+    files: Mapping[int, Sequence[str]], source: int = 0, *, folder: str | None = None, recursive: bool = False
+) -> Iterator[ReadAgain]:
     """The batches that read files of one source more than once. Pure.
 
     Args:
         files: batch -> the URIs of the files that it read.
+        folder: of the source, as its stream declares it; None: not known.
+        recursive: the source reads every subfolder.
     """
-    for batch, uris in sorted(files.items()):
+    for batch, uris in () if recursive else sorted(files.items()):
         patterns = [uri for uri in uris if is_pattern(to_path(uri))]
-        if patterns and len(uris) > 1:
+        if patterns and len(uris) > 1 and not all(_is_partitioned(to_path(uri), folder) for uri in uris):
             name, count = file_name(patterns[0]), len(patterns)
             yield ReadAgain(source=source, batch=batch, name=name, patterns=count, files=len(uris))
+
+
+def _is_partitioned(path: str, folder: str | None) -> bool:
+    """Whether a subfolder of the source is a column. Of an unknown source any folder counts."""
+    root = f"{folder.rstrip('/')}/" if folder else ""
+    return "=" in path.removeprefix(root).rpartition("/")[0]
 
 
 def by_batch(read: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
@@ -80,17 +91,24 @@ def by_batch(read: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
     return files
 
 
-def files_read_again(checkpoint: Location) -> FilesReadAgain:
+def files_read_again(
+    checkpoint: Location, folders: Sequence[str] = (), recursive: Callable[[], bool] = lambda: False
+) -> FilesReadAgain:
     """What the newest entries of the sources' logs show. A listing and some small files of each source; of a source
-    with such names the whole log is read. Raises CheckpointError, OSError."""
+    with such names the whole log is read. Raises CheckpointError, OSError.
+
+    Args:
+        folders: of the sources, as far as they are declared.
+        recursive: whether the sources read every subfolder; it is asked if a batch seems to have read files again.
+    """
     found: list[ReadAgain] = []
     counts: dict[int, Mapping[int, int]] = {}
     for source in sorted(int(name) for name in list_or_empty(checkpoint / SOURCES) if name.isdigit()):
         if not _has_patterns(checkpoint / SOURCES / str(source)):
             continue
         log = file_source_log(checkpoint, source)
-        again = list(read_again(log, source))
-        if again:
+        again = list(read_again(log, source, folder=folders[source] if source < len(folders) else None))
+        if again and not recursive():
             found += again
             counts[source] = {batch: len(uris) for batch, uris in log.items()}
     return FilesReadAgain(found=tuple(sorted(found, key=lambda again: again.batch)), files=counts)

@@ -262,7 +262,8 @@ def files_read_again(query: ForkQuery, batches: Collection[int]) -> list[str]:
     """Which of these batches read files more than once, in words. Raises CheckpointError."""
     checkpoint = open_path(query.checkpoint)
     logs = {source: file_source_log(checkpoint, source) for source in _of_files(checkpoint)}
-    found = (again for source, log in logs.items() for again in read_again(log, source))
+    recursive = any(is_recursive(source.options) for source in query.sources)
+    found = (again for source, log in logs.items() for again in read_again(log, source, recursive=recursive))
     return [str(again) for again in found if again.batch in batches]
 
 

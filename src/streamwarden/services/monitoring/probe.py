@@ -15,7 +15,9 @@ from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
 from streamwarden.health.signals.services import Need, needs
 from streamwarden.health.window import Answer, Batch, Service, StateInstance, WaitingInput
+from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -65,7 +67,7 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     state, waiting, logs, read_again = None, None, None, None
     try:
         state = _state(checkpoint)
-        read_again = _read_again(checkpoint)
+        read_again = _read_again(spec, checkpoint)
         logs = None if log.planned is None else _logs(spec, checkpoint)
         why_not = _why_not_asked(spec, services)
         if why_not is not None:
@@ -136,10 +138,16 @@ def _logs(spec: StreamSpec, checkpoint: Location) -> tuple[CompactLog, ...] | No
         return None
 
 
-def _read_again(checkpoint: Location) -> FilesReadAgain | None:
+def _read_again(spec: StreamSpec, checkpoint: Location) -> FilesReadAgain | None:
     """None if a source's log cannot be read: the other probes go on, and `inspect` names the damage."""
+
+    def recursive() -> bool:
+        """By the stream's file, or by the text of its script."""
+        options = [spec.source.options, *(source.options for source in job_facts(spec).inputs)]
+        return any(map(is_recursive, options))
+
     try:
-        return files_read_again(checkpoint)
+        return files_read_again(checkpoint, spec.source.folders, recursive)
     except (StreamwardenError, OSError):
         return None
 

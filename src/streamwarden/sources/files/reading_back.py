@@ -11,6 +11,7 @@ from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.checkpoint.pattern_names import read_again
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
 from streamwarden.sources.changed_input import changed_since_read, input_changed
 from streamwarden.stream.spec import StreamSpec
@@ -35,7 +36,7 @@ def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
     return RunInput(
         inputs=inputs,
         files=files,
-        problems=(*_disorder(spec, files, run.bounded_from), *_read_again(logs, run.bounded_from or 0)),
+        problems=(*_disorder(spec, files, run.bounded_from), *_read_again(spec, logs, run.bounded_from or 0)),
     )
 
 
@@ -106,9 +107,14 @@ def _local_files(run: FinishedRun, logs: Sequence[_Log], moved: Mapping[str, str
         raise unknown_input(run.checkpoint.path, error) from error
 
 
-def _read_again(logs: Sequence[_Log], first: int) -> list[str]:
+def _read_again(spec: StreamSpec, logs: Sequence[_Log], first: int) -> list[str]:
     judged = [{batch: log[batch] for batch in log if batch >= first} for log in logs]
-    return [str(again) for log in judged for again in read_again(log)]
+    recursive = is_recursive(spec.source.options)
+    found = (
+        read_again(log, folder=folder, recursive=recursive)
+        for folder, log in zip(spec.source.folders, judged, strict=True)
+    )
+    return [str(again) for of_folder in found for again in of_folder]
 
 
 def _local(uri: str, moved: Mapping[str, str]) -> Path:

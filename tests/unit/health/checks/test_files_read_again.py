@@ -8,7 +8,7 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.uris import to_uri
-from streamwarden.checkpoint.pattern_names import FilesReadAgain, ReadAgain, files_read_again
+from streamwarden.checkpoint.pattern_names import FilesReadAgain, ReadAgain, files_read_again, read_again
 from streamwarden.health.checks.input import files_read_again as files_read_again_check
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.progress import Progress
@@ -46,6 +46,15 @@ def test_a_name_that_is_a_pattern_beside_another_file_is_found(tmp_path: Path, n
     assert again.name == name.rpartition("/")[2]
     assert found.files == {0: {0: 1, 1: 3, 2: 1}}
     assert "read 2 of its 3 files more than once" in str(again)
+
+
+def test_columns_in_subfolders_and_recursive_sources_are_read_once(tmp_path: Path) -> None:
+    """As Spark 4.3 was seen to read them. A folder above the source is no column."""
+    read = {0: ["file:///in/day=1/a%5B1%5D.json", "file:///in/day=1/b.json"]}
+    assert [*read_again(read), *read_again(read, folder="/in"), *read_again(read, recursive=True)] == []
+    assert [again.name for again in read_again(read, folder="/in/day=1/")] == ["a[1].json"]
+    checkpoint(tmp_path, ("1.json", "a[1].json"))
+    assert files_read_again(open_path(tmp_path), ("/in",), lambda: True) == FilesReadAgain()
 
 
 def test_names_that_are_none_and_a_file_alone_are_read_once(tmp_path: Path) -> None:
