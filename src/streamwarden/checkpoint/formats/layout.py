@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedReader, RawIOBase, TextIOWrapper
+from io import BufferedReader, BytesIO, RawIOBase, TextIOWrapper
 from itertools import chain as concatenate
 from itertools import islice
 from typing import Any, BinaryIO, Final, TypeGuard
@@ -127,7 +127,7 @@ def read_bytes(file: Location) -> bytes:
     file or has more than `SMALL` bytes, FileNotFoundError if it does not exist."""
     with _damaged_if_no_file():
         content = file.read(SMALL)
-        covered = checked(file)
+        covered = checked(file, content)
     return content[:covered]
 
 
@@ -192,9 +192,13 @@ def _damaged_if_no_file() -> Iterator[None]:
         raise Damaged(f"not UTF-8 text: {error.reason}") from error
 
 
-def checked(file: Location) -> int | None:
+def checked(file: Location, content: bytes | None = None) -> int | None:
     """Number of bytes of the file that Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two
-    do not match."""
+    do not match.
+
+    Args:
+        content: of the whole file; None: it is read here, in parts.
+    """
     try:
         sums = b"" if file.checksum_file is None else file.checksum_file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFile):
@@ -202,7 +206,7 @@ def checked(file: Location) -> int | None:
     if not sums:
         return None
     try:
-        with file.open() as stream:
+        with file.open() if content is None else BytesIO(content) as stream:
             return verify(stream, sums)
     except ChecksumMismatch as error:
         raise Damaged(str(error)) from error

@@ -171,7 +171,7 @@ def test_of_a_long_log_the_newest_batches_are_read(unpack: Unpack, tmp_path: Pat
         shutil.move(tmp_path / "checkpoint" / log, tmp_path / f"old {log}")
         (tmp_path / "checkpoint" / log).mkdir()
         for batch in range(5000):
-            os.link(tmp_path / f"old {log}/13", tmp_path / "checkpoint" / log / str(batch))
+            os.link(f"{tmp_path}/old {log}/13", f"{tmp_path}/checkpoint/{log}/{batch}")
     report = inspect(tmp_path)
     assert (report.retained, report.position.planned) == ((0, 4999), 4999)
 
