@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from streamwarden.checkpoint.compact_logs import CompactLog
 from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.checkpoint.pattern_names import FilesReadAgain
 from streamwarden.checkpoint.skipped import SkippedBatches
 from streamwarden.health.quarantine import QuarantineGap, QuarantineSample
 from streamwarden.health.verdict import Verdict
@@ -189,6 +190,7 @@ class Window:
         state: the checkpoint's state store instances; None if they were not read.
         waiting: input that no batch has planned yet; None if it was not probed, or cannot be.
         skipped: batches that the file sink's manifest skipped; None if the output is no such folder, or was not read.
+        read_again: batches in which Spark read files more than once; None if the sources' logs were not read.
         answers: of this evaluation's attempts to reach the services that the stream needs; earlier ones are among the
             measurements.
         logs: the compacted logs of the sink and of the sources; None if they were not read.
@@ -215,6 +217,7 @@ class Window:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     skipped: SkippedBatches | None = None
+    read_again: FilesReadAgain | None = None
     answers: tuple[Answer, ...] = ()
     logs: tuple[CompactLog, ...] | None = None
     quarantined: QuarantineSample | None = None

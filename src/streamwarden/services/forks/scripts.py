@@ -31,7 +31,7 @@ from streamwarden.lifecycle.forks.scripts import (
 )
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
-from streamwarden.lifecycle.script_queries import NamedInput
+from streamwarden.lifecycle.script_queries import NamedInput, WritingFunction
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
 from streamwarden.sources.base import StoredSource
@@ -203,7 +203,10 @@ def started_queries(script: ScriptFork) -> list[ForkQuery]:
 def _query(document: dict[str, Any]) -> ForkQuery:
     sources = tuple(NamedInput(**source) for source in document["sources"])
     texts = {name: tuple(document[name]) for name in ("inputs", "changed")}
-    return ForkQuery(**{**document, **texts, "sources": sources, "kind": OutputKind(document["kind"])})
+    given = document["function"]
+    function = None if given is None else WritingFunction(**given)
+    typed = {**texts, "sources": sources, "function": function, "kind": OutputKind(document["kind"])}
+    return ForkQuery(**{**document, **typed})
 
 
 def unplanned(query: ForkQuery, connection: str | None = None) -> int:

@@ -10,6 +10,7 @@ from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.pattern_names import FilesReadAgain, files_read_again
 from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
 from streamwarden.health.signals.services import Need, needs
@@ -32,6 +33,7 @@ class ProbeResult:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     logs: tuple[CompactLog, ...] | None = None
+    read_again: FilesReadAgain | None = None
     answers: tuple[Answer, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -60,9 +62,10 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
     except (StreamwardenError, OSError) as error:
         return ProbeResult(answers=answers, problems=(str(error),))
     problems: list[str] = []
-    state, waiting, logs = None, None, None
+    state, waiting, logs, read_again = None, None, None, None
     try:
         state = _state(checkpoint)
+        read_again = _read_again(checkpoint)
         logs = None if log.planned is None else _logs(spec, checkpoint)
         why_not = _why_not_asked(spec, services)
         if why_not is not None:
@@ -82,6 +85,7 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
         state=state,
         waiting=waiting,
         logs=logs,
+        read_again=read_again,
         answers=answers,
         problems=tuple(problems),
     )
@@ -128,6 +132,14 @@ def _logs(spec: StreamSpec, checkpoint: Location) -> tuple[CompactLog, ...] | No
     """None if the storage of the output does not answer, or only Spark reaches it: the other probes go on."""
     try:
         return compact_logs(checkpoint, output_of(spec))
+    except (StreamwardenError, OSError):
+        return None
+
+
+def _read_again(checkpoint: Location) -> FilesReadAgain | None:
+    """None if a source's log cannot be read: the other probes go on, and `inspect` names the damage."""
+    try:
+        return files_read_again(checkpoint)
     except (StreamwardenError, OSError):
         return None
 

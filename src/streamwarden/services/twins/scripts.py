@@ -17,7 +17,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.services.forks.scripts import fork_queries, require_unchanged, unread
 from streamwarden.services.twins.comparing import compare, unstable_columns
-from streamwarden.services.twins.comparison import run_twin, watermark_problems
+from streamwarden.services.twins.comparison import run_twin, watermark_problems, watermarks_in
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Twin
@@ -149,6 +149,7 @@ class ScriptWitness:
             key_from="; ".join(f"{verdict.query.name}: {verdict.key}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
+            watermarks=max((watermarks_in(facts["plan"]) for facts in done.values()), default=0),
             unproven=(
                 *not_checked(started),
                 *(

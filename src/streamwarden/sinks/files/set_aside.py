@@ -44,7 +44,7 @@ def _require_whole(output: Location, batch: int, moved: list[str]) -> None:
     if batch < 0:
         return
     before = read_sink_manifest(output, batch, strict=True)
-    if before is None or before.missing or before.damaged or before.unread:
+    if before is None or before.missing or before.damaged:
         raise CheckpointError(
             f"the manifest no longer has the entries up to batch {batch} by themselves: {moved[-1]} repeats them",
             expected=f"entries that list the files of the batches up to {batch}",

@@ -11,6 +11,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.changed_input import ChangedFile
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import is_pattern
+from streamwarden.checkpoint.pattern_names import by_batch, read_again
 from streamwarden.health.window import WaitingInput
 from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import Places
@@ -19,7 +20,6 @@ from streamwarden.problems import Problem, show
 from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive
 from streamwarden.sources.files.audited import Folders, batches_of, files_of, read_files
-from streamwarden.sources.files.pattern_names import by_batch, read_twice
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
 from streamwarden.verification.comparing.balance import Range
 
@@ -92,7 +92,7 @@ class FilesSource(StoredSource):
 
     @classmethod
     def audit_notes(cls, read: Folders) -> Iterable[str]:
-        return (note for files in read.values() for note in read_twice(by_batch(files)))
+        return (str(again) for files in read.values() for again in read_again(by_batch(files)))
 
     @classmethod
     def fork_options(cls, options: Mapping[str, str | None]) -> dict[str, str]:
