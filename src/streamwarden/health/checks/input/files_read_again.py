@@ -1,5 +1,6 @@
 """Files read again: batches in which Spark read files more than once, because it took names for patterns."""
 
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.checkpoint.pattern_names import FilesReadAgain, ReadAgain
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.signals.series import reports
@@ -74,8 +75,8 @@ CHECK = Check(
     advice=(
         "Spark read the other files of these batches once more for each such name, so that their rows are in the query "
         "twice. Let the producer give its files other names before it publishes them, or read one file a batch "
-        "(`max_files_per_trigger: 1`). To repair the output, give the stream a new checkpoint path and a new output, "
-        "in one change, and let it read its input again."
+        f"(`max_files_per_trigger: 1`). To repair the output, give the stream {NEW_PLACES}, and let it read its input "
+        "again."
     ),
     source="Spark 4.3 takes all files of a batch in the place of each path that looks like a pattern (measured).",
 )
