@@ -13,6 +13,9 @@ from typing import Final
 _EACH: Final = 10
 RESTORE: Final = "restore it from a copy of the checkpoint"
 
+NEW_PLACES: Final = "a new checkpoint path and a new output, both in one change"
+"""A new checkpoint alone loses rows: its batches begin at 0, and Spark skips those that an old manifest has."""
+
 
 class Consequence(StrEnum):
     """What follows from a damage, mildest first."""
@@ -58,10 +61,7 @@ def refuses_start(path: str, what: str, next_step: str = RESTORE, error_class: s
 def fails_first_batch(path: str, what: str, error_class: str) -> Damage:
     """Spark's first batch fails with the error class."""
     spark = f"Spark's first batch fails ({error_class})."
-    next_step = (
-        f"{RESTORE}, or start from an older copy of the checkpoint folder, or from the beginning with a new checkpoint "
-        "and a new output"
-    )
+    next_step = f"{RESTORE}, or start from an older copy of the checkpoint folder, or with {NEW_PLACES}"
     return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
 
 

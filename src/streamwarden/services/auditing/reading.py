@@ -17,7 +17,7 @@ class AuditedOutput:
     """The output as the audit's program reads it, and the problems already known.
 
     Args:
-        request: see `spark.audit_operators`.
+        request: see `spark.programs.audit`.
         problems: deviations that the sink's log shows by itself.
     """
 

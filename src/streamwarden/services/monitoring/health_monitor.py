@@ -256,7 +256,7 @@ class HealthMonitor:
                 skipped=skipped[spec.name],
                 answers=result.answers,
                 logs=result.logs,
-                read_again=result.read_again,
+                readings=result.readings,
                 quarantined=quarantined.sample(spec, recent),
                 gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),
                 previous=before,

@@ -85,7 +85,12 @@ def verdict(
     previous = {} if before is None else {before.check: before}
     return judge(
         files_read_again_check.CHECK,
-        window(reports, read_again=found, log=replace(log(12, 12), query_id=query), previous=previous),
+        window(
+            reports,
+            readings={} if found is None else {files_read_again_check.READ_AGAIN: found},
+            log=replace(log(12, 12), query_id=query),
+            previous=previous,
+        ),
     )
 
 

@@ -1,12 +1,24 @@
 """Files read again: batches in which Spark read files more than once, because it took names for patterns."""
 
-from streamwarden.checkpoint.pattern_names import FilesReadAgain, ReadAgain
+from typing import Final
+
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.pattern_names import FilesReadAgain, ReadAgain, files_read_again
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.signals.series import reports
 from streamwarden.health.verdict import Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import DeclaredInput, Reading, Window
 from streamwarden.progress import Progress
 from streamwarden.units import format_count
+
+
+def _read(checkpoint: Location, declared: DeclaredInput) -> FilesReadAgain:
+    return files_read_again(checkpoint, declared.folders, declared.recursive)
+
+
+READ_AGAIN: Final = Reading(_read)
+"""Of the logs of the sources: `inspect` names the damage of one that cannot be read."""
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -14,14 +26,15 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
     query_id = window.log.query_id if window.log is not None else None
     before = window.previous.get(CHECK.name)
     memory = {} if before is None else before.evidence
-    if query_id is None or window.read_again is None:
+    read_again = window[READ_AGAIN]
+    if query_id is None or read_again is None:
         reason = "the checkpoint names no query yet, or the logs of its sources were not read"
         return CHECK.verdict(window, Status.UNKNOWN, reason, evidence=memory)
-    found = window.read_again.found
+    found = read_again.found
     known = memory if memory.get("query_id") == query_id else {}
     last, earlier = _number(known.get("newest"), -1), _number(known.get("count"), 0)
     count = earlier + len({again.batch for again in found if again.batch > last})
-    newest = _sentence(window, found[-1], window.read_again) if found else str(known.get("reads", ""))
+    newest = _sentence(window, found[-1], read_again) if found else str(known.get("reads", ""))
     evidence = {"query_id": query_id, "count": count, "newest": found[-1].batch if found else last, "reads": newest}
     status = CHECK.grade(float(count), thresholds.of(CHECK.name))
     return CHECK.verdict(window, status, _reason(count, newest), float(count), evidence)
@@ -64,6 +77,7 @@ CHECK = Check(
     target="none",
     thresholds=limits(0.5, 0.5, ValueUnit.TIMES, "batches whose rows are doubled; one is enough for CRITICAL"),
     judge=check,
+    readings=(READ_AGAIN,),
     reads=(
         "The newest 30 entries of each `sources/N` of a file source. A batch counts if it has a file whose path has "
         "one of `*?[]{}` or a backslash, and another file beside it. The verdict shows the input rows of the newest "
@@ -74,8 +88,8 @@ CHECK = Check(
     advice=(
         "Spark read the other files of these batches once more for each such name, so that their rows are in the query "
         "twice. Let the producer give its files other names before it publishes them, or read one file a batch "
-        "(`max_files_per_trigger: 1`). To repair the output, give the stream a new checkpoint path and a new output, "
-        "in one change, and let it read its input again."
+        f"(`max_files_per_trigger: 1`). To repair the output, give the stream {NEW_PLACES}, and let it read its input "
+        "again."
     ),
     source="Spark 4.3 takes all files of a batch in the place of each path that looks like a pattern (measured).",
 )
