@@ -11,7 +11,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
 from streamwarden.health.checks.input.files_read_again import CHECK
-from streamwarden.health.window import Reading, Window
+from streamwarden.health.window import DeclaredInput, Reading, Window
 from streamwarden.services.monitoring.probe import probe
 from support.streams.monitored import T0, Stream
 
@@ -92,10 +92,10 @@ def test_what_a_check_reads_by_itself_is_read_and_a_failure_stops_no_other_probe
     stream = Stream(tmp_path, store)
     stream.run(range(3), reported=False)
 
-    def fails(checkpoint: Location) -> int:
+    def fails(checkpoint: Location, declared: DeclaredInput) -> int:
         raise CheckpointError(f"{checkpoint.path} is torn")
 
-    entries, torn = Reading(lambda checkpoint: len(checkpoint.entries())), Reading(fails)
+    entries, torn = Reading(lambda checkpoint, declared: len(checkpoint.entries())), Reading(fails)
     check = replace(CHECK, readings=(torn, entries))
     monkeypatch.setattr("streamwarden.services.monitoring.probe.CHECKS", (check,))
     found = probe(stream.spec)
