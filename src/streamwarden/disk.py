@@ -1,13 +1,18 @@
-"""How files are written: replaced whole, or one line appended in one write. Only the standard library."""
+"""How files are written: replaced whole, or one line appended in one write; and locked. Only the standard library."""
 
 import errno
+import fcntl
+import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
+
+LOCK_POLL: Final = 0.2
+"""Seconds between two tries to lock a file."""
 
 PRIVATE: Final = 0o600
 """Mode of a file that only its owner reads."""
@@ -93,3 +98,29 @@ def append_line(path: Path, line: str) -> None:
         os.write(handle, f"{line}\n".encode())
     finally:
         os.close(handle)
+
+
+@contextmanager
+def locked(
+    path: Path, *, wait: float = math.inf, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[IO[str] | None]:
+    """The file, created if need be and locked against other processes; None: another one kept it locked.
+
+    The kernel unlocks it when the block ends, and when the process does, however that ends. Raises OSError.
+
+    Args:
+        wait: seconds for which it is tried again.
+    """
+    deadline = time.monotonic() + wait
+    with open(path, "a+", opener=private_file) as file:
+        while not (held := _try_to_lock(file)) and time.monotonic() < deadline:
+            sleep(LOCK_POLL)
+        yield file if held else None
+
+
+def _try_to_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

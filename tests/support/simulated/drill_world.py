@@ -25,6 +25,7 @@ from streamwarden.drills.faults.sink.sink_failing import FOLDER
 from streamwarden.drills.faults.sink.sink_locked import TABLE
 from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.ports import Ports, SpecCodec
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
@@ -77,7 +78,7 @@ class World:
 
     startup: float = 10.0
     functions: bool = False  # a function of foreachBatch writes
-    not_exercised: tuple[str, ...] = ()
+    not_exercised: tuple[NotExercised, ...] = ()
     batch_seconds: float = 2.0
     total_batches: int = 12
     refusal: DrillAborted | None = None
@@ -296,7 +297,7 @@ class World:
         self._maybe_die("before_renew")
         return self.input.renewed(fork)
 
-    def outside(self, run_id: str) -> Outside:
+    def outside(self, run_id: str, stream: str) -> Outside:
         return self.left_outside
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:

@@ -4,7 +4,6 @@ It is in the data folder, which is usually on the disk of the checkpoint: only t
 was killed leaves its folder, and the links in it keep the disk full: the next audit or `housekeeping` removes it.
 """
 
-import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from streamwarden.disk import private_file, private_folder
+from streamwarden.disk import locked, private_folder
 from streamwarden.services.auditing.records import FOLDER
 from streamwarden.stream.spec import StreamSpec
 
@@ -34,9 +33,9 @@ def work_folder(spec: StreamSpec) -> Iterator[Path]:
     private_folder(root, below=Path(spec.data))
     remove_abandoned(Path(spec.data))
     with ExitStack() as own:
-        with _locked(root / _LOCK):
+        with locked(root / _LOCK):
             folder = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=root))
-            own.enter_context(_locked(folder / _LOCK))  # the kernel ends it, however this process ends
+            own.enter_context(locked(folder / _LOCK))  # the kernel ends it, however this process ends
             own.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
 
@@ -52,24 +51,13 @@ def remove_abandoned(data: Path) -> int:
     root = data / FOLDER / WORK
     if not root.is_dir():
         return 0
-    with _locked(root / _LOCK):
+    with locked(root / _LOCK):
         gone = [folder for folder in root.iterdir() if folder.is_dir() and not _is_held(folder / _LOCK)]
         for folder in gone:
             shutil.rmtree(folder, ignore_errors=True)
     return sum(not folder.exists() for folder in gone)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with open(path, "w", opener=private_file) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _is_held(path: Path) -> bool:
-    with open(path, "w", opener=private_file) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    with locked(path, wait=0) as file:
+        return file is None

@@ -1,6 +1,5 @@
 """A drill run's folder: the journal, the report, and the locks of the run. And the system's clock."""
 
-import fcntl
 import json
 import os
 import platform
@@ -69,31 +68,19 @@ class DrillArchive:
 
     @contextmanager
     def tenure(self, run_id: str) -> Iterator[bool]:
-        with open(self.folder(run_id) / _TENURE, "w", opener=disk.private_file) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+        with disk.locked(self.folder(run_id) / _TENURE, wait=0) as file:
+            yield file is not None
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
-        deadline = time.monotonic() + self._lock_wait
-        with open(path, "w", opener=disk.private_file) as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise DrillError(
-                            "another process is working on this drill run",
-                            expected="one step at a time",
-                            where=str(path.parent),
-                            next_step="wait until it has ended; an earlier try of the same task ends by itself",
-                        ) from None
-                self._sleep(0.2)
+        with disk.locked(path, wait=self._lock_wait, sleep=self._sleep) as file:
+            if file is None:
+                raise DrillError(
+                    "another process is working on this drill run",
+                    expected="one step at a time",
+                    where=str(path.parent),
+                    next_step="wait until it has ended; an earlier try of the same task ends by itself",
+                )
             yield
 
     def versions(self) -> Mapping[str, str]:

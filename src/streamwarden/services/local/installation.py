@@ -1,6 +1,5 @@
 """Airflow and the streams of one project on this machine, from the start to the end of `streamwarden up`."""
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +9,7 @@ from typing import Final, NoReturn
 
 from streamwarden.adapters.airflow_server import AirflowServer
 from streamwarden.adapters.store import Store
+from streamwarden.disk import locked
 from streamwarden.errors import AirflowError, ProcessError, StreamwardenError
 from streamwarden.services.fleet.draining import drain
 from streamwarden.services.fleet.exits.exit_recorder import Observation
@@ -30,17 +30,14 @@ def exclusive(lock: Path) -> Iterator[None]:
     The kernel releases it, however its holder ends.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
+    with locked(lock, wait=0) as file:
+        if file is None:
             raise ProcessError(
-                f"another process runs an Airflow for this folder (pid {file.read().strip()})",
+                f"another process runs an Airflow for this folder (pid {lock.read_text().strip()})",
                 expected="one at a time",
                 where=str(lock),
                 next_step="end it with Ctrl-C first",
-            ) from None
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -11,7 +11,6 @@ dies, keeps a second replay out of the same folder.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -223,16 +222,14 @@ def _require_known(parts: Sequence[str]) -> None:
 
 @contextmanager
 def _only_one(into: Path) -> Iterator[None]:
-    with (into / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with disk.locked(into / _LOCK, wait=0) as lock:
+        if lock is None:
             raise ConfigError(
                 "another replay is writing into this folder",
                 expected="one replay a folder",
                 where=str(into),
                 next_step="wait for it, stop it, or replay into another folder",
-            ) from None
+            )
         yield
 
 
