@@ -16,6 +16,7 @@ from streamwarden.drills.fault_order import draw
 from streamwarden.drills.faults.base import FaultContext
 from streamwarden.drills.faults.driver import kill_driver
 from streamwarden.drills.faults.driver.batch_instants import Aim, phase_of
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.records.phases import BatchCourse, BatchPhase, StruckBatch
 from streamwarden.drills.records.types import ForkView
@@ -217,13 +218,24 @@ def test_a_moment_one_of_several_faults_and_a_live_stream_are_struck_once() -> N
 
 
 def test_a_function_that_never_ran_again_is_not_said_to_duplicate_nothing() -> None:
-    world = World(sink="parquet", total_batches=20, not_exercised=("the function that writes the batches",))
+    by_id = NotExercised(what="the function that writes the batches")
+    world = World(sink="parquet", total_batches=20, not_exercised=(by_id,))
     run = world.engine(killing()).run("kill_driver")
     assert run.passed, run.reason
     sentence = build_report(run, []).sentence
     assert "duplicates nothing" not in sentence
     assert "not exercised: whether the function that writes the batches writes a batch twice" in sentence
     assert "not exercised" in run.reason
+
+
+@pytest.mark.parametrize(("called", "way"), [(False, "`foreach_batch: run`"), (True, "`moment: after_handover`")])
+def test_a_function_that_appends_and_never_ran_again_is_not_proven(called: bool, way: str) -> None:
+    appends = NotExercised(what="the function load() (job.py:31)", called=called, appends=True)
+    run = World(sink="parquet", total_batches=20, not_exercised=(appends,)).engine(killing()).run("kill_driver")
+    assert (run.status, run.deviated) == (DrillStatus.FAILED, None)
+    sentence = build_report(run, []).sentence
+    assert "exactly-once cannot be proven: not exercised: the function load() (job.py:31), which writes" in sentence
+    assert way in sentence
 
 
 def test_a_number_of_strikes_below_one_is_refused() -> None:
