@@ -20,7 +20,7 @@ from streamwarden.cli.commands.health import (
 )
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
-from streamwarden.cli.commands.streams import history, status, streams
+from streamwarden.cli.commands.streams import history, state, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
@@ -98,6 +98,7 @@ for _each in (
     housekeeping.sweep,
 ):
     app.command()(_each)
+app.add_typer(state.app, name="state")
 app.add_typer(incidents.app, name="incident")
 app.add_typer(muting.app, name="maintenance")
 app.add_typer(notifying.app, name="notify")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streamwarden.adapters.storage.files import can_link, checkpoint_of
 from streamwarden.checkpoint.diagnosis.operator_names import infer_name
-from streamwarden.checkpoint.diagnosis.state import diagnose_schemas
+from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, second_format
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.operators import operator_metadata_path, read_operator_metadata
@@ -58,6 +58,11 @@ class Held:
         """Whether a reader has a whole partition in its heap: the HDFS-backed state store."""
         kinds = {file.kind for store in self.logs.stores for file in store.files}
         return bool(kinds & {FileKind.DELTA, FileKind.SNAPSHOT})
+
+    @property
+    def second_format(self) -> bool:
+        """Whether the state files carry unique ids: checkpoint format 2."""
+        return second_format(self.logs.stores)
 
     def batch(self, asked: int | None) -> int:
         """See `choose_batch`."""

@@ -38,9 +38,12 @@ _WITHIN: Final = 3600.0
 _CONF: Final = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.shuffle.partitions": "8",
     "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "128",
 }
+
+_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+"""The offset log does not say it, and the reader fails on names of files of another format than its own."""
 
 _Of = TypeVar("_Of", bound=Answer)
 
@@ -175,7 +178,8 @@ def _reader(spec: StreamSpec, state: Held) -> StreamSpec:
     """The stream with the settings of the reading process: one core, so that it reads one partition at a time."""
     memory = max(MEMORY, spec.spark.driver_memory) if state.in_memory else MEMORY
     small = on_this_host(in_quick_jvm(spec), "local[1]", memory)
-    return replace(small, spark=replace(small.spark, conf={**small.spark.conf, **_CONF}))
+    conf = {**small.spark.conf, **_CONF, _FORMAT: "2" if state.second_format else "1"}
+    return replace(small, spark=replace(small.spark, conf=conf))
 
 
 def _died(spec: StreamSpec, observed: str) -> ProcessError:

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -44,6 +45,26 @@ _WIDTH: Final[dict[type[DataType], int]] = {
 """Bytes of a value of each type whose values all have the same size."""
 
 Leaf = tuple[str, Column, DataType]
+
+
+def unambiguous(kind: DataType) -> DataType:
+    """The type with a number behind each name that a struct has a second time: two counts of an aggregation are both
+    `count`, and Spark finds neither by its name. A cast from the one to the other goes by position."""
+    match kind:
+        case StructType():
+            used: set[str] = set()
+            fields = []
+            for field in kind.fields:
+                names = (field.name, *(f"{field.name}_{number}" for number in range(2, len(kind.fields) + 1)))
+                name = next(name for name in names if name.lower() not in used)
+                used.add(name.lower())
+                fields.append(StructField(name, unambiguous(field.dataType), field.nullable))
+            return StructType(fields)
+        case ArrayType():
+            return ArrayType(unambiguous(kind.elementType), kind.containsNull)
+        case MapType():
+            return MapType(unambiguous(kind.keyType), unambiguous(kind.valueType), kind.valueContainsNull)
+    return kind
 
 
 def leaves(column: Column, kind: StructType, prefix: str = "") -> list[Leaf]:

@@ -17,13 +17,15 @@ from pyspark.sql.types import NullType, StructType
 from streamwarden.lifecycle.time_travel.answers import Entry, Key
 from streamwarden.lifecycle.time_travel.keys import wanted_fields
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
-from streamwarden.spark.state.columns import as_json, as_text, leaves, size, varies
+from streamwarden.spark.state.columns import as_json, as_text, leaves, size, unambiguous, varies
 from streamwarden.spark.state.reader import state_after
 
 _VALUES: Final = ("value", "list_element", "user_map_value")
 """The column with the value of a row, by the kind of the table."""
 
-_TTL: Final = "ttlExpirationMs"
+_INNER: Final = {"ttlExpirationMs": "value", "timeoutTimestamp": "groupState"}
+"""Field of an expiry -> the field beside it that holds the value itself."""
+
 _TIMER: Final = "expiration_timestamp_ms"
 _MICROS: Final = "expiresAtMicros"
 """The one field of an expiry that is not in milliseconds."""
@@ -31,7 +33,7 @@ _MICROS: Final = "expiresAtMicros"
 
 def entries(spark: SparkSession, checkpoint: str, table: StateTable, batch: int) -> DataFrame:
     """The rows of a table after a batch."""
-    raw = state_after(spark, checkpoint, batch, table.options)
+    raw = _unambiguous(state_after(spark, checkpoint, batch, table.options))
     columns = [f.col("partition_id").alias("partition"), f.col("key")]
     if table.kind is TableKind.MAP:
         columns.append(f.col("user_map_key").alias("item"))
@@ -41,13 +43,25 @@ def entries(spark: SparkSession, checkpoint: str, table: StateTable, batch: int)
     return raw.select(*columns, *_value(f.col(name), raw.schema[name].dataType, table.expiry))
 
 
+def _unambiguous(raw: DataFrame) -> DataFrame:
+    """The rows with the types of `unambiguous`."""
+    return raw.select(
+        *(
+            f.col(field.name).cast(named).alias(field.name) if named != field.dataType else f.col(field.name)
+            for field in raw.schema.fields
+            for named in [unambiguous(field.dataType)]
+        )
+    )
+
+
 def _value(column: Column, kind: Any, expiry: str | None) -> list[Column]:
     """The value without its expiry, and the expiry."""
     columns = []
     if expiry is not None and expiry in kind.names:
         columns.append(_moment(column.getField(expiry), expiry).alias("expires_at"))
-    if expiry == _TTL and isinstance(kind["value"].dataType, StructType):
-        column, kind = column.getField("value"), kind["value"].dataType
+    inner = _INNER.get(str(expiry))
+    if inner in kind.names and isinstance(kind[inner].dataType, StructType):
+        column, kind = column.getField(inner), kind[inner].dataType
     kept = [
         column.getField(field.name).alias(field.name)
         for field in kind.fields
