@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from streamwarden.adapters.store import Store
@@ -33,6 +34,8 @@ from support.spark.drivers import QUICK, Project, project
 pytestmark = pytest.mark.spark
 
 REPOSITORY = Path(__file__).parents[3]
+QUARTER = 900_000
+"""Milliseconds from one window of the stream to the next; each is four of them."""
 STORM = slice(58_255, 59_055)
 """Of all flights in the order of departure: a stretch in which many come too late for some window."""
 
@@ -113,6 +116,54 @@ def test_the_books_of_the_newest_batches_begin_with_the_state_before_them(runnin
     assert found["totals"]["opening"]["flights"] > 0
     assert found["totals"]["output"]["flights"] > 0
     assert json.loads(Path(found["evidence"]).read_text())["sentence"] == found["sentence"]
+
+
+def open_windows(spec: StreamSpec, batch: int) -> dict[tuple[str, str, str], tuple[int, int]]:
+    """Flights and departures of each window that is open after a batch: the files that the batches read, folded here.
+    Only the watermarks come from the offset log."""
+    planned = {
+        number: Path(spec.checkpoint, "offsets", str(number)).read_text().splitlines() for number in range(batch + 1)
+    }
+    marks = {number: json.loads(lines[1])["batchWatermarkMs"] for number, lines in planned.items()}
+    ends = {number: json.loads(lines[2])["logOffset"] for number, lines in planned.items()}
+    files = sorted(Path(str(spec.source.path)).iterdir())
+    folded: dict[tuple[int, str, str], list[int]] = {}
+    for number in range(batch + 1):
+        for file in files[ends.get(number - 1, -1) + 1 : ends[number] + 1]:
+            for row in map(json.loads, file.read_text().splitlines()):
+                at = int(pd.Timestamp(row["event_time"]).timestamp() * 1000)
+                for start in range(at - at % QUARTER - 3 * QUARTER, at + 1, QUARTER):
+                    if start + 4 * QUARTER > marks.get(number - 1, 0):
+                        group = folded.setdefault((start, row["origin"], row["carrier"]), [0, 0])
+                        group[0] += 1
+                        group[1] += row["departed_at"] is not None
+        folded = {group: counts for group, counts in folded.items() if group[0] + 4 * QUARTER > marks[number]}
+    return {
+        (f"{pd.Timestamp(start, unit='ms'):%F %T}", origin, carrier): (flights, departures)
+        for (start, origin, carrier), (flights, departures) in folded.items()
+    }
+
+
+def test_state_is_looked_at_while_the_stream_runs(running: Running) -> None:
+    """As a user does it. The stream commits on, and nothing of its checkpoint has another content afterwards."""
+    spec, data = running.spec, running.project.data
+    before = {path: path.stat() for path in Path(spec.checkpoint).rglob("*") if path.is_file()}
+    shell = ("--project", str(REPOSITORY), "--data", str(data), "state")
+    look = in_shell(data, *shell, "show", "flight_departures", "--rows", "100000", "--json")
+    assert look.code == Exit.OK, look
+    found, (batch,) = look.json, look.json["batches"]
+    fields = found["fields"]
+    assert fields == ["window.start", "window.end", "origin", "carrier"]
+    seen = {
+        (entry["key"][0], *entry["key"][2:]): tuple(json.loads(entry["value"]).values())[:2]
+        for entry in found["entries"]
+    }
+    assert len(seen) == found["rows"] > 100
+    assert seen == open_windows(spec, batch)
+    assert seen != open_windows(spec, batch - 1)
+    for path, stat in before.items():
+        assert not path.exists() or (path.stat().st_mtime_ns, path.stat().st_size) == (stat.st_mtime_ns, stat.st_size)
+    assert not [path for path in (Path(data) / FOLDER / WORK).iterdir() if path.is_dir()]
 
 
 def test_a_stream_whose_books_cannot_be_balanced_has_an_exit_code_of_its_own(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ watermarks come from the checkpoint: the offset log says which one a batch had.
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -169,26 +171,26 @@ def test_each_variable_of_a_processor_and_its_timers(run: Run) -> None:
     def seen(variable: str, batch: int) -> Counter[tuple[Any, ...]]:
         return shown(show(spec, Selection(variable=variable), batch=batch, rows=1000).answer)
 
-    for batch in (3,):
-        rows = rows_until(batch)
-        counts = Counter(key for _, key, _ in rows)
-        values = show(spec, Selection(variable="count"), batch=batch).answer
-        assert {entry.key: entry.value for entry in values.entries} == {
-            (key,): f'{{"n":{count}}}' for key, count in counts.items()
-        }
-        planned = json.loads(Path(spec.checkpoint, "offsets", str(batch)).read_text().splitlines()[1])
-        for entry in values.entries:  # an hour after the batch that has last set it
-            assert entry.expires_ms == planned["batchTimestampMs"] + 3_600_000
-        ids = seen("ids", batch)
-        assert ids == Counter(((key, None, f'{{"id":{number}}}', None)) for number, key, _ in rows)
-        assert ids != Counter(((key, None, f'{{"id":{number}}}', None)) for number, key, _ in rows_until(batch - 1))
-        seconds = Counter((key, (at // 1000) % 60) for _, key, at in rows)
-        assert seen("seconds", batch) == Counter(
-            (key, f'{{"second":{second}}}', f'{{"n":{count}}}', None) for (key, second), count in seconds.items()
-        )
-        timers = show(spec, Selection(variable="timers"), batch=batch).answer
-        assert Counter(entry.key for entry in timers.entries) == {(key,): batch + 1 for key in counts}
-        assert all(entry.expires_ms for entry in timers.entries)
+    batch = 3
+    rows = rows_until(batch)
+    counts = Counter(key for _, key, _ in rows)
+    values = show(spec, Selection(variable="count"), batch=batch).answer
+    assert {entry.key: entry.value for entry in values.entries} == {
+        (key,): f'{{"n":{count}}}' for key, count in counts.items()
+    }
+    planned = json.loads(Path(spec.checkpoint, "offsets", str(batch)).read_text().splitlines()[1])
+    for entry in values.entries:  # an hour after the batch that has last set it
+        assert entry.expires_ms == planned["batchTimestampMs"] + 3_600_000
+    ids = seen("ids", batch)
+    assert ids == Counter(((key, None, f'{{"id":{number}}}', None)) for number, key, _ in rows)
+    assert ids != Counter(((key, None, f'{{"id":{number}}}', None)) for number, key, _ in rows_until(batch - 1))
+    seconds = Counter((key, (at // 1000) % 60) for _, key, at in rows)
+    assert seen("seconds", batch) == Counter(
+        (key, f'{{"second":{second}}}', f'{{"n":{count}}}', None) for (key, second), count in seconds.items()
+    )
+    timers = show(spec, Selection(variable="timers"), batch=batch).answer
+    assert Counter(entry.key for entry in timers.entries) == {(key,): batch + 1 for key in counts}
+    assert all(entry.expires_ms for entry in timers.entries)
 
     largest = show(spec, Selection(variable="ids")).answer.largest
     assert [(share.key, share.rows, share.bytes) for share in largest] == [
@@ -253,6 +255,23 @@ def test_sessions_over_duplicates(run: Run) -> None:
             assert value["count"] == count
             assert value["session_window"]["end"] == f"{clock(start + (last + 10) * 1000).replace(' ', 'T')}.000Z"
     assert found == {}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("kind", "files"), [("hdfs", 8), ("changelog", 13), ("rocksdb", 3), ("format2", 4)])
+def test_a_copy_for_one_batch_has_all_its_columns(
+    run: Run, monkeypatch: pytest.MonkeyPatch, kind: str, files: int
+) -> None:
+    """Of a checkpoint that cannot be linked: an object store, another disk."""
+    spec = run(kind)
+
+    def refused(source: str, target: Path) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
+
+    monkeypatch.setattr(os, "link", refused)
+    for batch in (1, newest(spec)):
+        found = show(spec, ALL, batch=batch, rows=1000).answer
+        assert {entry.key: entry.value for entry in found.entries} == counted(spec, batch, files)
 
 
 def test_what_spark_cannot_read_is_said(run: Run) -> None:
