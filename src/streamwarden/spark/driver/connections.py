@@ -24,6 +24,7 @@ from streamwarden.stream.spec import StreamSpec
 PROC: Final = Path("/proc")
 _EACH: Final = 1.0
 _ESTABLISHED: Final = "01"
+_LISTENING: Final = "0A"
 _MAPPED: Final = "::ffff:"
 _SOCKET: Final = "socket:["
 
@@ -56,32 +57,41 @@ def watch_connections(spec: StreamSpec, record: Callable[[str], None]) -> None:
 
 
 class Samples:
-    """The servers that were not seen before. Those that are connected at first, before the job runs, are known: they
-    belong to Streamwarden and to Spark."""
+    """The servers that were not seen before, if two samples have them: of a connection within the driver that has just
+    begun or ends, one sample may have one end alone. Those that are connected at first, before the job runs, are known:
+    they belong to Streamwarden and to Spark."""
 
     def __init__(self, spec: StreamSpec, proc: Path = PROC) -> None:
         own, self._root = os.getpid(), _root(proc)
         self._proc = proc
         self._hidden = frozenset({own, self._root}) if _connects_itself(spec) else frozenset[int]()
         self._known = {connected.there for connected in connections(proc, self._root)} | set(_declared(spec))
+        self._last = frozenset[Address]()
 
     def take(self) -> list[str]:
         """What is new, as `host:port`. Raises OSError, ValueError if the kernel's lists cannot be read."""
         found = servers(list(connections(self._proc, self._root)), self._hidden)
-        new = [server for server in found if server not in self._known]
+        new = [server for server in found if server in self._last - self._known]
+        self._last = frozenset(found)
         self._known.update(new)
         return [f"{host}:{port}" for host, port in new]
 
 
 def servers(open_now: Collection[Connected], hidden: Collection[int]) -> list[Address]:
-    """The servers outside of these processes. Pure. `hidden`: processes whose own connections do not count."""
+    """The servers outside of these processes, without what connects to these. Pure. `hidden`: processes whose own
+    connections do not count."""
     inside = {connected.here for connected in open_now}
-    found = (one.there for one in open_now if one.pid not in hidden and one.there not in inside)
+    listening = {connected.here[1] for connected in open_now if connected.there[1] == 0}
+    found = (
+        one.there
+        for one in open_now
+        if one.pid not in hidden and one.there not in inside and one.here[1] not in listening
+    )
     return list(dict.fromkeys(found))
 
 
 def connections(proc: Path, root: int) -> Iterator[Connected]:
-    """The established connections of a process and of its descendants."""
+    """The connections of a process and of its descendants. One that listens is connected to port 0."""
     tables = {inode: ends for name in ("tcp", "tcp6") for inode, ends in _table(proc / "net" / name)}
     for pid in _tree(proc, root):
         for inode in _sockets(proc / str(pid) / "fd"):
@@ -90,11 +100,11 @@ def connections(proc: Path, root: int) -> Iterator[Connected]:
 
 
 def _table(file: Path) -> Iterator[tuple[str, tuple[Address, Address]]]:
-    """The established connections that the kernel lists, by their inodes."""
+    """The connections that the kernel lists, by their inodes."""
     with contextlib.suppress(OSError):
         for line in file.read_text(encoding="ascii").splitlines()[1:]:
             fields = line.split()
-            if fields[3] == _ESTABLISHED:
+            if fields[3] in (_ESTABLISHED, _LISTENING):
                 yield fields[9], (_address(fields[1]), _address(fields[2]))
 
 
