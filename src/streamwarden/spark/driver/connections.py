@@ -1,7 +1,8 @@
-"""Samples the connections of a fork's driver and of the processes that it starts, by what the kernel says of them.
+"""Samples the connections of the processes that a fork's driver starts, by what the kernel says of them.
 
-Python's audit events show connections of Python code in the driver alone. Python's workers, libraries in C and Java
-code open theirs unseen. A connection that is shorter than the time between two samples may be missed.
+Python's audit events show connections of Python code in the driver alone. Python's workers open theirs unseen. A
+connection that is shorter than the time between three samples may be missed. Those of the JVM and of libraries in C in
+the driver are left out: Spark and Streamwarden connect to servers that no setting lists.
 """
 
 import contextlib
@@ -13,13 +14,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from streamwarden.adapters.connections import connection
-from streamwarden.clusters import manager_of
-from streamwarden.errors import ConfigError
-from streamwarden.health.signals.services import needs
-from streamwarden.health.window import Service
-from streamwarden.stream.spec import StreamSpec
 
 PROC: Final = Path("/proc")
 _EACH: Final = 1.0
@@ -40,11 +34,11 @@ class Connected:
     there: Address
 
 
-def watch_connections(spec: StreamSpec, record: Callable[[str], None]) -> None:
-    """From now on, `record` each server that this driver or a process that it started connects to by itself."""
+def watch_connections(record: Callable[[str], None]) -> None:
+    """From now on, `record` each server that a process which this driver started connects to by itself."""
     if not (PROC / "net/tcp").exists():
         return
-    samples = Samples(spec)
+    samples = Samples()
 
     def sample() -> None:
         while True:
@@ -58,15 +52,12 @@ def watch_connections(spec: StreamSpec, record: Callable[[str], None]) -> None:
 
 class Samples:
     """The servers that were not seen before, if two samples have them: of a connection within the driver that has just
-    begun or ends, one sample may have one end alone. Those that are connected at first, before the job runs, are known:
-    they belong to Streamwarden and to Spark."""
+    begun or ends, one sample may have one end alone."""
 
-    def __init__(self, spec: StreamSpec, proc: Path = PROC) -> None:
-        own, self._root = os.getpid(), _root(proc)
-        self._proc = proc
-        self._hidden = frozenset({own, self._root}) if _connects_itself(spec) else frozenset[int]()
-        self._known = {connected.there for connected in connections(proc, self._root)} | set(_declared(spec))
-        self._last = frozenset[Address]()
+    def __init__(self, proc: Path = PROC) -> None:
+        self._root, self._proc = _root(proc), proc
+        self._hidden = frozenset({os.getpid(), self._root})
+        self._known, self._last = set[Address](), frozenset[Address]()
 
     def take(self) -> list[str]:
         """What is new, as `host:port`. Raises OSError, ValueError if the kernel's lists cannot be read."""
@@ -148,19 +139,3 @@ def _root(proc: Path) -> int:
         if (proc / str(parent) / "comm").read_text().strip() == "java":
             return parent
     return os.getpid()
-
-
-def _declared(spec: StreamSpec) -> Iterator[Address]:
-    """The servers of the stream's declared connections."""
-    for need in needs(spec):
-        with contextlib.suppress(ConfigError, OSError):
-            known = connection(need.connection)
-            for found in socket.getaddrinfo(known.host, known.port or 5432, type=socket.SOCK_STREAM):
-                yield str(found[4][0]), int(found[4][1])
-
-
-def _connects_itself(spec: StreamSpec) -> bool:
-    """Whether Spark and Streamwarden connect to servers that no setting lists: the brokers of a cluster, an object
-    store, executors. A script may read and write any of these."""
-    brokers = any(need.service is Service.BROKER for need in needs(spec))
-    return brokers or bool(spec.in_object_store) or spec.fork is not None or manager_of(spec.spark.master).has_executors
