@@ -97,8 +97,8 @@ LIMITS: Final = (
     ),
     Limit(
         "What the drill does not see",
-        "what the job reads or keeps where the drill does not look: short connections of Python's workers, of "
-        "libraries in C and of Java code, and files outside of the data folder and the project",
+        "what the job reads or keeps where the drill does not look: short connections of Python's workers, "
+        "those of libraries in C and of Java code, and files outside of the data folder and the project",
         _on_fork,
     ),
     Limit(

@@ -1,7 +1,8 @@
-"""Samples the connections of a fork's driver and of the processes that it starts, by what the kernel says of them.
+"""Samples the connections of the processes that a fork's driver starts, by what the kernel says of them.
 
-Python's audit events show connections of Python code in the driver alone. Python's workers, libraries in C and Java
-code open theirs unseen. A connection that is shorter than the time between two samples may be missed.
+Python's audit events show connections of Python code in the driver alone. Python's workers open theirs unseen. A
+connection that is shorter than the time between three samples may be missed. Those of the JVM and of libraries in C in
+the driver are left out: Spark and Streamwarden connect to servers that no setting lists.
 """
 
 import contextlib
@@ -14,16 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streamwarden.adapters.connections import connection
-from streamwarden.clusters import manager_of
-from streamwarden.errors import ConfigError
-from streamwarden.health.signals.services import needs
-from streamwarden.health.window import Service
-from streamwarden.stream.spec import StreamSpec
-
 PROC: Final = Path("/proc")
 _EACH: Final = 1.0
 _ESTABLISHED: Final = "01"
+_LISTENING: Final = "0A"
 _MAPPED: Final = "::ffff:"
 _SOCKET: Final = "socket:["
 
@@ -39,11 +34,11 @@ class Connected:
     there: Address
 
 
-def watch_connections(spec: StreamSpec, record: Callable[[str], None]) -> None:
-    """From now on, `record` each server that this driver or a process that it started connects to by itself."""
+def watch_connections(record: Callable[[str], None]) -> None:
+    """From now on, `record` each server that a process which this driver started connects to by itself."""
     if not (PROC / "net/tcp").exists():
         return
-    samples = Samples(spec)
+    samples = Samples()
 
     def sample() -> None:
         while True:
@@ -56,32 +51,38 @@ def watch_connections(spec: StreamSpec, record: Callable[[str], None]) -> None:
 
 
 class Samples:
-    """The servers that were not seen before. Those that are connected at first, before the job runs, are known: they
-    belong to Streamwarden and to Spark."""
+    """The servers that were not seen before, if two samples have them: of a connection within the driver that has just
+    begun or ends, one sample may have one end alone."""
 
-    def __init__(self, spec: StreamSpec, proc: Path = PROC) -> None:
-        own, self._root = os.getpid(), _root(proc)
-        self._proc = proc
-        self._hidden = frozenset({own, self._root}) if _connects_itself(spec) else frozenset[int]()
-        self._known = {connected.there for connected in connections(proc, self._root)} | set(_declared(spec))
+    def __init__(self, proc: Path = PROC) -> None:
+        self._root, self._proc = _root(proc), proc
+        self._hidden = frozenset({os.getpid(), self._root})
+        self._known, self._last = set[Address](), frozenset[Address]()
 
     def take(self) -> list[str]:
         """What is new, as `host:port`. Raises OSError, ValueError if the kernel's lists cannot be read."""
         found = servers(list(connections(self._proc, self._root)), self._hidden)
-        new = [server for server in found if server not in self._known]
+        new = [server for server in found if server in self._last - self._known]
+        self._last = frozenset(found)
         self._known.update(new)
         return [f"{host}:{port}" for host, port in new]
 
 
 def servers(open_now: Collection[Connected], hidden: Collection[int]) -> list[Address]:
-    """The servers outside of these processes. Pure. `hidden`: processes whose own connections do not count."""
+    """The servers outside of these processes, without what connects to these. Pure. `hidden`: processes whose own
+    connections do not count."""
     inside = {connected.here for connected in open_now}
-    found = (one.there for one in open_now if one.pid not in hidden and one.there not in inside)
+    listening = {connected.here[1] for connected in open_now if connected.there[1] == 0}
+    found = (
+        one.there
+        for one in open_now
+        if one.pid not in hidden and one.there not in inside and one.here[1] not in listening
+    )
     return list(dict.fromkeys(found))
 
 
 def connections(proc: Path, root: int) -> Iterator[Connected]:
-    """The established connections of a process and of its descendants."""
+    """The connections of a process and of its descendants. One that listens is connected to port 0."""
     tables = {inode: ends for name in ("tcp", "tcp6") for inode, ends in _table(proc / "net" / name)}
     for pid in _tree(proc, root):
         for inode in _sockets(proc / str(pid) / "fd"):
@@ -90,11 +91,11 @@ def connections(proc: Path, root: int) -> Iterator[Connected]:
 
 
 def _table(file: Path) -> Iterator[tuple[str, tuple[Address, Address]]]:
-    """The established connections that the kernel lists, by their inodes."""
+    """The connections that the kernel lists, by their inodes."""
     with contextlib.suppress(OSError):
         for line in file.read_text(encoding="ascii").splitlines()[1:]:
             fields = line.split()
-            if fields[3] == _ESTABLISHED:
+            if fields[3] in (_ESTABLISHED, _LISTENING):
                 yield fields[9], (_address(fields[1]), _address(fields[2]))
 
 
@@ -138,19 +139,3 @@ def _root(proc: Path) -> int:
         if (proc / str(parent) / "comm").read_text().strip() == "java":
             return parent
     return os.getpid()
-
-
-def _declared(spec: StreamSpec) -> Iterator[Address]:
-    """The servers of the stream's declared connections."""
-    for need in needs(spec):
-        with contextlib.suppress(ConfigError, OSError):
-            known = connection(need.connection)
-            for found in socket.getaddrinfo(known.host, known.port or 5432, type=socket.SOCK_STREAM):
-                yield str(found[4][0]), int(found[4][1])
-
-
-def _connects_itself(spec: StreamSpec) -> bool:
-    """Whether Spark and Streamwarden connect to servers that no setting lists: the brokers of a cluster, an object
-    store, executors. A script may read and write any of these."""
-    brokers = any(need.service is Service.BROKER for need in needs(spec))
-    return brokers or bool(spec.in_object_store) or spec.fork is not None or manager_of(spec.spark.master).has_executors

@@ -3,8 +3,8 @@
 A drill compares what Spark writes. What a job keeps elsewhere is shared by the fork, its twins and perhaps the stream
 itself, so that a loss that it causes would be in all of them. An audit hook of Python sees files that are opened for
 writing, renamed or removed, connections, and programs that are started, each with the code that does it. What Python's
-workers and libraries in C do, it does not see: `connections` samples what they are connected to, and the drill lists
-the files around it before and after.
+workers and libraries in C do, it does not see: `connections` samples what the workers are connected to, and the drill
+lists the files around it before and after.
 """
 
 import contextlib
@@ -120,7 +120,7 @@ def watch_outside(spec: StreamSpec) -> None:
             here.busy = False
 
     sys.addaudithook(hook)
-    watch_connections(spec, lambda server: _record(run, Trace.SERVER, server))
+    watch_connections(lambda server: _record(run, Trace.SERVER, server))
 
 
 def _record(run: Path, kind: Trace, what: str) -> None:

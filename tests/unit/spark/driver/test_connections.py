@@ -1,4 +1,4 @@
-"""The servers that a fork's driver, its JVM and Python's workers are connected to."""
+"""The servers that Python's workers of a fork's driver are connected to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from streamwarden.spark.driver import connections as sampling
 from streamwarden.spark.driver.connections import Connected, Samples, connections, servers
-from streamwarden.stream.spec import ScriptFork, StreamSpec
 
 JVM, DRIVER, WORKER, OTHER = 10, 11, 12, 13
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
@@ -53,14 +52,16 @@ def test_connections_of_the_driver_and_of_what_it_started_are_read_as_the_kernel
             OTHER: ["0200000A:9C42 0500000A:1538 01"],
         },
     )
-    found = sorted(connections(proc, JVM), key=lambda one: one.pid)
+    found = sorted(connections(proc, JVM), key=lambda one: (one.pid, -one.there[1]))
     assert found == [
         Connected(JVM, ("127.0.0.1", 5000), ("127.0.0.1", 5001)),
+        Connected(JVM, ("127.0.0.1", 5000), ("127.0.0.1", 0)),
         Connected(DRIVER, ("127.0.0.1", 5001), ("127.0.0.1", 5000)),
         Connected(WORKER, ("10.0.0.2", 40000), ("10.0.0.3", 5432)),
     ]
     assert servers(found, ()) == [("10.0.0.3", 5432)], "the others connect the driver's own processes"
     assert servers(found, {WORKER}) == []
+    assert servers(found[:2], ()) == [], "a client whose end this sample has not"
 
 
 LISTENS = """
@@ -79,24 +80,21 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("fork", [None, ScriptFork(output="/o")], ids=["job", "script"])
-def test_a_server_that_a_worker_connects_to_is_found_once(
-    monkeypatch: pytest.MonkeyPatch, fork: ScriptFork | None
-) -> None:
-    """This process is the driver. What it connects to is compared by Spark's own means, if it is that of a script."""
+def test_a_server_that_a_worker_connects_to_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is the driver, whose own connections do not count."""
     tree = sampling._tree
     with subprocess.Popen([sys.executable, "-c", LISTENS], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         port = int(server.stdout.readline())
         monkeypatch.setattr(sampling, "_tree", lambda proc, root: tree(proc, root) - {server.pid})
-        samples = Samples(StreamSpec(name="s__fork_1", job="/j.py", checkpoint="/c", fork=fork))
-        assert samples.take() == []
+        samples = Samples()
         with socket.create_connection(("127.0.0.1", port)):
-            assert samples.take() == ([] if fork else [f"127.0.0.1:{port}"])
+            assert [samples.take(), samples.take()] == [[], []]
         with subprocess.Popen([sys.executable, "-c", CONNECTS, str(port)], stdout=subprocess.PIPE) as worker:
             assert worker.stdout is not None
             worker.stdout.readline()
-            assert samples.take() == ([f"127.0.0.1:{port}"] if fork else [])
+            assert samples.take() == [], "one sample may have one end alone"
+            assert samples.take() == [f"127.0.0.1:{port}"]
             assert samples.take() == []
             worker.kill()
         server.kill()
