@@ -116,7 +116,7 @@ def choose_batch(survey: Survey, rewind: int, copied: int | None = None) -> int:
     possible = [back for back in range(newest + 1) if why_not(survey, newest - back) is None]
     ways = "fork from the beginning (`rewind: all`)"
     if possible:
-        ways = f"rewind by {_ranges(possible)} batches, or {ways}"
+        ways = f"rewind by {ranges(possible)} batches, or {ways}"
     raise _cannot(survey, f"batch {newest - rewind} ({rewind} before the newest, {newest}): {obstacle}", ways)
 
 
@@ -280,7 +280,7 @@ def _below(path: str, folder: str) -> str:
     return path.removeprefix(prefix)
 
 
-def _ranges(numbers: list[int]) -> str:
+def ranges(numbers: list[int]) -> str:
     """`[0, 1, 2, 5]` -> `0-2, 5`; numbers ascend."""
     runs: list[list[int]] = []
     for number in numbers:
