@@ -5,7 +5,7 @@ A purge by Spark in the middle removes a file that the plan names: then the copy
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,7 +20,7 @@ from streamwarden.checkpoint.formats.state import SSTS, StateFile, StateStore
 from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.places import Places
-from streamwarden.lifecycle.forks.plan import Link
+from streamwarden.lifecycle.forks.plan import Link, Survey
 from streamwarden.lifecycle.savepoints import plan as plans
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint, savepoint_id
 from streamwarden.services.forks.files import carry_out
@@ -41,19 +41,33 @@ be inspected. Others are refused, also where Spark can repair the original: the 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointPlan:
-    """What `create` copies into the folder `into`: links of the checkpoint, and of the output's manifest."""
+class Gathered:
+    """What a savepoint copies: the survey of a checkpoint with only what `batch` needs."""
 
     batch: int
-    into: str
-    checkpoint: tuple[Link, ...]
-    output: tuple[Link, ...]
+    survey: Survey
+    output: Location | None
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are copied."""
+        places = Places.under("")
+        return [link.source for link in (*self.checkpoint_links(places), *self.output_links(places))]
+
+    def checkpoint_links(self, places: Places) -> Iterator[Link]:
+        return plans.links(self.survey, places, self.batch)
+
+    def output_links(self, places: Places) -> Iterator[Link]:
+        return iter(()) if self.output is None else plans.manifest_links(self.survey, places, self.output.path)
 
 
-def plan(spec: StreamSpec, batch: int | None) -> SavepointPlan:
-    """What `create` would copy now; writes nothing. Raises CheckpointError if no savepoint can be taken there."""
+def gather(spec: StreamSpec, batch: int | None) -> Gathered:
+    """What a savepoint of `batch` (None: the newest committed one) would copy now; writes nothing.
+
+    Raises CheckpointError if none can be taken there.
+    """
     try:
-        return _plan(spec, batch, Library.of(spec).root)
+        return _gather(spec, batch)
     except OSError as error:
         raise _unreadable(spec, error) from error
 
@@ -65,15 +79,16 @@ def create(spec: StreamSpec, batch: int | None, author: Author, *, now: Callable
 
     Raises CheckpointError if no savepoint can be taken there, Spark would not start on the copy, or there is no room.
     """
-    library = Library.of(spec)
-    plan(spec, batch)  # raises, before anything is written
+    library, found = Library.of(spec), gather(spec, batch)
     try:
         remove_abandoned(library)
         place = _claimed(library, now)
     except OSError as error:
         raise unusable(library.root, error) from error
     try:
-        savepoint = _copied(spec, place, batch, author, now)
+        at = _copied(spec, place, batch, found)
+        taken_at, report = now(), _inspected(spec, place, at)
+        savepoint = describe(spec, place, at, report, author, taken_at)
         write_manifest(place, savepoint)
         release(place)
     except BaseException as error:
@@ -93,40 +108,29 @@ def _claimed(library: Library, now: Callable[[], float]) -> Location:
     return place
 
 
-def _copied(
-    spec: StreamSpec, place: Location, batch: int | None, author: Author, now: Callable[[], float]
-) -> Savepoint:
+def _copied(spec: StreamSpec, place: Location, batch: int | None, found: Gathered) -> int:
+    """Copy what was found, or what there is after a purge; returns the batch. Raises CheckpointError, OSError."""
+    places = Places.under(place.path)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            made = _plan(spec, batch, place.path)
-            _carry_out(spec, made)
-            break
+            found = found if attempt == 1 else _gather(spec, batch)
+            carry_out(found.checkpoint_links(places), checkpoint_of(spec).fs, spec.storage.connection)
+            if found.output is not None:  # after the checkpoint, which it may not be ahead of
+                carry_out(found.output_links(places), found.output.fs, spec.storage.connection)
+            return found.batch
         except FileNotFoundError as error:
             if attempt == ATTEMPTS:
                 raise _purged(spec, error) from error
             empty(place)
-    taken_at, report = now(), _inspected(spec, place, made.batch)
-    return describe(spec, place, made.batch, report, author, taken_at)
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _plan(spec: StreamSpec, batch: int | None, into: str) -> SavepointPlan:
+def _gather(spec: StreamSpec, batch: int | None) -> Gathered:
     checkpoint, output = checkpoint_of(spec), output_of(spec)
     history = survey(checkpoint, output)
     at = plans.batch_to_save(history, batch)
     tables = {store.folder: _tables(checkpoint, store, file) for store, file in plans.snapshots(history, at)}
-    needed = plans.needed(history, at, tables)
-    places = Places.under(into)
-    manifest = plans.manifest_links(needed, places, output.path) if output is not None else ()
-    links = plans.links(needed, places, at)
-    return SavepointPlan(batch=at, into=into, checkpoint=tuple(links), output=tuple(manifest))
-
-
-def _carry_out(spec: StreamSpec, made: SavepointPlan) -> None:
-    """Copy. The manifest of the output comes after the checkpoint, which it may not be ahead of."""
-    carry_out(made.checkpoint, checkpoint_of(spec).fs, spec.storage.connection)
-    output = output_of(spec)
-    if output is not None:
-        carry_out(made.output, output.fs, spec.storage.connection)
+    return Gathered(batch=at, survey=plans.needed(history, at, tables), output=output)
 
 
 def _tables(checkpoint: Location, store: StateStore, snapshot: StateFile) -> frozenset[str]:

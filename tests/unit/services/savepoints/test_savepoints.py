@@ -27,7 +27,7 @@ from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.lifecycle.savepoints.savepoint import CLAIM, MANIFEST, Savepoint
 from streamwarden.lifecycle.savepoints.verification import Fault
 from streamwarden.services.savepoints import creating
-from streamwarden.services.savepoints.creating import create, plan
+from streamwarden.services.savepoints.creating import create, gather
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.documents import schema
 from streamwarden.services.savepoints.library import Condition, Library
@@ -191,7 +191,7 @@ def test_a_batch_that_is_not_kept_names_those_that_are(spec: StreamSpec) -> None
 def test_a_query_without_a_commit_has_no_savepoint(tmp_path: Path) -> None:
     (tmp_path / "origin/checkpoint").mkdir(parents=True)
     with pytest.raises(CheckpointError, match="no batch is committed yet"):
-        plan(replace(stream_of(tmp_path / "origin", files=0), data=str(tmp_path)), None)
+        gather(replace(stream_of(tmp_path / "origin", files=0), data=str(tmp_path)), None)
 
 
 def in_the_middle(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ from streamwarden.units import format_count, format_size
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.savepoints.savepoint import SavedText, Savepoint, SinkPosition
-    from streamwarden.services.savepoints.creating import SavepointPlan
+    from streamwarden.services.savepoints.creating import Gathered
     from streamwarden.services.savepoints.library import Library
     from streamwarden.services.workspace import Workspace
 
@@ -53,14 +53,15 @@ def create_savepoint(
     is inspected as `inspect` does, and refused if Spark would not continue from it. Each file gets a digest. What an
     interrupted `create` left is removed.
     """
-    from streamwarden.services.savepoints.creating import create, plan
+    from streamwarden.services.savepoints.creating import create, gather
     from streamwarden.services.savepoints.describing import Author
     from streamwarden.services.savepoints.documents import document
+    from streamwarden.services.savepoints.library import Library
 
     space = workspace(context)
     spec = space.query(stream)
     if dry_run:
-        _show_plan(plan(spec, batch), json)
+        _show_plan(gather(spec, batch), Library.of(spec).root, json)
         return Exit.OK
     author = Author(by=who(), reason=reason, spark=_spark_version(space, owner(spec.name)))
     savepoint = create(spec, batch, author)
@@ -190,13 +191,13 @@ def _cells(savepoint: Savepoint | None, now: float) -> tuple[str, ...]:
     )
 
 
-def _show_plan(plan: SavepointPlan, json: bool) -> None:
-    copied = [link.source for link in (*plan.checkpoint, *plan.output)]
+def _show_plan(plan: Gathered, root: str, json: bool) -> None:
     if json:
-        as_json({"batch": plan.batch, "into": plan.into, "files": copied})
+        as_json({"batch": plan.batch, "into": root, "files": plan.files})
         return
-    say(f"batch {plan.batch}: {format_count(len(copied), 'file')} would be linked or copied into {text(plan.into)}")
-    for file in copied:
+    count = format_count(len(plan.files), "file")
+    say(f"batch {plan.batch}: {count} would be linked or copied into a new folder of {text(root)}")
+    for file in plan.files:
         say(f"  {text(file)}")
 
 
