@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import DrillError
 from streamwarden.lifecycle.forks.places import Places
@@ -107,11 +108,14 @@ class Sink(SinkSpec, ABC):
         Raises CheckpointError if the service does not allow it.
         """
 
-    def copy(self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int | None:
+    def copy(
+        self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, upto: int | None = None
+    ) -> int | None:
         """Make the output of a fork that begins `rewind` batches before the newest one of its origin.
 
         Args:
             query_id: the fork's.
+            upto: the batch that counts as the newest: that of a savepoint; None: the newest in the sink.
 
         Returns the origin's newest batch in the sink, where the sink decides which batch is the newest: the checkpoint
         has that batch, or will have it in a moment. None: the checkpoint decides.
@@ -121,8 +125,13 @@ class Sink(SinkSpec, ABC):
         self.make_empty(origin, forked)
         return None
 
-    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+    def history(
+        self, origin: StreamSpec, places: Places, batch: int, manifest: Location | None = None
+    ) -> Sequence[CopyStep]:
         """The steps that give a fork the files which `origin` wrote up to `batch`.
+
+        Args:
+            manifest: the folder with the manifest that lists them; None: that of the output.
 
         Raises CheckpointError if they are damaged, FileNotFoundError if they vanish meanwhile.
         """

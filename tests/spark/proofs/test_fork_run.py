@@ -1,7 +1,9 @@
-"""Forks of a real query: a file source -> windowed aggregation with a watermark -> parquet, RocksDB with changelogs.
+"""Forks and savepoints of a real query: a file source -> windowed aggregation with a watermark -> parquet, RocksDB with
+changelogs.
 
-Numbered scenario: (1) a query reads 22 files, one a batch, and is forked three times while it runs; (2) it goes on to
-its end and is stopped; (3) each fork runs to its own end; (4) every output is what the rows say, row for row.
+Numbered scenario: (1) a query reads 22 files, one a batch; while it runs it is forked three times, and two savepoints
+are taken; (2) it goes on to its end and is stopped; (3) each fork runs to its own end, and so do forks of the
+savepoints; (4) every output is what the rows say, row for row.
 """
 
 from __future__ import annotations
@@ -22,11 +24,18 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.lifecycle.savepoints.savepoint import Savepoint
+from streamwarden.lifecycle.savepoints.verification import Fault
 from streamwarden.services.forks.forks import fork
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.forking import fork_from
+from streamwarden.services.savepoints.library import Library
+from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StreamSpec
-from support.spark.worker import ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
+from support.spark.worker import HDFS, ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +47,7 @@ CONF = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "4",
 }
+ANN = Author(by="ann", reason="a test")
 EXPECTED = expected_rows(row for index in range(FILES) for row in minute_of_rows(index))
 
 
@@ -48,6 +58,7 @@ class Scene:
     committed_at_fork: int
     spark: SparkWorker
     digest: str
+    savepoints: dict[str, Savepoint]
 
 
 def spec_at(root: Path) -> StreamSpec:
@@ -57,6 +68,7 @@ def spec_at(root: Path) -> StreamSpec:
         checkpoint=str(root / "checkpoint"),
         source=FilesSource(path=str(root / "input"), max_files_per_trigger=1),
         sink=ParquetSink(path=str(root / "output")),
+        data=str(root.parent / f"data of {root.name}"),
     )
 
 
@@ -109,12 +121,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory, spark: SparkWorker) -> Scene
         "rewound": fork(spec, into=root.parent / "rewound", rewind=5),
         "beginning": fork(spec, into=root.parent / "beginning", rewind="all"),
     }
+    savepoints = {"newest": create(spec, None, ANN), "older": create(spec, committed - 3, ANN)}
     committed = log_position(open_path(spec.checkpoint)).committed or 0
-    assert committed < FILES - 1, "the origin ended before it was forked"
+    assert committed < FILES - 1, "the origin ended before it was forked and saved"
     await_commit(spec.checkpoint, FILES - 1)
     await_commit(spec.checkpoint, FILES)  # the last window is emitted by a batch without data
     spark.ask("stop", query="origin")
-    return Scene(spec, forks, committed, spark, digest(spec.checkpoint, spec.sink.path, spec.source.path))
+    left = digest(spec.checkpoint, spec.sink.path, spec.source.path)
+    return Scene(spec, forks, committed, spark, left, savepoints)
 
 
 @pytest.mark.parametrize("name", ["newest", "rewound", "beginning"])
@@ -144,6 +158,20 @@ def test_the_forks_start_where_they_were_asked_to(scene: Scene) -> None:
     assert beginning.unseen == beginning.inputs == FILES
     assert newest.input_digest == beginning.input_digest
     assert len({made.query_id for made in scene.forks.values()}) == 3
+
+
+@pytest.mark.parametrize("name", ["newest", "older"])
+def test_a_fork_of_a_savepoint_of_a_running_query_ends_with_exactly_the_right_rows(
+    scene: Scene, name: str, tmp_path: Path
+) -> None:
+    saved = scene.savepoints[name]
+    assert verify(Library.of(scene.spec), saved) == ()
+    made = fork_from(scene.spec, saved, tmp_path / "fork")
+    assert made.batch == saved.batch
+    assert made.unseen == FILES - 1 - saved.batch
+    assert scene.spark.run(f"saved_{name}", **places(made.spec)) is None
+    assert scene.spark.rows(made.spec.sink.path or "") == EXPECTED
+    assert verify(Library.of(scene.spec), saved) == (), "a fork shares its files, and changes none"
 
 
 def test_the_original_is_untouched_by_its_forks_running(scene: Scene) -> None:
@@ -196,3 +224,32 @@ def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWork
     spark.ask("conf", key="spark.sql.streaming.stateStore.checkpointFormatVersion", value="1")
     assert failure is None
     assert spark.rows(made.spec.sink.path or "") == expected_rows(row for each in rows for row in each)
+
+
+def test_a_savepoint_of_hdfs_backed_state_opens_as_well(tmp_path: Path, spark: SparkWorker) -> None:
+    """Deltas after a snapshot. One byte of what was saved is changed, and named."""
+    spec = spec_at(tmp_path / "origin")
+    rows = [minute_of_rows(index) for index in range(12)]
+    for index in range(8):
+        publish(tmp_path / "origin/input", index, rows[index])
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    assert spark.run("hdfs", conf={provider: HDFS}, **places(spec)) is None
+    saved = create(spec, 6, ANN)
+    for index in range(8, 12):
+        publish(tmp_path / "origin/input", index, rows[index])
+    made = fork_from(spec, saved, tmp_path / "fork")
+    failure = spark.run("hdfs_saved", **places(made.spec))
+    spark.ask("conf", key=provider, value=ROCKSDB)
+    assert failure is None
+    assert spark.rows(made.spec.sink.path or "") == expected_rows(row for each in rows for row in each)
+    assert [file.path for file in saved.files if file.path.endswith(".snapshot")]
+    delta = Path(Library.of(spec).place(saved.id).path) / next(
+        file.path for file in saved.files if file.path.endswith(".delta")
+    )
+    content = bytearray(delta.read_bytes())
+    content[-1] ^= 1
+    delta.unlink()
+    delta.write_bytes(content)
+    assert [(fault.fault, delta.match(f"*/{fault.path}")) for fault in verify(Library.of(spec), saved)] == [
+        (Fault.DIGEST, True)
+    ]

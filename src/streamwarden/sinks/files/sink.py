@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
 from streamwarden.lifecycle.forks.places import Places
@@ -84,12 +85,14 @@ class FileSink(Sink):
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)
 
-    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+    def history(
+        self, origin: StreamSpec, places: Places, batch: int, manifest: Location | None = None
+    ) -> Sequence[CopyStep]:
         output = open_path(self.path, origin.storage.connection)
-        manifest = read_sink_manifest(output, batch)
-        if manifest is None:
-            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", (output / SINK_LOG).path)
-        return manifest_steps(manifest, output.path, places)
+        listed = read_sink_manifest(manifest or output, batch)
+        if listed is None:
+            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", ((manifest or output) / SINK_LOG).path)
+        return manifest_steps(listed, output.path, places)
 
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool

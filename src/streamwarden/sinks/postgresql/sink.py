@@ -93,8 +93,10 @@ class PostgresqlSink(Sink):
     def make_empty(self, origin: StreamSpec, forked: StreamSpec) -> None:
         forks.make_empty(origin, forked)
 
-    def copy(self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int | None:
-        return forks.copy(origin, forked, rewind=rewind, query_id=query_id)
+    def copy(
+        self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, upto: int | None = None
+    ) -> int | None:
+        return forks.copy(origin, forked, rewind=rewind, query_id=query_id, upto=upto)
 
     def drop(self, forked: StreamSpec) -> str | None:
         schema = forks.drop(forked)
