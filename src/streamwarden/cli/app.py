@@ -20,7 +20,7 @@ from streamwarden.cli.commands.health import (
 )
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
-from streamwarden.cli.commands.state import forking, savepoints
+from streamwarden.cli.commands.state import forking, restoring, savepoints
 from streamwarden.cli.commands.streams import history, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
@@ -100,6 +100,7 @@ for _each in (
 ):
     app.command()(_each)
 savepoints.app.command("fork")(forking.fork)
+savepoints.app.command("restore")(restoring.restore)
 app.add_typer(incidents.app, name="incident")
 app.add_typer(muting.app, name="maintenance")
 app.add_typer(notifying.app, name="notify")

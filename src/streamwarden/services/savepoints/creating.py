@@ -151,10 +151,7 @@ def _inspected(spec: StreamSpec, place: Location, batch: int) -> CheckpointRepor
     """The report on the copy. Raises CheckpointError if it is not whole. The data of the output are not looked at:
     they are not a part of it."""
     places = Places.under(place.path)
-    report = read_checkpoint(open_path(places.checkpoint, spec.storage.connection))
-    for finding in report.findings:
-        if finding.consequence not in _ACCEPTED:
-            raise _damaged(spec.checkpoint, f"{finding.path}: {finding.what}", finding.next_step)
+    report = require_continuable(spec, open_path(places.checkpoint, spec.storage.connection))
     if not spec.sink.MANIFEST:
         return report
     manifest = read_sink_manifest(open_path(places.output, spec.storage.connection), batch)
@@ -162,6 +159,16 @@ def _inspected(spec: StreamSpec, place: Location, batch: int) -> CheckpointRepor
         what = "no entry" if manifest is None else str(manifest.damaged or manifest.missing)
         raise _damaged(str(spec.sink.path), f"the manifest of the output: {what}", "run `streamwarden inspect`")
     return replace(report, formats={**report.formats, SINK_LOG: f"v{manifest.entries[-1].version}"})
+
+
+def require_continuable(spec: StreamSpec, copy: Location) -> CheckpointReport:
+    """The report on a copy of the stream's checkpoint. Raises CheckpointError if Spark would not continue from it
+    rightly."""
+    report = read_checkpoint(copy)
+    for finding in report.findings:
+        if finding.consequence not in _ACCEPTED:
+            raise _damaged(spec.checkpoint, f"{finding.path}: {finding.what}", finding.next_step)
+    return report
 
 
 def _damaged(where: str, what: str, next_step: str) -> CheckpointError:

@@ -1,4 +1,4 @@
-"""`savepoint create`, `list`, `show`, `verify`, `delete`, on a checkpoint that a real Spark wrote."""
+"""The commands `savepoint …`, on a checkpoint that a real Spark wrote."""
 
 from __future__ import annotations
 
@@ -106,3 +106,27 @@ def test_a_manifest_is_a_document_for_other_programs(saved: CommandLine) -> None
     made = saved("savepoint", "create", "minutes", "--json").json
     manifest = saved.project.data / "savepoints/minutes" / made["id"] / "savepoint.json"
     assert json.loads(Path(manifest).read_text())["files"] == made["files"]
+
+
+def test_a_stream_is_put_back_to_a_savepoint(saved: CommandLine) -> None:
+    saved("savepoint", "create", "minutes", "--batch", "7")
+    restored = saved("savepoint", "restore", "minutes", "--reason", "a wrong job")
+    assert restored.code == Exit.OK, restored.err
+    assert "goes on after batch 7" in restored.out
+    assert "next: streamwarden start minutes" in restored.out
+    assert saved("inspect", "minutes", "--json").json["committed"] == 7
+    again = saved("savepoint", "restore", "minutes", "--json").json
+    assert (again["restore"]["batch"], again["resumed"]) == (7, False)
+
+
+def test_a_fork_of_a_savepoint_can_be_made_without_running_it(saved: CommandLine) -> None:
+    (saved.project.data / "m/input").mkdir()
+    saved("savepoint", "create", "minutes")
+    into = saved.project.root / "tried"
+    made = saved("savepoint", "fork", "minutes", "--into", str(into), "--no-run")
+    assert made.code == Exit.OK, made.err
+    assert "after batch 13" in made.out
+    assert (into / "fork/checkpoint/commits/13").is_file()
+    refused = saved("savepoint", "fork", "minutes", "--into", str(into), "--no-run")
+    assert refused.code == Exit.BAD
+    assert "the fork's folder is not empty" in refused.err

@@ -6,9 +6,6 @@ That Spark continues from them rightly is shown by tests/spark/proofs/test_fork_
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -38,6 +35,7 @@ from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import NAMES, Unpack, remove, rewrite, stream_of
 from support.checkpoints.recorded import replace as replace_file
+from support.killed import killed_at
 
 ANN = Author(by="ann@host (command line)", reason="before the upgrade", spark="4.3.0")
 NEWEST = 13
@@ -248,29 +246,6 @@ def test_a_full_disk_ends_with_an_error_and_leaves_nothing(spec: StreamSpec, mon
     with pytest.raises(CheckpointError, match="No space left on device"):
         create(spec, None, ANN)
     assert Library.of(spec).ids() == []
-
-
-def killed_at(step: int, work: Callable[[], object]) -> bool:
-    """Run `work` in a child that is killed (SIGKILL) before its n-th change of a folder; False: it ended before."""
-    child = os.fork()
-    if child == 0:
-        left = step
-
-        def count(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
-            changes = event in ("os.link", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
-            if changes or (event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT):
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(count)
-        try:
-            work()
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
 
 
 def long_ago(step: int) -> Callable[[], float]:
