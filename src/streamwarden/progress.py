@@ -221,7 +221,7 @@ class _Fields:
 
     def object(self, key: str) -> Mapping[str, Any]:
         value = self._raw.get(key)
-        if value is not None and not isinstance(value, Mapping):
+        if type(value) is not dict and value is not None and not isinstance(value, Mapping):
             raise _wrong(key, value, "an object")
         return value or {}
 
@@ -238,12 +238,18 @@ class _Fields:
         return {name: inner.object(name) for name in self.object(key)}
 
     def counts(self, key: str) -> dict[str, int]:
-        return {str(name): _integer(name, value, of=f"{key}.") for name, value in self.object(key).items()}
+        found = self.object(key)
+        return {
+            name: value  # nearly always, and an evaluation reads millions
+            if type(value) is int and _LEAST <= value <= _MOST
+            else _integer(name, value, of=f"{key}.")
+            for name, value in found.items()
+        }
 
 
 def _integer(key: str, value: Any, of: str = "") -> int:
     """An integer that the store can keep; 0 for None. An error names the field `key`, with `of` before it."""
-    if type(value) is int and _LEAST <= value <= _MOST:  # nearly always, and an evaluation reads millions
+    if type(value) is int and _LEAST <= value <= _MOST:
         return value
     if value is None:
         return 0

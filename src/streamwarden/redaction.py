@@ -14,6 +14,7 @@ real one from the stream's file, and a driver is not launched with a redacted va
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import NoneType
 from typing import Any, Final
 
 REDACTED: Final = "*********(redacted)"
@@ -61,6 +62,7 @@ _IN_TEXT: Final = tuple(
         ),
     )
 )
+_WITHOUT_TEXT: Final = frozenset({int, float, bool, NoneType})
 _remembered: set[str] = set()
 
 SHORT: Final = 2000
@@ -82,6 +84,8 @@ def redacted(value: Any) -> Any:
     """JSON-like data without secrets. Numbers and truth values stay, also under the name of a secret."""
     if isinstance(value, str):
         return redacted_text(value)
+    if type(value) in _WITHOUT_TEXT:  # nearly always, and quicker than to ask whether it is a mapping
+        return value
     if isinstance(value, Mapping):
         return {key: _hidden(item) if is_secret(str(key)) else redacted(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -93,7 +97,7 @@ def redacted(value: Any) -> Any:
 def redacted_text(text: str) -> str:
     """`text` without secrets."""
     text = _without_forms(text) if len(text) > SHORT else _short_without_forms(text)
-    for value in sorted(_remembered, key=len, reverse=True):
+    for value in sorted(_remembered, key=len, reverse=True) if _remembered else ():
         text = text.replace(value, REDACTED)
     return text
 

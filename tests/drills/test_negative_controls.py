@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamwarden.drills.faults import FaultContext, KillDriver
+from streamwarden.drills.faults import FaultContext
+from streamwarden.drills.faults.driver.kill_driver import KillDriver
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.reporting.report import build_report, verdict_word
 from streamwarden.services.replay.replay import replay

@@ -48,7 +48,7 @@ by_page = (
 
 
 def alert(batch, number):
-    batch.write.mode("append").parquet("output/alerts")
+    {write}
 
 
 {seed}
@@ -59,6 +59,9 @@ def alert(batch, number):
 clicks.select("id").writeStream.foreachBatch(alert).option("checkpointLocation", "checkpoints/alerts").start()
 spark.streams.awaitAnyTermination()
 """
+
+BY_ID = 'batch.write.mode("overwrite").parquet(f"output/alerts/{number}")'
+APPEND = 'batch.write.mode("append").parquet("output/alerts")'
 
 SEED = f"""
 lives = Path("lives")
@@ -88,9 +91,11 @@ verification: {{min_records: {FILES * ROWS}}}
 
 
 @contextmanager
-def clicks_project(root: Path, seed: str = "", foreach_batch: str = "capture") -> Iterator[Workspace]:
+def clicks_project(
+    root: Path, *, write: str = BY_ID, seed: str = "", foreach_batch: str = "capture"
+) -> Iterator[Workspace]:
     for path, text in (
-        ("spark_jobs/clicks.py", SCRIPT.format(seed=seed)),
+        ("spark_jobs/clicks.py", SCRIPT.format(seed=seed, write=write)),
         ("config/streams/clicks.yaml", STREAM),
         ("config/drills/kill.yaml", DRILL.replace("FOREACH_BATCH", foreach_batch)),
         ("var/output/by_page/part", "of the stream itself"),
@@ -148,9 +153,7 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert run.facts["fork"]["unseen"] == FILES
         assert [each.name for each in workspace.store.queries.of(run.facts["fork"]["stream"])] == ["alerts", "by_page"]
         shown = report(workspace, run)
-        assert (
-            "not exercised: whether the function that the script passes to foreachBatch writes a batch twice" in shown
-        )
+        assert "not exercised: whether the function alert() (clicks.py:" in shown
         assert "duplicates nothing" not in shown
         assert "query alerts" in shown
         assert "query by_page" in shown
@@ -163,11 +166,15 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert "marker" not in first
         assert not (home / "work").exists()
         assert not list(home.glob("*/checkpoint/*/state"))
+        outside = run.facts["outside"]
+        assert (outside["changed"], outside["servers"]) == ([], [])
+        assert "| not proven | that the job is right: an error that each run makes" in shown
         assert list(home.glob("fork/output/by_page/_spark_metadata"))
 
 
 def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twice_are_named(tmp_path: Path) -> None:
-    with clicks_project(tmp_path, SEED, foreach_batch="run") as workspace:
+    worker = f'batch.foreachPartition(lambda rows: open("{tmp_path}/of_a_worker", "a").close())'
+    with clicks_project(tmp_path, write=f"{worker}; {APPEND}", seed=SEED, foreach_batch="run") as workspace:
         run = run_drill(workspace, name="kill")
         assert run.deviated, run.reason
         counts = run.facts["twin"]["outcome"]
@@ -178,5 +185,6 @@ def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twi
         assert "0 lost" in queries["by_page"]
         assert f"1 lost, {ROWS} duplicated" in queries["alerts/_writes/output/alerts"]
         assert not run.facts["not_exercised"]
+        assert run.facts["outside"]["changed"] == [f"{tmp_path}/of_a_worker"], "the driver's record has no such file"
         assert not run.facts["judgement"]["success"]
         assert f"id={LOST}" in report(workspace, run)

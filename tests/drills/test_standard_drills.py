@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStep
+from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.auditing.auditing import audit
@@ -99,7 +100,25 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
         twin = run.facts["twin"]
         assert (twin["first"], twin["twins"], twin["alone"]) == (fork["batch"] + 1, 1, False)
         assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
+        assert twin["third"].startswith("the stream itself wrote the same "), twin["third"]
         assert not (workspace.data / "drills" / run.run_id / "runs" / "start").exists()
+
+
+@pytest.mark.full  # what is compared is in unit/services/proofs/test_third_witness
+def test_a_job_that_loses_rows_in_each_restart_is_caught_by_what_the_stream_itself_wrote(tmp_path: Path) -> None:
+    """The first life of a rewound fork is a restart, and so is its twin's: both lose the same rows."""
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    few = {"inputs": tmp_path / "flights", "min_records": FEW, "job": "drops_rows_after_restart"}
+    with drill_project(tmp_path, fault="kill_driver", rewind=5, oracle="twin", **few) as workspace:
+        spec = workspace.stream("flights")
+        workspace.fleet.start(spec, launched_by="test")
+        await_commits(Path(spec.checkpoint), 6)
+        workspace.fleet.stop("flights", requested_by="test", reason="it has read its input")
+        run = run_drill(workspace)
+    twin = run.facts["twin"]
+    assert (twin["outcome"]["lost"], twin["outcome"]["wrong"]) == (0, 0), "fork and twin agree"
+    assert verdict_word(run) == "DEVIATED", run.reason
+    assert "the stream itself wrote other rows" in run.reason
 
 
 def await_commits(checkpoint: Path, count: int) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import platform
 import select
+import shutil
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -161,3 +162,9 @@ def _stat(pid: int) -> list[str] | None:
     except OSError:
         return None
     return text.rpartition(")")[2].split()
+
+
+def ending_with_us() -> tuple[str, ...]:
+    """Command prefix that makes the kernel kill a command when this process dies, whatever kills it."""
+    setpriv = shutil.which("setpriv")
+    return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.topics import TopicRange
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.phases import BatchCourse
@@ -76,8 +77,8 @@ class Forks(Protocol):
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         """The fork under a new checkpoint path with its own output, both empty; may run again."""
 
-    def outside(self, run_id: str) -> Outside:
-        """What the jobs of the fork and of its twins did outside of the drill's folder."""
+    def outside(self, run_id: str, stream: str) -> Outside:
+        """What the jobs of the fork of a stream and of its twins did outside of the drill's folder."""
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove everything but the evidence (input links, state, scratch); returns what was removed. Idempotent.
@@ -141,9 +142,9 @@ class CheckpointReader(Protocol):
     def course(self, fork: ForkView, batch: int) -> BatchCourse:
         """How far one batch has come, and when: by the files of the sink, or by what its driver recorded."""
 
-    def not_exercised(self, fork: ForkView) -> Sequence[str]:
-        """Each function of foreachBatch that got no batch a second time after it had written it, in words: whether it
-        writes a batch twice is unknown."""
+    def not_exercised(self, fork: ForkView) -> Sequence[NotExercised]:
+        """Each function of foreachBatch that got no batch a second time after it had written it: whether it writes a
+        batch twice is unknown."""
 
     def batches(self, fork: ForkView) -> Sequence[BatchFact]: ...
     def snapshot(self, fork: ForkView) -> SnapshotFacts: ...

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamwarden.drills.ports import Clock, SpecCodec
-from streamwarden.drills.records.codec import decode, encode
+from streamwarden.drills.records.codec import decode, decode_fields, encode
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry, JournalRepository
 from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.spec import DrillSpec
@@ -75,8 +75,10 @@ class RunRecorder:
 
     def put(self, **changes: Any) -> None:
         """Set fields of the run's state and save the run."""
-        stored = encode(changes, {**WRITERS, StreamSpec: self._specs.write})
+        stored, before = encode(changes, {**WRITERS, StreamSpec: self._specs.write}), self._state
         self.save(replace(self.run, facts={**self.run.facts, **stored}))
+        if before is not None:
+            self._state = replace(before, **decode_fields(RunState, stored))
 
     def next_fault(self) -> None:
         """Archive the current fault's result and move on to the next fault."""

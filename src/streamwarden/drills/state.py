@@ -9,6 +9,7 @@ from streamwarden.drills.fault_order import Plan
 from streamwarden.drills.faults import AnyFault, Fault, Proof
 from streamwarden.drills.records.audited import AuditRecord
 from streamwarden.drills.records.codec import Writers, decode
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.twin import TwinReport
@@ -251,7 +252,7 @@ class RunState(RunProgress):
         misses: why earlier strikes did not land.
         reconciliation: with what the job's own oracle expects; if the twin judges alone, with the twin.
         outside: what the job did outside of the drill's folder, in the fork and in its twins.
-        not_exercised: functions that got no batch again after they had written it, in words.
+        not_exercised: functions that got no batch again after they had written it.
         journal: path of journal.json.
     """
 
@@ -281,7 +282,7 @@ class RunState(RunProgress):
     twin: TwinReport | None = None
     audit: AuditRecord | None = None
     outside: Outside = field(default_factory=Outside)
-    not_exercised: tuple[str, ...] = ()
+    not_exercised: tuple[NotExercised, ...] = ()
     judgement: Judgement | None = None
     healing: Healing | None = None
     halt: Halt | None = None

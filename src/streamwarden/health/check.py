@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from streamwarden.health.verdict import ALARMS, Status, Verdict
-from streamwarden.health.window import Window
+from streamwarden.health.window import Reading, Window
 from streamwarden.lifecycle.queries import Part
 from streamwarden.units import format_duration, parse_duration, parse_size, size_unit
 
@@ -127,6 +127,7 @@ class Check:
         target: the good range, as text.
         thresholds: those named `warning` and `critical` are the two limits; others are the check's settings.
         judges: the parts of a stream that it judges: for a stream with several queries, each query or the driver.
+        readings: what it alone reads of the checkpoint: `window[READING]` is what was found.
         more_is_worse: False if small values alarm (time left); the limits are then mirrored.
         reads: which fields of the progress report, logs or measurements, and how sums over tasks became wall time.
         unknown: when the verdict is UNKNOWN.
@@ -150,6 +151,7 @@ class Check:
     unknown: str
     advice: str
     source: str
+    readings: tuple[Reading[Any], ...] = ()
     more_is_worse: bool = True
     judges: frozenset[Part] = QUERIES
     consequence_of: tuple[str, ...] = ()

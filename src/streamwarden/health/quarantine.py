@@ -12,8 +12,8 @@ from streamwarden.lifecycle.driver import DriverEvent
 _LONGEST: Final = 300
 """Characters of an example."""
 
-_VALUE: Final = re.compile(r": (?!.*: ).*$|\b[0-9]+ (?=bytes, )")
-"""The value in a reason: behind its last colon, or the size of a text."""
+_SIZE: Final = re.compile(r"\b[0-9]+ (?=bytes, )")
+"""The size of a text, in a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,13 @@ def sample_of(batch: int, lines: Iterable[str]) -> QuarantineSample | None:
 
 def kind_of(reason: str) -> str:
     """A row's reason without its value: `amount is not of type int: 12.5` -> `amount is not of type int`."""
-    return "; ".join(_VALUE.sub("", part) for part in reason.split("; "))
+    return "; ".join(map(_without_value, reason.split("; ")))
+
+
+def _without_value(part: str) -> str:
+    """A value stands behind the last colon."""
+    kind, colon, _ = part.rpartition(": ")
+    return _SIZE.sub("", kind if colon else part)
 
 
 def gaps_of(events: Sequence[DriverEvent]) -> list[QuarantineGap]:

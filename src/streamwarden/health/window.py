@@ -1,11 +1,12 @@
 """The input of the checks: one stream's recent measurements, gathered once and passed to every check."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, cast
 
 from streamwarden.checkpoint.compact_logs import CompactLog
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition
 from streamwarden.checkpoint.skipped import SkippedBatches
 from streamwarden.health.quarantine import QuarantineGap, QuarantineSample
@@ -15,6 +16,8 @@ from streamwarden.lifecycle.queries import Part, QueryRecord
 from streamwarden.lifecycle.supervision.restarter import Restarter
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import StreamSpec
+
+T = TypeVar("T")
 
 DRIVERS_SINCE: Final = 86400.0
 """Seconds before now: a window contains the drivers that were launched or ended since then."""
@@ -172,6 +175,30 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredInput:
+    """What the stream's file and its script say of the input.
+
+    Args:
+        folders: of the sources.
+        recursive: whether they read every subfolder, which may need the script's text.
+    """
+
+    folders: Sequence[str]
+    recursive: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading(Generic[T]):
+    """Something that a check alone wants to know of the checkpoint. It is read in each evaluation.
+
+    Args:
+        read: raises StreamwardenError or OSError if it cannot be read.
+    """
+
+    read: Callable[[Location, DeclaredInput], T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Input of every check. Sequences are oldest first.
 
@@ -195,6 +222,7 @@ class Window:
         quarantined: malformed rows of the newest batch that has some in the quarantine; None if there are none, or if
             they cannot be read here.
         gaps: what the stream's quarantine will never have, of `DRIVERS_SINCE`.
+        readings: what the checks' own readings found, without those that could not be read.
         previous: the last verdict of each check, for facts that last longer than the window.
         part: the judged part of the stream: all of it, its driver, or one of several queries.
         query: the query's record; None if there is none, and for the driver of several queries.
@@ -219,7 +247,12 @@ class Window:
     logs: tuple[CompactLog, ...] | None = None
     quarantined: QuarantineSample | None = None
     gaps: tuple[QuarantineGap, ...] = ()
+    readings: Mapping[Reading[Any], object] = field(default_factory=dict)
     previous: Mapping[str, Verdict] = field(default_factory=dict)
     part: Part = Part.WHOLE
     query: QueryRecord | None = None
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getitem__(self, reading: Reading[T]) -> T | None:
+        """What a reading of the check found; None if it could not be read."""
+        return cast("T | None", self.readings.get(reading))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.checkpoint.formats.logs import LogPosition
 
 BEGAN_ANEW = "began_anew"
@@ -87,7 +88,7 @@ class Refusal:
         """The three ways on."""
         anew = "start it with `--begin-anew REASON` (in Airflow: `begin_anew` of start_stream), which is recorded"
         return (
-            f"{self.restore}; or give the stream a new checkpoint path and a new output, in one change; or "
+            f"{self.restore}; or give the stream {NEW_PLACES}; or "
             f"{f'{self.give_way}, then ' if self.give_way else ''}{anew}"
         )
 

@@ -7,7 +7,9 @@ declared one: the lease, the checks and the verification go by the stream's file
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import eq
+from types import FunctionType, MethodType
 from typing import Final
 
 from streamwarden.lifecycle.location import below, is_relative, overlap, same_place
@@ -52,6 +54,37 @@ class NamedInput:
     line: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingFunction:
+    """A function that a job passes to foreachBatch.
+
+    Args:
+        line: the first one of its definition.
+        bound: parameters that are given before the rows and the batch's id: `self`, or those of a partial.
+    """
+
+    name: str
+    file: str
+    line: int
+    bound: int = 0
+
+    def __str__(self) -> str:
+        called = "a lambda" if self.name == "<lambda>" else f"the function {self.name}()"
+        return f"{called} ({posixpath.basename(self.file)}:{self.line})"
+
+
+def writing_function(given: object) -> WritingFunction | None:
+    """The function that is called in the end; None: it is not written in Python, or is an object with `__call__`."""
+    bound = 0
+    while isinstance(given, partial | MethodType):
+        bound += len(given.args) if isinstance(given, partial) else 1
+        given = given.func if isinstance(given, partial) else given.__func__
+    if not isinstance(given, FunctionType):
+        return None
+    code = given.__code__
+    return WritingFunction(name=code.co_name, file=code.co_filename, line=code.co_firstlineno, bound=bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,14 +46,43 @@ _PURE: Final = frozenset(
 _STANDARD: Final = frozenset({"stdout", "stderr"})
 
 
-def depends_on_id(function: Function, functions: Mapping[str, ast.FunctionDef]) -> bool | None:
+def depends_on_id(function: Function, functions: Mapping[str, ast.FunctionDef], bound: int = 0) -> bool | None:
     """Whether a write of the function depends on its second parameter. None: code that is not in the text decides.
 
     Args:
         functions: of the text, by name.
+        bound: parameters before the rows and the id.
     """
-    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)][bound:]
     return _Reader(functions).depends(function, frozenset(names[:1]), frozenset(names[1:2]))
+
+
+def function_at(tree: ast.Module, line: int) -> Function | None:
+    """The function of which this is the first line, with its decorators; None: there is not exactly one."""
+    found = [node for node in ast.walk(tree) if isinstance(node, Function) and first_line(node) == line]
+    return found[0] if len(found) == 1 else None
+
+
+def first_line(function: Function) -> int:
+    """As Python counts it: that of the first decorator."""
+    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+    return min(node.lineno for node in (function, *decorators))
+
+
+def functions_of(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """The functions of a text, by name."""
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def appends(text: str, line: int, bound: int = 0) -> bool:
+    """Whether a text shows that what its function with this first line writes does not depend on the batch's id. For
+    `bound` see `depends_on_id`."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    function = function_at(tree, line)
+    return function is not None and depends_on_id(function, functions_of(tree), bound) is False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
+from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, WritingFunction
 from streamwarden.lint.finding import FactOrigin
 from streamwarden.stream.spec import StreamSpec
 
@@ -79,12 +79,14 @@ class SinkUse:
 
     Args:
         format: `parquet`, `kafka`, …, `foreachBatch`, `foreach`; None if it is not a constant.
+        function: of foreachBatch, if the text has it.
         uses_batch_id: of foreachBatch: whether what the function writes depends on the batch's id; None if the text
             does not show it.
     """
 
     format: str | None
     line: int
+    function: WritingFunction | None = None
     uses_batch_id: bool | None = None
 
 

@@ -12,7 +12,8 @@ from pathlib import PurePath
 from typing import Final
 
 from streamwarden.checkpoint.spark_version import TTL_ARGUMENT
-from streamwarden.lint.batch_id import depends_on_id
+from streamwarden.lifecycle.script_queries import WritingFunction
+from streamwarden.lint.batch_id import Function, depends_on_id, first_line, functions_of
 from streamwarden.lint.facts import Bound, JobFacts, Operator, OperatorKind, SinkUse
 from streamwarden.lint.finding import FactOrigin
 from streamwarden.lint.named_places import WRITER, chains, named_inputs, named_queries
@@ -47,7 +48,7 @@ def read_job(path: str, text: str) -> JobFacts:
             module=module,
             queries=1 if module else count_queries(tree),
             operators=tuple(_operators(tree)),
-            sinks=tuple(_sinks(tree)),
+            sinks=tuple(_sinks(tree, path)),
             named=tuple(named_queries(tree)),
             inputs=tuple(named_inputs(tree)),
             watermarked="withWatermark" in _attributes(tree),
@@ -135,19 +136,23 @@ def _attributes(tree: ast.Module) -> set[str]:
     return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
-def _sinks(tree: ast.Module) -> Iterator[SinkUse]:
+def _sinks(tree: ast.Module, path: str) -> Iterator[SinkUse]:
     """One for each `writeStream`."""
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    functions = functions_of(tree)
     for chain in chains(tree, WRITER):
-        yield _sink(chain.line, dict(chain.calls), functions)
+        yield _sink(chain.line, dict(chain.calls), functions, path)
 
 
-def _sink(line: int, calls: Mapping[str, ast.Call], functions: Mapping[str, ast.FunctionDef]) -> SinkUse:
+def _sink(line: int, calls: Mapping[str, ast.Call], functions: Mapping[str, ast.FunctionDef], path: str) -> SinkUse:
     if "foreachBatch" in calls:
         given = next(iter(calls["foreachBatch"].args), None)
         function = functions.get(given.id) if isinstance(given, ast.Name) else given
-        uses = depends_on_id(function, functions) if isinstance(function, ast.FunctionDef | ast.Lambda) else None
-        return SinkUse(format="foreachBatch", line=line, uses_batch_id=uses)
+        if not isinstance(function, Function):
+            return SinkUse(format="foreachBatch", line=line)
+        name = "<lambda>" if isinstance(function, ast.Lambda) else function.name
+        writes = WritingFunction(name=name, file=path, line=first_line(function))
+        uses = depends_on_id(function, functions)
+        return SinkUse(format="foreachBatch", line=line, function=writes, uses_batch_id=uses)
     if "foreach" in calls or "toTable" in calls:
         return SinkUse(format="foreach" if "foreach" in calls else "table", line=line)
     if "format" not in calls:

@@ -211,6 +211,7 @@ class Workspace(AbstractContextManager["Workspace"]):
         return build_engine(
             self.drills(),
             stream=self.stream,
+            streams=lambda: self.fleet_catalog().streams.values(),
             store=self.store,
             fleet=self.fleet,
             health_monitor=self.health_monitor(),

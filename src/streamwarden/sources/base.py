@@ -179,7 +179,7 @@ class Source(SourceSpec, ABC):
         return ()
 
     @classmethod
-    def audit_notes(cls, read: Any) -> Iterable[str]:
+    def audit_notes(cls, spec: StreamSpec, read: Any) -> Iterable[str]:
         """What the input shows by itself, and what explains books that do not balance."""
         return ()
 

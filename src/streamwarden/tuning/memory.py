@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.health.signals.executors import executor_snapshots, has_executors
 from streamwarden.lifecycle.settings import HEAP_SHARE, executor_heap
 from streamwarden.lifecycle.submission import ROCKSDB_MEMORY_MB
@@ -72,7 +73,7 @@ def advise(history: History) -> Recommendation:
         settings[holder.setting] = f"{wanted} MiB"
         says = (
             f"state takes {format_size(state)} of a heap of {format_size(heap)}, more than {HEAP_SHARE:.0%}: take "
-            f"{wanted} MiB, or RocksDB with a new checkpoint path and a new output."
+            f"{wanted} MiB, or RocksDB with {NEW_PLACES}."
         )
     else:
         where = "on the heap" if backend is Backend.HDFS else "beside the heap"

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streamwarden.services.fleet.launching.one_off_spark import ending_with_us, pause, wait_gently
+from streamwarden.adapters.processes import ending_with_us
+from streamwarden.services.fleet.launching.one_off_spark import pause, wait_gently
 from support.airflow.harness import wait_for
 
 BUSY = "while True: pass"

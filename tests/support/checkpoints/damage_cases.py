@@ -75,7 +75,7 @@ COMMIT, OFFSETS, ENTRY = "checkpoint/commits/7", "checkpoint/offsets/7", "output
 STORES = "checkpoint/state/0/*"
 STATELESS_COMMIT, STATELESS_ENTRY = "checkpoint/commits/6", "output/_spark_metadata/6"
 PROVIDER, PARTITIONS = "state.RocksDBStateStoreProvider", 'shuffle.partitions":"2"'
-HARMLESS, RECOVERS, _, REFUSES, DOUBLES, LOSES = Consequence
+HARMLESS, RECOVERS, REFUSES, DOUBLES, LOSES = Consequence
 
 # Case -> (origin, damage, what the inspector must foretell). Spark is the judge of what was foretold.
 CASES: dict[str, tuple[str, Breakage, Consequence | None]] = {

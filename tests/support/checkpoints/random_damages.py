@@ -76,9 +76,10 @@ def damage(tree: Tree, seed: int) -> str:
 def lay_out(tree: Tree, times: Mapping[str, float], archive: str, into: Path) -> None:
     """Write the tree below `into`, with the paths in its logs moved there. A checksum that was right stays right."""
     made_in, here = f"{MADE_IN}/{archive}".encode(), to_uri(str(into)).removeprefix("file://").encode()
+    for folder in {path.rpartition("/")[0] for path in tree}:
+        (into / folder).mkdir(parents=True, exist_ok=True)
     for path, content in tree.items():
         target = into / path
-        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(
             _moved(tree, path, made_in, here) if path.endswith(".crc") else content.replace(made_in, here)
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamwarden.checkpoint.batch_progress import BatchTraces
 from streamwarden.checkpoint.formats.logs import LogPosition
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.phases import BatchCourse
 from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.lifecycle.recovery import SnapshotFacts
@@ -61,7 +62,7 @@ class SimulatedCheckpoint:
             wrote=writing,
         )
 
-    def not_exercised(self, fork: ForkView) -> Sequence[str]:
+    def not_exercised(self, fork: ForkView) -> Sequence[NotExercised]:
         return self.world.not_exercised
 
     def position(self, fork: ForkView) -> LogPosition:

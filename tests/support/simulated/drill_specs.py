@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from streamwarden.config.loading import spec_from_dict
@@ -27,6 +28,7 @@ SINKS = {
 }
 
 
+@cache
 def declared(source: str = "kafka", sink: str = "postgresql", master: str = "spark://one:7077") -> StreamSpec:
     """The spec of the stream that is drilled, by the kinds of its source and its sink."""
     return spec_from_dict(

@@ -25,6 +25,7 @@ from streamwarden.drills.faults.sink.sink_failing import FOLDER
 from streamwarden.drills.faults.sink.sink_locked import TABLE
 from streamwarden.drills.faults.topic.own_topic import TOPIC
 from streamwarden.drills.ports import Ports, SpecCodec
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.outside import Outside
 from streamwarden.drills.records.sections import ForkSpec, OracleKind, VerificationSpec
 from streamwarden.drills.records.twin import TwinReport
@@ -77,7 +78,7 @@ class World:
 
     startup: float = 10.0
     functions: bool = False  # a function of foreachBatch writes
-    not_exercised: tuple[str, ...] = ()
+    not_exercised: tuple[NotExercised, ...] = ()
     batch_seconds: float = 2.0
     total_batches: int = 12
     refusal: DrillAborted | None = None
@@ -194,18 +195,19 @@ class World:
         self.service.pass_time(goal)
         self.streams.supervise()
         self.table.pass_time(goal)
-        while (event := self._next_event()) is not None and event[0] <= goal:
-            self.time = max(self.time, event[0])
-            self._happen(event[1])
+        while (driver := self._acts_next()) is not None and driver.next_event <= goal:
+            self.time = max(self.time, driver.next_event)
+            self._happen(driver)
         self.time = goal
 
-    def _next_event(self) -> tuple[float, SimulatedDriver] | None:
-        living = [
-            (driver.next_event, driver)
-            for driver in self.drivers.values()
-            if driver.exit is None and driver.frozen_at is None
-        ]
-        return min(living, key=lambda each: each[0], default=None)
+    def _acts_next(self) -> SimulatedDriver | None:
+        """The driver to which something happens first. A loop: it is asked every three simulated milliseconds."""
+        first = None
+        for driver in self.drivers.values():
+            stands = driver.exit is not None or driver.frozen_at is not None
+            if not stands and (first is None or driver.next_event < first.next_event):
+                first = driver
+        return first
 
     def _happen(self, driver: SimulatedDriver) -> None:
         life = int(driver.record.driver_id.removeprefix("d"))
@@ -295,7 +297,7 @@ class World:
         self._maybe_die("before_renew")
         return self.input.renewed(fork)
 
-    def outside(self, run_id: str) -> Outside:
+    def outside(self, run_id: str, stream: str) -> Outside:
         return self.left_outside
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
@@ -420,8 +422,8 @@ class World:
         end = self.time + timeout
         while self.time < end:
             running = max(self.planned, default=None)
-            event = self._next_event()
-            due = event is not None and event[1].ready_at < 0 and event[0] - self.time <= self.database_lead
+            driver = self._acts_next()
+            due = driver is not None and driver.ready_at < 0 and driver.next_event - self.time <= self.database_lead
             if due and running is not None and running not in self.committed and running not in self.in_database:
                 self.in_database.add(running)
                 return running

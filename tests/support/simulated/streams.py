@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamwarden.config.loading import spec_from_dict, spec_to_dict
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.records.types import ForkView, LiveStatus
 from streamwarden.errors import DrillAborted
@@ -56,10 +55,10 @@ class SimulatedStreams:
 
     def supervise(self) -> None:
         """Start the stream again if its driver has ended long enough ago."""
-        if self.restarts_after is None or not self.world.drivers or not self.launches_live():
+        last = next(reversed(self.world.drivers.values()), None)
+        if self.restarts_after is None or last is None or last.exit is None or not self.launches_live():
             return
-        last = list(self.world.drivers.values())[-1]
-        if last.exit is not None and self.world.time >= last.exit.ended_at + self.restarts_after:
+        if self.world.time >= last.exit.ended_at + self.restarts_after:
             self.launches.append(self.world._launch(self.view("flights"), "stream_flights").driver_id)
 
     def launches_live(self) -> bool:
@@ -71,7 +70,7 @@ class SimulatedStreams:
         if self.refusal is not None:
             raise self.refusal
         spec = declared("files", self.world.sink or "parquet", self.world.master)
-        return replace(spec_from_dict(spec_to_dict(spec)), name=stream)
+        return replace(spec, name=stream)
 
     def view(self, stream: str) -> ForkView:
         spec = self.declared(stream)

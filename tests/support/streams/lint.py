@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from functools import cache
 from typing import Any
 
 from streamwarden.lifecycle.submission import spark_conf
@@ -49,6 +50,7 @@ def spec(**changes: Any) -> StreamSpec:
     return StreamSpec(**{**settings, **changes})
 
 
+@cache
 def job(text: str) -> JobFacts:
     """What is read from this text."""
     return read_job(JOB, textwrap.dedent(text))
@@ -59,6 +61,7 @@ def built(result: str) -> JobFacts:
     return job(BUILD.format(result=result))
 
 
+@cache
 def plan(*nodes: str) -> PlanFacts:
     """The plan of a query of these nodes, the result first."""
     lines = [f"{'' if not level else '   ' * (level - 1) + '+- '}{node}" for level, node in enumerate((*nodes, SOURCE))]

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -21,7 +22,7 @@ WITHOUT_IMPORT = {
 }
 """Dependencies that no module imports, with the reason for each."""
 
-PACKAGES = packages_distributions()
+packages = cache(packages_distributions)
 
 
 def normalized(name: str) -> str:
@@ -47,7 +48,7 @@ def distribution(module: str) -> str | None:
         return None
     if package == "airflow":
         return "apache-airflow"  # the core and the task SDK, which it brings in its own version
-    (found,) = {normalized(name) for name in PACKAGES[package]}
+    (found,) = {normalized(name) for name in packages()[package]}
     return found
 
 

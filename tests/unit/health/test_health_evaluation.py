@@ -8,9 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamwarden.checkpoint.pattern_names import FilesReadAgain
 from streamwarden.checkpoint.skipped import SkippedBatches
 from streamwarden.health.check import Check
 from streamwarden.health.checks import CHECKS
+from streamwarden.health.checks.input.files_read_again import READ_AGAIN
 from streamwarden.health.checks.state import state_size
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS
@@ -55,6 +57,7 @@ def test_a_real_run_is_well(backend: str) -> None:
         logs=(),
         log=replace(log(12, 12, planned_at=reports[-1].at, committed_at=reports[-1].at + 2), query_id="one"),
         skipped=SkippedBatches(),
+        readings={READ_AGAIN: FilesReadAgain()},
     )
     verdicts = {verdict.check: verdict for verdict in evaluate(mine, DEFAULTS)}
     unknown = {name for name, verdict in verdicts.items() if verdict.status is Status.UNKNOWN}

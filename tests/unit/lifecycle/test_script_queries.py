@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from streamwarden.lifecycle.script_queries import (
     input_contradictions,
     query_contradictions,
     taken_by,
+    writing_function,
 )
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
@@ -157,3 +159,18 @@ def test_no_two_queries_share_a_checkpoint_or_have_one_inside_the_others() -> No
     assert taken_by("/cp/a", ["file:///cp/a/"]) == "file:///cp/a/"
     assert taken_by("/cp/a", ["/cp"]) == "/cp"
     assert taken_by("/cp", ["/cp/a"]) == "/cp/a"
+
+
+class Writer:
+    def write(self, rows: object, number: int) -> None: ...
+
+    def __call__(self, rows: object, number: int) -> None: ...
+
+
+def test_the_function_that_writes_the_batches_is_named_with_its_place() -> None:
+    given = (Writer().write, partial(Writer.write, Writer()), Writer(), print)
+    names = [str(writing_function(function)) for function in given]
+    method = f"the function write() (test_script_queries.py:{Writer.write.__code__.co_firstlineno})"
+    assert names == [method, method, "None", "None"]
+    assert [writing_function(function).bound for function in given[:2]] == [1, 1]
+    assert str(writing_function(lambda rows, number: None)).startswith("a lambda (test_script_queries.py:")

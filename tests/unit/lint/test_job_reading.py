@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 
+from streamwarden.lint.batch_id import appends
 from streamwarden.lint.facts import Bound, OperatorKind
 from streamwarden.lint.job_reader import read_job
 from support.streams.lint import built, job
@@ -155,6 +156,18 @@ def test_a_mention_of_the_batch_id_is_no_write_that_depends_on_it(write: str, us
         helpers + SCRIPT.format(sink=".foreachBatch(write)", write=write.replace("{{", "{").replace("}}", "}"))
     ).sinks
     assert sink.uses_batch_id is uses
+
+
+def test_the_function_is_found_by_its_first_line_as_python_counts_it() -> None:
+    load = "@kept\n@logged(1)\ndef load(rows, number):\n    rows.write.save('out')\n"
+    text = f"{load}\nf, g = lambda r, n: r, lambda r, n: n\n"
+    assert appends(text, 1)
+    assert not appends(text, 3)
+    assert not appends(text, 6), "two functions begin here"
+    assert not appends("def load(", 1)
+    method = "class Sink:\n    def write(self, rows, number):\n        rows.write.save({})\n"
+    assert appends(method.format("'out'"), 2, bound=1)
+    assert not appends(method.format("f'out/{number}'"), 2, bound=1)
 
 
 def test_a_guard_by_the_batch_id_counts_and_one_of_a_print_does_not() -> None:

@@ -48,7 +48,7 @@ def test_a_file_that_is_gone_is_named(stream: StreamSpec) -> None:
     planned(stream).unlink()
     with pytest.raises(InputGone, match=planned(stream).name) as error:
         require_planned_input(stream)
-    assert "ignoreMissingFiles" in error.value.next_step
+    assert error.value.next_step == INPUT_FILE_GONE.next_step
 
 
 def test_a_file_of_a_batch_that_is_committed_is_not_needed(stream: StreamSpec) -> None:

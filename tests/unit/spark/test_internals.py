@@ -24,6 +24,8 @@ _OF_THE_JVM = frozenset({"sessionState", "queryExecution", "streamingQuery"})
 
 def _violations(source: str) -> Iterator[str]:
     """Places of a module that belong in `spark.internals`. An attribute of `self` is the module's own."""
+    if not any(name in source for name in (*_OF_PYSPARK, *_OF_THE_JVM, "py4j", "pyspark.sql.classic")):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]

@@ -243,7 +243,8 @@ def _parse(text: str) -> URL:
 def _begin(connection: Connection) -> None:
     """A write takes the lock at once: a lock that is upgraded half-way can deadlock and ignores the busy timeout."""
     write = connection.get_execution_options().get(_WRITE, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    # To the driver itself: SQLAlchemy takes longer to pass it on than SQLite to do it.
+    connection.connection.driver_connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # type: ignore[union-attr]
 
 
 def _remember_file(path: Path) -> Callable[[Any, Any], None]:

@@ -20,7 +20,7 @@ def to_columns(table: sa.Table, record: Any, /, **others: Any) -> dict[str, Any]
 
 def to_record(kind: type[T], row: Row[Any], /, **others: Any) -> T:
     """A dataclass of the columns that have the names of its fields, and of `others`."""
-    values = row._mapping
+    values = row._asdict()
     names = _names(kind)  # type: ignore[arg-type]
     return kind(**{name: values[name] for name in names if name in values} | others)
 

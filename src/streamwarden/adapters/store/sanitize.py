@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 from enum import Enum
 from hashlib import sha256
 from pathlib import PurePath
+from types import NoneType
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -21,6 +22,7 @@ LONGEST_NAME: Final = 255
 """Characters of a name. PostgreSQL refuses a longer one."""
 
 _DIGEST: Final = 16
+_NUMBERS: Final = frozenset({int, float, bool, NoneType})
 
 
 class Name(TypeDecorator[str]):
@@ -84,6 +86,8 @@ def to_json(value: object) -> str:
 
 
 def _plain(value: object) -> object:
+    if type(value) in _NUMBERS:  # nearly always
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -96,7 +100,7 @@ def _plain(value: object) -> object:
         return [_plain(item) for item in sorted(value, key=repr)]
     if isinstance(value, PurePath):
         return storable(str(value))
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, int | float):
         return value
     raise TypeError(f"{type(value).__name__} cannot be kept as JSON: {value!r:.100}")
 

@@ -13,21 +13,23 @@ from typing import Final
 _EACH: Final = 10
 RESTORE: Final = "restore it from a copy of the checkpoint"
 
+NEW_PLACES: Final = "a new checkpoint path and a new output, both in one change"
+"""A new checkpoint alone loses rows: its batches begin at 0, and Spark skips those that an old manifest has."""
+
 
 class Consequence(StrEnum):
     """What follows from a damage, mildest first."""
 
     HARMLESS = "harmless"  # Spark does not read it any more
     RECOVERS = "recovers"  # Spark starts, and the output is right
-    UNKNOWN = "unknown"  # the inspector does not read it
     REFUSES = "refuses"  # Spark does not start, or fails in its first batch; nothing is lost by that
     DOUBLES = "doubles"  # Spark starts and continues, and the output has rows twice
     LOSES = "loses"  # Spark starts and continues without an error, and rows are missing from the output
 
     @property
     def grave(self) -> bool:
-        """The query does not run, or its output is wrong, or neither can be excluded."""
-        return self in (Consequence.UNKNOWN, Consequence.REFUSES, Consequence.DOUBLES, Consequence.LOSES)
+        """The query does not run, or its output is wrong."""
+        return self in (Consequence.REFUSES, Consequence.DOUBLES, Consequence.LOSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +61,13 @@ def refuses_start(path: str, what: str, next_step: str = RESTORE, error_class: s
 def fails_first_batch(path: str, what: str, error_class: str) -> Damage:
     """Spark's first batch fails with the error class."""
     spark = f"Spark's first batch fails ({error_class})."
-    next_step = (
-        f"{RESTORE}, or start from an older copy of the checkpoint folder, or from the beginning with a new checkpoint "
-        "and a new output"
-    )
+    next_step = f"{RESTORE}, or start from an older copy of the checkpoint folder, or with {NEW_PLACES}"
     return Damage(path, what, Consequence.REFUSES, spark, next_step, error_class)
 
 
 def doubles_rows(path: str, what: str, spark: str, next_step: str = RESTORE) -> Damage:
     """Spark starts, and rows are in the output twice."""
     return Damage(path, what, Consequence.DOUBLES, spark, next_step)
-
-
-def unread(path: str, why: str) -> Damage:
-    """A file that the inspector does not read."""
-    spark = "Unknown: the inspector does not read this file."
-    return Damage(path, why, Consequence.UNKNOWN, spark, "start a fork of the stream to see whether Spark reads it")
 
 
 def missing_files(folder: str, missing: range) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from streamwarden.checkpoint.diagnosis.sink import diagnose_sink
 from streamwarden.checkpoint.diagnosis.sources import diagnose_sources
 from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, diagnose_state, operators_of, second_format
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.formats.layout import COMMITS, LARGE, OFFSETS, SINK_LOG, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS, SINK_LOG, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.logs import (
     CommitRecord,
     LogPosition,
@@ -298,15 +298,14 @@ def _batches(
 
 
 def _files_read(checkpoint: Location, logs: Logs) -> dict[int, dict[int, int]]:
-    """Source -> batch -> number of files. A source whose log is damaged or too large to be read has none: that is
-    reported elsewhere."""
+    """Source -> batch -> number of files. A source whose log is damaged has none: that is reported elsewhere."""
     latest = logs.latest_offsets()
     counts: dict[int, dict[int, int]] = {}
     for source, value in enumerate(latest.sources if latest else ()):
         if log_offset(value) is None:
             continue
         try:
-            read = file_source_log(checkpoint, source, LARGE)
+            read = file_source_log(checkpoint, source)
         except CheckpointError:
             continue
         counts[source] = {batch: len(files) for batch, files in read.items()}

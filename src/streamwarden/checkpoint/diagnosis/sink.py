@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.checkpoint.diagnosis.damage import Damage, doubles_rows, loses_rows, missing_files, unread
+from streamwarden.checkpoint.diagnosis.damage import Damage, doubles_rows, loses_rows, missing_files
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
 from streamwarden.checkpoint.diagnosis.moved import moved, moved_files
 from streamwarden.checkpoint.diagnosis.named_files import lost_files
@@ -69,8 +69,6 @@ def diagnose_sink(
             yield _lost_entry(manifest, path, what, opened)
     for name, what in manifest.damaged:
         yield _damaged_entry(manifest, name, what, opened)
-    for name, why in manifest.unread:
-        yield unread(f"{SINK_LOG}/{name}", why)
     yield from _diagnose_repeated(output, manifest)
     yield from diagnose_unlisted(output, manifest, logs)
     yield from _diagnose_unplanned(output, manifest, logs, no_state)
@@ -92,7 +90,7 @@ def _diagnose_repeated(output: Location, manifest: SinkManifest) -> Iterator[Dam
             return
     base = next((entry for entry in manifest.entries if entry.compact), None)
     before = None if base is None else read_sink_manifest(output, base.batch - 1, strict=True)
-    if base is None or before is None or before.missing or before.damaged or before.unread:
+    if base is None or before is None or before.missing or before.damaged:
         return
     oldest = min((file.modified_ms for file in base.files), default=0)
     lost = [file for file in before.files if file.path not in listed and file.modified_ms >= oldest]

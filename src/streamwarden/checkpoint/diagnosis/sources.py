@@ -16,18 +16,15 @@ from streamwarden.checkpoint.diagnosis.damage import (
     loses_rows,
     missing_files,
     refuses_start,
-    unread,
 )
 from streamwarden.checkpoint.diagnosis.logs import Logs, orphan
 from streamwarden.checkpoint.diagnosis.named_files import lost_files
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.compaction import orphan_checksums
 from streamwarden.checkpoint.formats.layout import (
-    LARGE,
     OFFSETS,
     SOURCES,
     Damaged,
-    Unread,
     chain,
     compactible_ids,
     compactible_name,
@@ -96,9 +93,7 @@ def _diagnose_log(checkpoint: Location, source: int, start: int | None, end: int
     for batch, compact in files:
         name = join(folder, compactible_name(batch, compact))
         try:
-            logged[batch, compact] = read_source_log(checkpoint / name, batch, LARGE)
-        except Unread as error:
-            yield unread(name, str(error))
+            logged[batch, compact] = read_source_log(checkpoint / name, batch)
         except Damaged as error:
             yield refuses_start(name, str(error), RESTORE)
     yield from _diagnose_entries(folder, logged, waiting)
@@ -137,7 +132,7 @@ def _diagnose_repeated(
     listed = {entry.path for entry in logged[base, True]}
     for batch in [batch for batch, compact in ids if not compact and batch < base][-_COMPARED:]:
         try:
-            entries = read_source_log(checkpoint / folder / str(batch), batch, LARGE)
+            entries = read_source_log(checkpoint / folder / str(batch), batch)
         except (Damaged, FileNotFoundError):
             continue  # Spark reads the compact file alone
         if any(entry.path not in listed for entry in entries):

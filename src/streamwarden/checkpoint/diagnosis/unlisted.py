@@ -74,7 +74,7 @@ def _lost(files: Sequence[_Written], listed: Sequence[_Written]) -> list[_Writte
 
 def _is_broken(manifest: SinkManifest, batch: int) -> bool:
     """Whether the batch has no entry that can be read, which is a finding of its own, or needs none."""
-    damaged = [*(name for name, _ in manifest.damaged), *(name for name, _ in manifest.unread)]
+    damaged = [name for name, _ in manifest.damaged]
     repeated = max((int(name.removesuffix(COMPACT)) for name in damaged if name.endswith(COMPACT)), default=-1)
     return batch > manifest.upto or batch <= repeated or str(batch) in damaged or batch in manifest.missing
 

@@ -7,10 +7,12 @@ is compacted has, every few batches, one `N.compact` that repeats everything up 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader, BytesIO, RawIOBase, TextIOWrapper
 from itertools import chain as concatenate
 from itertools import islice
-from typing import Any, Final, TypeGuard
+from typing import Any, BinaryIO, Final, TypeGuard
 
 from streamwarden.checkpoint.filesystem import Location, NotAFile, TooLarge
 from streamwarden.checkpoint.formats.checksums import ChecksumMismatch, verify
@@ -30,10 +32,11 @@ MOST_GAPS: Final = 1000
 """Missing batches that are listed: a stray file with a huge number would make them billions."""
 MOST_BATCHES: Final = 1000
 """Batches of a log that the inspector reads, newest first; Spark keeps 100 by default."""
-LARGE: Final = 64 << 20
-"""Bytes of a compact file that the inspector reads: the names of about 250,000 files."""
 SMALL: Final = 16 << 20
-"""Bytes up to which a log file is read. Spark writes some kB, for thousands of partitions a few hundred."""
+"""Bytes up to which a file of a log that is not compacted is read. Spark writes some kB, for thousands of partitions a
+few hundred."""
+LONGEST: Final = 1 << 20
+"""Characters of a line of a log that is compacted. Spark's have a few hundred, and less than 20,000 for any path."""
 
 _BATCH: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 _COMPACTIBLE: Final = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
@@ -48,10 +51,6 @@ _DEEPEST: Final = 100
 
 class Damaged(Exception):  # not a StreamwardenError: it becomes a `Damage`, and never reaches a user
     """A file of a log exists and cannot be read. The message says what was observed."""
-
-
-class Unread(Damaged):
-    """A file is larger than what is read of it, so nothing is known about its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,30 +116,89 @@ def runs(numbers: Iterable[int]) -> list[range]:
     return ranges
 
 
-def read_log_file(file: Location, most: int | None = SMALL) -> LogFile:
-    """Raises Damaged if it is empty or has no version line, Unread beyond `most` bytes, FileNotFoundError if there is
+def read_log_file(file: Location) -> LogFile:
+    """Raises Damaged if it is empty, has no version line or has more than `SMALL` bytes, FileNotFoundError if there is
     none."""
-    return parse_log_file(read_bytes(file, most))
+    return parse_log_file(read_bytes(file))
 
 
-def read_bytes(file: Location, most: int | None = SMALL) -> bytes:
-    """The content of a file as Hadoop reads it. Raises Damaged if it is not a regular file or does not match its
-    checksum file, Unread beyond `most` bytes, FileNotFoundError if it does not exist."""
-    try:
-        content = file.read(most)
+def read_bytes(file: Location) -> bytes:
+    """The content of a file as Hadoop reads it. Raises Damaged if it is not a regular file, does not match its checksum
+    file or has more than `SMALL` bytes, FileNotFoundError if it does not exist."""
+    with _damaged_if_no_file():
+        content = file.read(SMALL)
+        covered = checked(file, content)
+    return content[:covered]
+
+
+@contextmanager
+def open_log(file: Location, newest: int | None = None) -> Iterator[tuple[int, Iterator[str]]]:
+    """A file of a log that is compacted, read as a stream, because it may name millions of files: its format version,
+    and the lines after that. `newest`: the latest version that is known; None: any.
+
+    Raises Damaged, from the lines too, and FileNotFoundError if there is none.
+    """
+    with _damaged_if_no_file():
         covered = checked(file)
+        with file.open() as stream:
+            text = TextIOWrapper(BufferedReader(_Covered(stream, covered)), encoding="utf-8")
+            version = _version(text.readline(LONGEST).rstrip("\n"))
+            if newest is not None:
+                _require_known(version, newest)
+            yield version, _lines(text)
+
+
+def read_whole_log(file: Location, newest: int | None = None) -> LogFile:
+    """All of what `open_log` reads."""
+    with open_log(file, newest) as (version, lines):
+        return LogFile(version, tuple(lines))
+
+
+def _lines(text: TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise Damaged(f"a line has more than {LONGEST:,} characters: {line[:60]!r}")
+        yield line.rstrip("\n")
+
+
+class _Covered(RawIOBase):
+    """The beginning of a stream, as far as a checksum file covers it; `left`: bytes, None for all."""
+
+    def __init__(self, stream: BinaryIO, left: int | None) -> None:
+        self._stream, self._left = stream, left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._stream.read(len(buffer) if self._left is None else min(len(buffer), self._left))
+        buffer[: len(piece)] = piece
+        if self._left is not None:
+            self._left -= len(piece)
+        return len(piece)
+
+
+@contextmanager
+def _damaged_if_no_file() -> Iterator[None]:
+    try:
+        yield
     except IsADirectoryError as error:
         raise Damaged("it is a folder, not a file") from error
     except NotAFile as error:
         raise Damaged("it is not a regular file") from error
     except TooLarge as error:
-        raise Unread(error.strerror or str(error)) from error
-    return content[:covered]
+        raise Damaged(error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise Damaged(f"not UTF-8 text: {error.reason}") from error
 
 
-def checked(file: Location) -> int | None:
+def checked(file: Location, content: bytes | None = None) -> int | None:
     """Number of bytes of the file that Hadoop reads; None: all, as it has no checksum file. Raises Damaged if the two
-    do not match."""
+    do not match.
+
+    Args:
+        content: of the whole file; None: it is read here, in parts.
+    """
     try:
         sums = b"" if file.checksum_file is None else file.checksum_file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFile):
@@ -148,7 +206,7 @@ def checked(file: Location) -> int | None:
     if not sums:
         return None
     try:
-        with file.open() as stream:
+        with file.open() if content is None else BytesIO(content) as stream:
             return verify(stream, sums)
     except ChecksumMismatch as error:
         raise Damaged(str(error)) from error
@@ -156,25 +214,34 @@ def checked(file: Location) -> int | None:
 
 def require_version(log: LogFile, newest: int) -> None:
     """Raises Damaged for a format that is too new for the known Spark."""
-    if log.version > newest:
-        raise Damaged(f"its format is v{log.version}, of a later Spark; Spark {SPARK} reads formats up to v{newest}")
+    _require_known(log.version, newest)
+
+
+def _require_known(version: int, newest: int) -> None:
+    if version > newest:
+        raise Damaged(f"its format is v{version}, of a later Spark; Spark {SPARK} reads formats up to v{newest}")
 
 
 def parse_log_file(content: bytes) -> LogFile:
     """Raises Damaged if it is empty or has no version line."""
-    if not content:
-        raise Damaged("the file is empty")
     try:
         first, *rest = _LINE_END.split(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise Damaged(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
+    if rest and not rest[-1]:
+        rest.pop()  # what ends with a line end has no empty line after it
+    return LogFile(_version(first), tuple(rest))
+
+
+def _version(first: str) -> int:
+    """The version that the first line of a log file names. Raises Damaged if it names none."""
     # A Kafka source's log of its initial offsets begins with a zero byte, which Spark 2.1 required.
     match = _VERSION.fullmatch(first, pos=1 if first.startswith("\0") else 0)
     if match is None:
-        raise Damaged(f"the first line reads {first[:40]!r}, not a version such as v1")
-    if rest and not rest[-1]:
-        rest.pop()  # what ends with a line end has no empty line after it
-    return LogFile(int(match.group(1)), tuple(rest))
+        raise Damaged(
+            f"the first line reads {first[:40]!r}, not a version such as v1" if first else "the file is empty"
+        )
+    return int(match.group(1))
 
 
 def parse_json(line: str) -> Any:

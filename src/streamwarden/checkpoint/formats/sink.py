@@ -13,18 +13,15 @@ from typing import Final
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.compaction import next_compaction, orphan_checksums
 from streamwarden.checkpoint.formats.layout import (
-    LARGE,
     SINK_LOG,
     Damaged,
-    Unread,
     chain,
     compactible_ids,
     compactible_name,
     is_number,
     list_or_empty,
     parse_object,
-    read_log_file,
-    require_version,
+    read_whole_log,
 )
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.checkpoint.spark_version import FILE_SINK_MANIFEST
@@ -81,7 +78,7 @@ class SinkManifest:
         orphans: checksum files that outlived their entry, of batches after `upto`.
         entries: what Spark reads, ascending.
         missing: batches up to `upto` that need an entry and have none.
-        damaged: name of an entry -> what was found in it; unread: name of an entry -> why it was not read.
+        damaged: name of an entry -> what was found in it.
     """
 
     newest: int | None
@@ -89,7 +86,6 @@ class SinkManifest:
     entries: tuple[ManifestEntry, ...] = ()
     missing: tuple[int, ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
-    unread: tuple[tuple[str, str], ...] = ()
     compact: tuple[int, ...] = ()
     orphans: tuple[str, ...] = ()
 
@@ -115,8 +111,7 @@ def read_sink_manifest(
         upto: the manifest as of this batch (-1: before the first one); None: as of its newest entry.
         past_damage: read past a damaged entry, as far as older ones still list the same files: the batch of a damaged
             entry then is in `missing` too. Spark does not do so, it fails.
-        strict: a line that lacks a key which Spark requires is a damage; an entry of more than `LARGE` bytes is
-            in `unread`, and its files are not in the manifest.
+        strict: a line that lacks a key which Spark requires is a damage.
     """
     folder = output / SINK_LOG
     names = list_or_empty(folder)
@@ -124,15 +119,13 @@ def read_sink_manifest(
     if not ids:
         return None
     upto = ids[-1][0] if upto is None else upto
-    usable, damaged, unread = list(ids), dict[str, str](), dict[str, str]()
+    usable, damaged = list(ids), dict[str, str]()
     while True:
         files, missing = chain(usable, upto)
         entries = []
         for batch, compact in files:
             try:
                 entries.append(read_entry(folder, batch, compact, strict=strict))
-            except Unread as error:
-                unread[compactible_name(batch, compact)] = str(error)
             except Damaged as error:
                 damaged[compactible_name(batch, compact)] = str(error)
                 usable.remove((batch, compact))
@@ -144,7 +137,6 @@ def read_sink_manifest(
         entries=tuple(entries),
         missing=tuple(missing),
         damaged=tuple(damaged.items()),
-        unread=tuple(unread.items()),
         compact=tuple(batch for batch, compact in ids if compact),
         orphans=tuple(orphan_checksums(names, upto, compacts=True)),
     )
@@ -172,10 +164,9 @@ def added_files(entries: Iterable[ManifestEntry]) -> tuple[SinkFile, ...]:
 
 
 def read_entry(folder: Location, batch: int, compact: bool, *, strict: bool = False) -> ManifestEntry:
-    """An entry of the manifest `folder`; for `strict` see `read_sink_manifest`. Raises Damaged, Unread,
+    """An entry of the manifest `folder`, whatever its size; for `strict` see `read_sink_manifest`. Raises Damaged,
     FileNotFoundError."""
-    log = read_log_file(folder / compactible_name(batch, compact), LARGE if strict else None)
-    require_version(log, FILE_SINK_MANIFEST)
+    log = read_whole_log(folder / compactible_name(batch, compact), FILE_SINK_MANIFEST)
     files = tuple(_sink_file(line, strict=strict) for line in log.lines)
     return ManifestEntry(batch=batch, compact=compact, version=log.version, lines=log.lines, files=files)
 

@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from streamwarden.checkpoint.formats.layout import (
     is_number,
     is_partition,
     list_or_empty,
+    open_log,
     parse_object,
     read_log_file,
-    require_version,
 )
 from streamwarden.checkpoint.formats.logs import all_offsets, unreadable
 from streamwarden.checkpoint.formats.uris import to_path
@@ -35,11 +35,11 @@ class SourceFile:
     offset: int
 
 
-def source_entries(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[SourceFile, ...]]:
+def source_entries(checkpoint: Location, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
     """Log offset -> files, for everything that the file source has ever read, ascending.
 
     A log offset is not a batch id: a batch without new files does not advance it. An empty dict if the source keeps no
-    such log. Raises CheckpointError if a required file is missing or damaged, or has more than `most` bytes.
+    such log. Raises CheckpointError if a required file is missing or damaged.
     """
     folder = checkpoint / SOURCES / str(source)
     ids = compactible_ids(list_or_empty(folder))
@@ -52,7 +52,7 @@ def source_entries(checkpoint: Location, source: int = 0, most: int | None = Non
     for batch, compact in files:
         where = folder / compactible_name(batch, compact)
         try:
-            for entry in read_source_log(where, batch, most):
+            for entry in read_source_log(where, batch):
                 by_offset.setdefault(entry.offset, []).append(entry)
         except Damaged as error:
             raise _broken(where, str(error)) from error
@@ -61,14 +61,13 @@ def source_entries(checkpoint: Location, source: int = 0, most: int | None = Non
     return {offset: tuple(by_offset[offset]) for offset in sorted(by_offset)}
 
 
-def read_source_log(file: Location, offset: int, most: int | None = None) -> tuple[SourceFile, ...]:
-    """Entries of one file of the log. Raises Damaged, Unread beyond `most` bytes, FileNotFoundError."""
-    log = read_log_file(file, most)
-    require_version(log, FILE_SOURCE_LOG)
-    return parse_source_log(offset, log.lines)
+def read_source_log(file: Location, offset: int) -> tuple[SourceFile, ...]:
+    """Entries of one file of the log, whatever its size. Raises Damaged, FileNotFoundError."""
+    with open_log(file, FILE_SOURCE_LOG) as (_, lines):
+        return parse_source_log(offset, lines)
 
 
-def parse_source_log(offset: int, lines: tuple[str, ...]) -> tuple[SourceFile, ...]:
+def parse_source_log(offset: int, lines: Iterable[str]) -> tuple[SourceFile, ...]:
     """Entries of one file of the log. Raises Damaged."""
     return tuple(_source_file(offset, line) for line in lines)
 
@@ -87,17 +86,17 @@ def _source_file(offset: int, line: str) -> SourceFile:
     return SourceFile(path=path, timestamp_ms=timestamp, offset=batch)
 
 
-def file_source_log(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[str, ...]]:
+def file_source_log(checkpoint: Location, source: int = 0) -> dict[int, tuple[str, ...]]:
     """Batch id -> URIs of the files that it read. See `files_read`."""
-    return {batch: tuple(file.path for file in files) for batch, files in files_read(checkpoint, source, most).items()}
+    return {batch: tuple(file.path for file in files) for batch, files in files_read(checkpoint, source).items()}
 
 
-def files_read(checkpoint: Location, source: int = 0, most: int | None = None) -> dict[int, tuple[SourceFile, ...]]:
+def files_read(checkpoint: Location, source: int = 0) -> dict[int, tuple[SourceFile, ...]]:
     """Batch id -> the files that it read, for every planned batch still in the offset log, ascending.
 
     A batch without new files has an empty tuple. A batch whose predecessor is not in the log (any more) is left out,
     because the start of its range is unknown.
-    Raises CheckpointError if a file of the source's log is missing, damaged, or larger than `most` bytes.
+    Raises CheckpointError if a file of the source's log is missing or damaged.
     """
     records = all_offsets(checkpoint)
     ends = {
@@ -107,7 +106,7 @@ def files_read(checkpoint: Location, source: int = 0, most: int | None = None) -
     }
     if all(end < 0 for end in ends.values()):
         return {}
-    entries = source_entries(checkpoint, source, most)
+    entries = source_entries(checkpoint, source)
     offsets = list(entries)
     by_batch: dict[int, tuple[SourceFile, ...]] = {}
     for batch, end in ends.items():

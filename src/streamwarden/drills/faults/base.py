@@ -351,11 +351,6 @@ class ObservedFault(Fault):
         )
 
 
-def by_kind(*faults: type[Fault]) -> dict[str, type[Fault]]:
-    """The faults by the kinds that they declare."""
-    return {str(fields(fault)[0].default): fault for fault in faults}
-
-
 @runtime_checkable
 class RefusalFault(Protocol):
     """A fault after which going on would be wrong: the stream has to end and report why, supervision has to leave it

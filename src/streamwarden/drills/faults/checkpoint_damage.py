@@ -122,9 +122,6 @@ _REFUSED: Final = (
     "The driver failed with the cause `checkpoint_damaged`, and supervision left the stream down. When the copy was "
     "restored, the output was right."
 )
-_RESTORE: Final = (
-    "Restore the checkpoint from a copy of its folder, or give the stream a new checkpoint path and output."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +148,7 @@ class _Rule:
 
     @property
     def next_step(self) -> str:
-        return "Nothing: start the stream." if self.expected_end is ExpectedEnd.ENDS else _RESTORE
+        return "Nothing: start the stream." if self.expected_end is ExpectedEnd.ENDS else CHECKPOINT_DAMAGED.advice
 
 
 _RERUN: Final = _Rule(ExpectedEnd.ENDS, "The batch runs again from its plan. The sink has its rows already.")

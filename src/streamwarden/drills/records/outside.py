@@ -24,12 +24,18 @@ class Outside:
     """Args:
     files: that the job wrote, renamed or removed; servers: that it connected to by itself; programs: that it started.
     recorded: a driver recorded all of it. It does not on another host, or where the record could not be written.
+    changed: other files that are new, changed or gone since the drill began, by a listing, which does not say who wrote
+        them; beside: the streams whose drivers ran meanwhile; listed: the files of a listing that was cut off; None:
+        it had all.
     """
 
     files: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     recorded: bool = True
+    changed: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    listed: int | None = None
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -41,11 +47,22 @@ class Outside:
     def unprovable(self) -> str | None:
         """Why exactly-once cannot be proven; None: nothing speaks against it."""
         if not self.state:
-            return None
+            return self._changed
         return (
             f"exactly-once cannot be proven: the job wrote {_some(self.state)}, outside of the drill's folder; fork "
             "and twin share this, so that a loss that it causes is in both. Let the job name relative paths, which "
             "lead into the drill's folder, or keep its state in Spark"
+        )
+
+    @property
+    def _changed(self) -> str | None:
+        if not self.changed or self.beside:
+            return None
+        return (
+            f"exactly-once cannot be proven: {_some(self.changed)} changed outside of the drill's folder while it ran, "
+            "and no other driver ran: if the job wrote this (in a worker, a library or a program), fork and twin "
+            "share it, so that a loss that it causes is in both. Let the job keep its state in Spark, or let nothing "
+            "else write there during a drill"
         )
 
     def unproven(self) -> Iterator[str]:
@@ -59,6 +76,13 @@ class Outside:
             yield f"not compared: what the programs that the job started did ({_some(self.programs)})"
         if not self.recorded:
             yield "not compared: what the job did outside of the drill's folder, which was not recorded"
+        if self.changed and self.beside:
+            yield (
+                f"not compared: {_some(self.changed)}, which changed outside of the drill's folder while it ran, like "
+                f"the drivers of {_some(self.beside)}, so that the writer is not known"
+            )
+        if self.listed is not None:
+            yield f"not compared: the files around the drill beyond the first {self.listed:,}"
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
+from typing import Final
 
 from streamwarden.units import Seconds, format_duration
 
@@ -16,6 +17,9 @@ class BatchPhase(StrEnum):
     BEFORE = "before the sink wrote"
     WRITING = "while the sink wrote"
     WRITTEN = "after the sink had written"  # and before the commit
+
+
+PHASES: Final = tuple(BatchPhase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +54,22 @@ class BatchCourse:
 
     def is_beyond(self, phase: BatchPhase) -> bool:
         """Whether a later phase has begun."""
-        order = list(BatchPhase)
-        return self.phase is not None and order.index(self.phase) > order.index(phase)
+        return self.phase is not None and PHASES.index(self.phase) > PHASES.index(phase)
 
     def begins(self, phase: BatchPhase) -> float | None:
         """When the phase began."""
-        begun = {BatchPhase.BEFORE: self.planned_at, BatchPhase.WRITING: self.writing_at}
-        return begun.get(phase, self.written_at)
+        return self._edges[PHASES.index(phase)]
 
     def lasts(self, phase: BatchPhase) -> Seconds | None:
         """How long the phase took; None: it is not over, or was not seen."""
-        order = [*map(self.begins, BatchPhase), self.committed_at]
-        number = list(BatchPhase).index(phase)
-        begin, end = order[number], order[number + 1]
+        number = PHASES.index(phase)
+        begin, end = self._edges[number : number + 2]
         return None if begin is None or end is None else max(end - begin, 0.0)
+
+    @property
+    def _edges(self) -> tuple[float | None, ...]:
+        """When each phase began, and when the last one ended."""
+        return self.planned_at, self.writing_at, self.written_at, self.committed_at
 
     @property
     def seconds(self) -> Seconds | None:

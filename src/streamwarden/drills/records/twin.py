@@ -27,6 +27,7 @@ class TwinReport:
         outcome: the fork's rows against the twin's.
         reads_again: a function writes the batches, which may read its batch several times: Spark then counts more
             records than there are.
+        watermarks: of the query; of a script, of the query that has most.
         third: what the stream's own rows of the same batches say; None: the fork began from nothing.
     """
 
@@ -41,6 +42,7 @@ class TwinReport:
     unproven: tuple[str, ...] = ()
     outcome: Reconciliation
     reads_again: bool = False
+    watermarks: int = 0
     third: str | None = None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamwarden.drills.records.audited import gap_of
+from streamwarden.drills.records.exercised import describe_not_exercised, unprovable
 from streamwarden.drills.records.journal import DrillStatus, DrillStep
 from streamwarden.drills.records.sections import DrillTarget, OracleKind
 from streamwarden.drills.records.twin import describe_run, describe_unproven
@@ -83,7 +84,7 @@ def _unproven_fork(state: RunState, deviated: bool) -> str | None:
         return "no judge gave a verdict on the reconciliation"
     if state.judgement.success != counts.exactly_once:
         return "the judge and the reconciliation disagree: neither can be trusted"
-    return None if deviated else state.outside.unprovable
+    return None if deviated else unprovable(state.not_exercised) or state.outside.unprovable
 
 
 def _unproven_live(state: RunState, deviated: bool) -> str | None:
@@ -101,7 +102,7 @@ def _unproven_live(state: RunState, deviated: bool) -> str | None:
         return "no judge gave a verdict on the audit"
     if state.judgement.success != (audit.outcome is AuditOutcome.BALANCED):
         return "the judge and the audit disagree: neither can be trusted"
-    return None
+    return None if deviated else unprovable(state.not_exercised)
 
 
 _UNPROVEN: Final = {DrillTarget.FORK: _unproven_fork, DrillTarget.PRODUCTION: _unproven_live}
@@ -236,16 +237,6 @@ def describe_not_judged(counts: Reconciliation) -> str | None:
     return f"not judged, since the oracle does not name them: {', '.join(names)}" if names else None
 
 
-def describe_not_exercised(state: RunState) -> str | None:
-    """The functions of which the run does not show whether they write a batch twice; None: it shows it of each."""
-    if not state.not_exercised:
-        return None
-    return (
-        f"not exercised: whether {' and '.join(state.not_exercised)} writes a batch twice, "
-        "since it got no batch again after it had written it"
-    )
-
-
 def _praise_live(state: RunState) -> str:
     audit, approval = state.audit, state.approval
     assert audit is not None, "the stream was audited"
@@ -253,7 +244,7 @@ def _praise_live(state: RunState) -> str:
     parts = (
         audit.sentence,
         *map(_returned, state.results),
-        describe_not_exercised(state),
+        describe_not_exercised(state.not_exercised),
         f"approved by {approval.by}",
     )
     return "; ".join(part for part in parts if part is not None)
@@ -272,7 +263,7 @@ def _praise_fork(state: RunState) -> str:
         *describe_unproven(state.twin),
         *state.outside.unproven(),
         state.twin.third if state.twin is not None else None,
-        describe_not_exercised(state),
+        describe_not_exercised(state.not_exercised),
     )
     return "; ".join(part for part in parts if part is not None)
 

@@ -16,6 +16,7 @@ from streamwarden.drills.records.sections import DrillTarget
 from streamwarden.drills.records.twin import TwinReport, describe_key, describe_left_out, describe_run
 from streamwarden.drills.records.types import ForkRecord
 from streamwarden.drills.reporting.expectations import Expectation, expectations_of
+from streamwarden.drills.reporting.limits import limits_of
 from streamwarden.drills.reporting.outcome import REMEDIATED, describe_input, describe_not_judged, describe_repeats
 from streamwarden.drills.reporting.sentence import sentence
 from streamwarden.drills.reporting.timeline import Moment, timeline
@@ -402,6 +403,7 @@ def _deviations(state: RunState) -> Iterator[Deviation]:
 
 
 def _end(state: RunState) -> Iterator[ReportRow]:
+    yield from (ReportRow("not proven", limit) for limit in limits_of(state))
     yield ReportRow("healing", state.healing.message if state.healing else "not done")
     if state.journal is not None:
         yield ReportRow("journal", state.journal, literal=True)

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
 
+from streamwarden.drills.records.exercised import describe_not_exercised
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.records.twin import describe_unproven
-from streamwarden.drills.reporting.outcome import describe_not_exercised, find_deviations, oracles_disagree, unbalanced
+from streamwarden.drills.reporting.outcome import find_deviations, oracles_disagree, unbalanced
 from streamwarden.drills.state import RunState
 from streamwarden.verification.reconciliation import Reconciliation
 
@@ -53,7 +54,7 @@ def _repeats(state: RunState) -> str:
     """An at-least-once sink repeats records, which a reader drops by event id. A function that never got a batch again
     after it had written it may write it twice."""
     repeated = state.reconciliation.repeated if state.reconciliation is not None else None
-    not_exercised = describe_not_exercised(state)
+    not_exercised = describe_not_exercised(state.not_exercised)
     if not repeated:
         return " and duplicates nothing" if not_exercised is None else f"; {not_exercised}"
     return f"; {repeated:,} records were written twice, and a reader drops them by their event id"
@@ -76,7 +77,7 @@ def _deviation(event: str, state: RunState) -> Iterator[str]:
         lead = f"is not handled as it should be: {others}; and" if others else "was survived, but"
         yield f"{_capital(event)} {lead} {own}"
         yield from _back(state)
-        if (not_exercised := describe_not_exercised(state)) is not None:
+        if (not_exercised := describe_not_exercised(state.not_exercised)) is not None:
             yield not_exercised
         return
     counts = state.reconciliation

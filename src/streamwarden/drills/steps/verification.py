@@ -40,7 +40,7 @@ def verification(context: StepContext) -> StepResult:
         outcomes = [_without_oracle(failure, outcomes)]
     outcome = outcomes[0]
     recorder.put(reconciliation=outcome)
-    outside = ports.forks.outside(recorder.run.run_id)
+    outside = ports.forks.outside(recorder.run.run_id, fork.origin)
     recorder.put(outside=outside)
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)

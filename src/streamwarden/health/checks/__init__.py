@@ -12,6 +12,7 @@ from streamwarden.health.checks.batches import (
 from streamwarden.health.checks.driver import driver_down, memory_usage, query_ended, restart_loop
 from streamwarden.health.checks.input import (
     backlog,
+    files_read_again,
     input_lost,
     late_rows,
     malformed_not_kept,
@@ -48,6 +49,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     malformed_rows.CHECK,
     malformed_not_kept.CHECK,
     watermark_ahead.CHECK,
+    files_read_again.CHECK,
     batches_skipped.CHECK,
     watermark_stalled.CHECK,
     restart_loop.CHECK,

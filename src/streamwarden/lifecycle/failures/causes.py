@@ -11,6 +11,7 @@ an unavailable server) therefore precedes the damage that it resembles.
 from collections.abc import Sequence
 from typing import Final
 
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.lifecycle.failures.error_chain import ErrorLink
 from streamwarden.lifecycle.failures.failure_patterns import (
     KAFKA_ERRORS,
@@ -26,15 +27,12 @@ from streamwarden.lifecycle.failures.failure_patterns import (
 )
 from streamwarden.lifecycle.failures.outage_causes import UNREACHABLE
 
-NEW_PLACES: Final = "a new checkpoint path and a new output, both in one change"
-"""A new checkpoint alone loses rows: its batches begin at 0, and Spark skips those that an old manifest has."""
-
 TOPIC_RECREATED: Final = incurable(
     "topic_recreated",
     "the topic was deleted and recreated",
-    "the topic was recreated: it holds fewer records than the stream has read, and no offset of the "
-    "checkpoint fits it. Use a new checkpoint path, and a new place for the output: a folder's manifest and a "
-    "database's batch table still list the batches of the old query",
+    f"give the stream {NEW_PLACES} (`checkpoint`, and `sink.path`, `sink.table` or `sink.topic`), then start it. A new "
+    "checkpoint alone is not enough: its batches begin at 0 again. A folder's manifest skips the batch numbers that it "
+    "has, so their rows are lost. The batch table of a database refuses another query",
     *conditions("KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED", "KAFKA_DATA_LOSS.PARTITIONS_DELETED"),
     *words(
         r"Partition \S+ offset was changed from \d+ to \d+",
@@ -43,12 +41,14 @@ TOPIC_RECREATED: Final = incurable(
 )
 """Spark does not detect every such topic: if it has grown beyond the stream's offsets, Spark reads on from there."""
 
+WITHOUT_RECORDS: Final = 'set failOnDataLoss: "false" in source.options for one start'
+
 LOST_INPUT: Final = incurable(
     "input_lost",
     "records were removed from the topic before the stream read them",
     "the topic no longer holds records that the stream has not read (its retention passed, or it was "
-    'recreated): to continue without them, set failOnDataLoss: "false" in source.options for one start; if the topic '
-    "was deleted and recreated, use a new checkpoint path and a new place for the output",
+    f"recreated): to continue without them, {WITHOUT_RECORDS}; if the topic was deleted and recreated, give the stream "
+    f"{NEW_PLACES}",
     *conditions("KAFKA_DATA_LOSS"),
     *words(r"Some data may have been lost because they are not available in Kafka"),
 )
@@ -56,7 +56,7 @@ LOST_INPUT: Final = incurable(
 INPUT_FILE_GONE: Final = incurable(
     "input_file_gone",
     "a file of a planned batch was removed before the batch was committed",
-    "put the file back under its name, then start the stream; to continue without its rows, set "
+    "put each file back under its name, then start the stream; to continue without its rows, set "
     'ignoreMissingFiles: "true" in source.options for one start',
     *classes("InputGone"),
 )

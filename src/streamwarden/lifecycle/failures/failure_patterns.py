@@ -76,6 +76,11 @@ class Cause:
     before_start: bool = False
 
     @property
+    def advice(self) -> str:
+        """The next step as whole sentences."""
+        return f"{self.next_step[0].upper()}{self.next_step[1:]}."
+
+    @property
     def ours(self) -> bool:
         """Whether one of Streamwarden's own errors shows it; its message already says what happened."""
         return any(is_ours(sign.kind) for sign in self.signs)

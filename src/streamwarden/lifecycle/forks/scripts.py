@@ -16,7 +16,7 @@ from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.script_sources import changes, declared, is_whole, unchecked
 from streamwarden.lifecycle.location import URL, overlap, plain_path, same_place
 from streamwarden.lifecycle.queries import name_of
-from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, located
+from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery, WritingFunction, located
 from streamwarden.stream.spec import ScriptFork, StreamSpec
 
 INDEX: Final = "_queries"
@@ -52,6 +52,7 @@ class ForkQuery:
         checkpoint, output: of the fork; None: it keeps no output.
         instead_of: the stream's own output, in words: `the topic alerts`.
         format: as the script names it, in lower case.
+        function: of the script, that gets the rows of its batches, if it is known.
         inputs: folders, and topics as `topic NAME`, that it reads.
         sources: as its first start in the fork declared them; changed: in what later starts declared other ones.
         listed: the files that were there at that first start, by folder, of the folders that it reads as a whole.
@@ -65,6 +66,7 @@ class ForkQuery:
     output: str | None
     instead_of: str
     format: str
+    function: WritingFunction | None = None
     inputs: tuple[str, ...] = ()
     sources: tuple[NamedInput, ...] = ()
     changed: tuple[str, ...] = ()

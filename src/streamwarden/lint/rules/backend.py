@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.clusters import manager_of
 from streamwarden.lifecycle.settings import HEAP_SHARE, STATE_STORE, executor_heap, flag
 from streamwarden.lint.facts import Bound, Facts, OperatorKind
@@ -102,7 +103,7 @@ RULE = Rule(
     ),
     remedy=(
         "`state: {backend: rocksdb, changelog: true}`; a checkpoint that all executors see; leave `boundedMemoryUsage` "
-        "as the runner sets it. A new backend needs a new checkpoint path and a new output."
+        f"as the runner sets it. A new backend needs {NEW_PLACES}."
     ),
     judge=judge,
 )

@@ -20,7 +20,10 @@ RULE = Rule(
     id="SW115",
     title="Files that Spark takes for patterns",
     severity=Severity.WARNING,
-    reason="Spark 4.3 reads the other files of a batch once more for each file whose name has one of `*?[]{}`.",
+    reason=(
+        "Spark 4.3 reads the other files of a batch once more for each file whose name has one of `*?[]{}` or a "
+        "backslash. The check `files_read_again` is CRITICAL when that has happened."
+    ),
     reads="The names in the folders of a source of kind `files`, if `lint` reads more than declarations.",
     remedy="Give such files other names before they are published, or read one file a batch.",
     judge=judge,

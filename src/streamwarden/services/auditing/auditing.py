@@ -197,7 +197,7 @@ def requested(
             "output": output.request,
         }
     marks = {batch: logs.mark(batch) for batch in logs.offsets}
-    return Request(range=audited, document=document, problems=output.problems, notes=notes_of(given), marks=marks)
+    return Request(range=audited, document=document, problems=output.problems, notes=notes_of(spec, given), marks=marks)
 
 
 def _run(spec: StreamSpec, request: Request, share: float, timeout: Seconds, folder: Path) -> Result:

@@ -17,7 +17,7 @@ class AuditedOutput:
     """The output as the audit's program reads it, and the problems already known.
 
     Args:
-        request: see `spark.audit_operators`.
+        request: see `spark.programs.audit`.
         problems: deviations that the sink's log shows by itself.
     """
 
@@ -33,10 +33,10 @@ def input_of(spec: StreamSpec, checkpoint: Location, audited: Range) -> dict[str
     return {name: kind.audited(spec, checkpoint, audited) for name, kind in KINDS.items() if issubclass(kind, Source)}
 
 
-def notes_of(read: Mapping[str, Any]) -> tuple[str, ...]:
+def notes_of(spec: StreamSpec, read: Mapping[str, Any]) -> tuple[str, ...]:
     """What `input_of` shows by itself; see `Source.audit_notes`."""
     kinds = [(kind, read[name]) for name, kind in KINDS.items() if issubclass(kind, Source)]
-    return tuple(note for kind, files in kinds for note in kind.audit_notes(files))
+    return tuple(note for kind, files in kinds for note in kind.audit_notes(spec, files))
 
 
 def output_of(spec: StreamSpec, audited: Range, commits: Mapping[int, float | None]) -> AuditedOutput:

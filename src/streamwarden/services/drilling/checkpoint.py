@@ -26,6 +26,7 @@ from streamwarden.checkpoint.formats.logs import (
     written_at,
 )
 from streamwarden.checkpoint.formats.state import SSTS, StateFile, StateStore, state_stores
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.phases import BatchCourse
 from streamwarden.drills.records.types import BatchFact, ForkView, PlanTimes
 from streamwarden.errors import CheckpointError
@@ -34,10 +35,13 @@ from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
 from streamwarden.lifecycle.handovers import Handover, ran_again, read_handovers
 from streamwarden.lifecycle.location import same_place
 from streamwarden.lifecycle.recovery import SnapshotFacts
+from streamwarden.lifecycle.script_queries import WritingFunction
+from streamwarden.lint.batch_id import appends
 from streamwarden.progress import Progress
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.forks.scripts import fork_queries, unplanned
 from streamwarden.sources.base import Source
-from streamwarden.stream.spec import ForeachBatch, ScriptFork
+from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
 
 _DAY: Final = 86400.0
 
@@ -116,19 +120,14 @@ class ForkCheckpoint:
         launches = [record.launched_at for record in self._records(fork)]
         return before is not None and not any(before < launch < until for launch in launches)
 
-    def not_exercised(self, fork: ForkView) -> Sequence[str]:
-        queries = [query for query in fork_queries(fork.spec) if query.kind is OutputKind.CAPTURE]
-        if fork.spec.fork is None:
+    def not_exercised(self, fork: ForkView) -> Sequence[NotExercised]:
+        script = fork.spec.fork
+        if script is None:
             again = ran_again(self._handovers(fork), log_position(_checkpoint(fork)).query_id)
-            return ["the function that writes the batches"] if again is False else []
+            return [_of_job(fork.spec)] if again is False else []
         drivers = self._drivers(fork)
-        return [query.instead_of for query in queries if not self._ran_again(fork.spec.fork, query, drivers)]
-
-    def _ran_again(self, script: ScriptFork, query: ForkQuery, drivers: Sequence[Sequence[Handover]]) -> bool:
-        """Whether the script's own function got a batch again. A capture in place of it shows nothing."""
-        called = script.foreach_batch is ForeachBatch.RUN and query.has_function
-        position = log_position(open_path(query.checkpoint))
-        return called and ran_again(drivers, position.query_id) is True
+        queries = [query for query in fork_queries(fork.spec) if query.kind is OutputKind.CAPTURE]
+        return [_of_query(script, query) for query in queries if not _ran_again(script, query, drivers)]
 
     def _handovers(self, fork: ForkView) -> Sequence[Sequence[Handover]]:
         """Of each driver of the fork the calls of the function that gets the rows of `_checkpoint`."""
@@ -202,6 +201,38 @@ def _timed(fork: ForkView) -> ForkQuery | None:
     queries = fork_queries(fork.spec)
     captured = (query for query in queries if query.kind is OutputKind.CAPTURE)
     return next(captured, next(iter(queries), None))
+
+
+def _ran_again(script: ScriptFork, query: ForkQuery, drivers: Sequence[Sequence[Handover]]) -> bool:
+    """Whether the script's own function got a batch again. A capture in place of it shows nothing."""
+    position = log_position(open_path(query.checkpoint))
+    return _is_called(script, query) and ran_again(drivers, position.query_id) is True
+
+
+def _is_called(script: ScriptFork, query: ForkQuery) -> bool:
+    return script.foreach_batch is ForeachBatch.RUN and query.has_function
+
+
+def _of_query(script: ScriptFork, query: ForkQuery) -> NotExercised:
+    function, called = query.function, _is_called(script, query)
+    if function is None:
+        return NotExercised(what=query.instead_of, called=called)
+    return NotExercised(what=str(function), called=called, appends=_appends(function))
+
+
+def _of_job(spec: StreamSpec) -> NotExercised:
+    """The function of a job with `build`, or of Streamwarden's own sink."""
+    given = next((use for use in job_facts(spec).sinks if use.function is not None), None)
+    if given is None:
+        return NotExercised(what="the function that writes the batches")
+    return NotExercised(what=str(given.function), appends=given.uses_batch_id is False)
+
+
+def _appends(function: WritingFunction) -> bool:
+    try:
+        return appends(Path(function.file).read_text(encoding="utf-8"), function.line, function.bound)
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _manifest_place(fork: ForkView) -> str | None:

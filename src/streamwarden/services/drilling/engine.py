@@ -1,6 +1,6 @@
 """The drill engine with every port bound to the real thing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from streamwarden.adapters.store import Store
@@ -13,6 +13,7 @@ from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.services.drilling.drivers import ForkDrivers
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.judging import ExpectationsJudge, ForkHealth, ForkVerifier
+from streamwarden.services.drilling.listing import Around
 from streamwarden.services.drilling.live import LiveStreams
 from streamwarden.services.drilling.ports import Surroundings, implementations
 from streamwarden.services.drilling.ports.driver_clock import ForkClock
@@ -27,6 +28,7 @@ def build_engine(
     drills: Mapping[str, DrillSpec],
     *,
     stream: Callable[[str], StreamSpec],
+    streams: Callable[[], Iterable[StreamSpec]],
     store: Store,
     fleet: Fleet,
     health_monitor: HealthMonitor,
@@ -38,12 +40,13 @@ def build_engine(
 
     Args:
         stream: the production stream's spec by name; raises ConfigError if it does not exist.
+        streams: all valid ones.
         data: absolute data folder; the folders of the drills are below it.
         paused: whether the DAG of a stream is paused; None: unknown. Only a drill on a live stream asks.
     """
     archive, specs = DrillArchive(data), StoredSpecs(stream)
     ports = Ports(
-        forks=DrillForks(archive, stream),
+        forks=DrillForks(archive, stream, Around(streams, store)),
         live=LiveStreams(store, fleet, data, stream, paused),
         drivers=ForkDrivers(fleet, store, ForkClock(archive)),
         checkpoint=ForkCheckpoint(store),

@@ -5,6 +5,7 @@ the drill is over, the evidence is moved to the fork's folder on this host.
 """
 
 import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.drillable import require_fork, require_verdict
+from streamwarden.services.drilling.listing import LISTING, Around
 from streamwarden.services.drilling.ports.checkpoint_files import COPY
 from streamwarden.services.drilling.ports.inputs import TAKEN_OUT
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
@@ -61,11 +63,15 @@ class DrillForks:
 
     Args:
         stream: the production stream's spec by name; raises ConfigError if it does not exist.
+        around: finds what changes around a drill; None: nothing looks for it.
     """
 
-    def __init__(self, archive: DrillArchive, stream: Callable[[str], StreamSpec]) -> None:
+    def __init__(
+        self, archive: DrillArchive, stream: Callable[[str], StreamSpec], around: Around | None = None
+    ) -> None:
         self._archive = archive
         self._stream = stream
+        self._around = around
         self._specs = StoredSpecs(stream)
 
     def declared(self, stream: str, feed: Feed) -> StreamSpec:
@@ -106,6 +112,8 @@ class DrillForks:
         if OracleKind.TWIN in oracles and made.batch is not None:
             with _as_abortion():
                 twins.keep_start(bounded, into.parent / twins.TWIN)
+        if self._around is not None:
+            self._around.keep(origin, into.parent, time.time())
         return ForkView(
             stream=bounded.name,
             origin=made.origin,
@@ -141,16 +149,19 @@ class DrillForks:
             spec=fresh,
         )
 
-    def outside(self, run_id: str) -> Outside:
-        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for trace in read_lines(self._archive.folder(run_id) / OUTSIDE):
+    def outside(self, run_id: str, stream: str) -> Outside:
+        run, found = self._archive.folder(run_id), defaultdict[str, dict[str, None]](dict)
+        for trace in read_lines(run / OUTSIDE):
             found[trace["kind"]][trace["what"]] = None
-        return Outside(
+        recorded = Outside(
             files=tuple(found[Trace.FILE]),
             servers=tuple(found[Trace.SERVER]),
             programs=tuple(found[Trace.PROGRAM]),
             recorded=Trace.WATCHED in found and Trace.MISSED not in found,
         )
+        if self._around is None:
+            return recorded
+        return self._around.compared(self._stream(stream), run, recorded, time.time())
 
     def clear(self, run_id: str, fork: ForkView | None) -> Sequence[str]:
         """Remove input links, state, scratch tables and topics, and everything in an object store, from where logs and
@@ -185,6 +196,7 @@ class DrillForks:
                 scratch = (STATE,) if place == spec.checkpoint else ()
                 bring_home(place, home / FORK / file_name(place), spec.storage.connection, skip=scratch)
             removed += _remove_stored(run_id, spec)
+        (home / LISTING).unlink(missing_ok=True)
         for target in (*targets, home / WORK):
             if remove_folder(target, below=home.parent):
                 removed.append(str(target.relative_to(home)))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.formats.layout import Damaged, read_log_file
+from streamwarden.checkpoint.formats.layout import Damaged, read_whole_log
 from streamwarden.checkpoint.formats.logs import offsets
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
@@ -89,7 +89,7 @@ def _operator_log(checkpoint: Location, name: str, places: Places, written_as: s
 def rewritten(checkpoint: Location, name: str, places: Places, step: Callable[..., Write], expected: str) -> Write:
     """A file of the checkpoint as `step` rewrites it for the fork."""
     try:
-        return step(name, read_log_file(checkpoint / name), places=places)
+        return step(name, read_whole_log(checkpoint / name), places=places)
     except Damaged as error:
         raise CheckpointError(
             str(error),

@@ -13,8 +13,9 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.logs import all_offsets
-from streamwarden.checkpoint.formats.sources import source_entries
+from streamwarden.checkpoint.formats.sources import file_source_log, source_entries
 from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.pattern_names import read_again
 from streamwarden.errors import CheckpointError, JobError
 from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.forks.fork import InputFile
@@ -31,7 +32,7 @@ from streamwarden.lifecycle.forks.scripts import (
 )
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.lifecycle.location import plain_path
-from streamwarden.lifecycle.script_queries import NamedInput
+from streamwarden.lifecycle.script_queries import NamedInput, WritingFunction
 from streamwarden.lint.facts import JobFacts
 from streamwarden.lint.job_reader import read_job
 from streamwarden.sources.base import StoredSource
@@ -203,7 +204,10 @@ def started_queries(script: ScriptFork) -> list[ForkQuery]:
 def _query(document: dict[str, Any]) -> ForkQuery:
     sources = tuple(NamedInput(**source) for source in document["sources"])
     texts = {name: tuple(document[name]) for name in ("inputs", "changed")}
-    return ForkQuery(**{**document, **texts, "sources": sources, "kind": OutputKind(document["kind"])})
+    given = document["function"]
+    function = None if given is None else WritingFunction(**given)
+    typed = {**texts, "sources": sources, "function": function, "kind": OutputKind(document["kind"])}
+    return ForkQuery(**{**document, **typed})
 
 
 def unplanned(query: ForkQuery, connection: str | None = None) -> int:
@@ -252,6 +256,15 @@ def require_unchanged(query: ForkQuery, batches: Collection[int], connection: st
     checkpoint = open_path(query.checkpoint)
     if changed := changed_since_read(checkpoint, _of_files(checkpoint), connection, batches):
         raise input_changed(changed)
+
+
+def files_read_again(query: ForkQuery, batches: Collection[int]) -> list[str]:
+    """Which of these batches read files more than once, in words. Raises CheckpointError."""
+    checkpoint = open_path(query.checkpoint)
+    logs = {source: file_source_log(checkpoint, source) for source in _of_files(checkpoint)}
+    recursive = any(is_recursive(source.options) for source in query.sources)
+    found = (again for source, log in logs.items() for again in read_again(log, source, recursive=recursive))
+    return [str(again) for again in found if again.batch in batches]
 
 
 def _of_files(checkpoint: Location) -> list[int]:

@@ -256,6 +256,7 @@ class HealthMonitor:
                 skipped=skipped[spec.name],
                 answers=result.answers,
                 logs=result.logs,
+                readings=result.readings,
                 quarantined=quarantined.sample(spec, recent),
                 gaps=quarantined.gaps(store, spec.name, [event for event in given_up if event.driver_id in ids]),
                 previous=before,

@@ -1,9 +1,10 @@
 """Probes a stream outside the store: its checkpoint, its services, and the input that waits."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
 from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
@@ -12,9 +13,12 @@ from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, l
 from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
+from streamwarden.health.checks import CHECKS
 from streamwarden.health.signals.services import Need, needs
-from streamwarden.health.window import Answer, Batch, Service, StateInstance, WaitingInput
+from streamwarden.health.window import Answer, Batch, DeclaredInput, Reading, Service, StateInstance, WaitingInput
+from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -32,6 +36,7 @@ class ProbeResult:
     state: tuple[StateInstance, ...] | None = None
     waiting: WaitingInput | None = None
     logs: tuple[CompactLog, ...] | None = None
+    readings: Mapping[Reading[Any], object] = field(default_factory=dict)
     answers: tuple[Answer, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -61,8 +66,10 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
         return ProbeResult(answers=answers, problems=(str(error),))
     problems: list[str] = []
     state, waiting, logs = None, None, None
+    readings: Mapping[Reading[Any], object] = {}
     try:
         state = _state(checkpoint)
+        readings = _readings(spec, checkpoint)
         logs = None if log.planned is None else _logs(spec, checkpoint)
         why_not = _why_not_asked(spec, services)
         if why_not is not None:
@@ -82,6 +89,7 @@ def probe(spec: StreamSpec, services: Services | None = None) -> ProbeResult:
         state=state,
         waiting=waiting,
         logs=logs,
+        readings=readings,
         answers=answers,
         problems=tuple(problems),
     )
@@ -130,6 +138,22 @@ def _logs(spec: StreamSpec, checkpoint: Location) -> tuple[CompactLog, ...] | No
         return compact_logs(checkpoint, output_of(spec))
     except (StreamwardenError, OSError):
         return None
+
+
+def _readings(spec: StreamSpec, checkpoint: Location) -> Mapping[Reading[Any], object]:
+    """What the checks' own readings find. One that cannot be read is left out, and the other probes go on."""
+
+    def recursive() -> bool:
+        """By the stream's file, or by the text of its script."""
+        options = [spec.source.options, *(source.options for source in job_facts(spec).inputs)]
+        return any(map(is_recursive, options))
+
+    declared = DeclaredInput(folders=spec.source.folders, recursive=recursive)
+    found: dict[Reading[Any], object] = {}
+    for reading in (reading for check in CHECKS for reading in check.readings):
+        with suppress(StreamwardenError, OSError):
+            found[reading] = reading.read(checkpoint, declared)
+    return found
 
 
 def _without_offsets(

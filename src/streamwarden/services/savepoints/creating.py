@@ -35,10 +35,6 @@ from streamwarden.stream.spec import StreamSpec
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are copied; a new attempt starts from the remaining ones."""
 
-_ACCEPTED: Final = (Consequence.HARMLESS, Consequence.UNKNOWN)
-"""Consequences of the findings that a savepoint may have: of a file that is not read any more, or that is too large to
-be inspected. Others are refused, also where Spark can repair the original: the copy lacks what it repairs from."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
@@ -166,7 +162,7 @@ def require_continuable(spec: StreamSpec, copy: Location) -> CheckpointReport:
     rightly."""
     report = read_checkpoint(copy)
     for finding in report.findings:
-        if finding.consequence not in _ACCEPTED:
+        if finding.consequence is not Consequence.HARMLESS:  # nor RECOVERS: the copy lacks what Spark repairs from
             raise _damaged(spec.checkpoint, f"{finding.path}: {finding.what}", finding.next_step)
     return report
 

@@ -108,6 +108,7 @@ class Witness:
             alone=alone,
             outcome=outcome,
             reads_again=done.reads_again,
+            watermarks=watermarks_in(done.plan),
             third=third.sentence if third else None,
         )
 
@@ -216,6 +217,11 @@ def _anywhere(problem: str, spec: StreamSpec) -> str:
     return problem.replace(spec.sink.place or spec.name, "the output")
 
 
+def watermarks_in(plan: str) -> int:
+    """How many watermarks a logical plan has."""
+    return plan.count(_WATERMARK)
+
+
 def watermark_problems(
     fork: Location, twin: Location, batches: Sequence[int], skipped: Collection[int], plan: str
 ) -> list[str]:
@@ -229,7 +235,7 @@ def watermark_problems(
         skipped: batches that a start of the fork did not read again.
         plan: the query's logical plan.
     """
-    several = plan.count(_WATERMARK) > 1
+    several = watermarks_in(plan) > 1
     cases = []
     for batch in batches:
         watermark, wanted = (commit(place, batch).next_watermark_ms for place in (fork, twin))

@@ -15,9 +15,9 @@ from streamwarden.drills.records.twin import TwinReport
 from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle.forks.scripts import ForkQuery, OutputKind
-from streamwarden.services.forks.scripts import fork_queries, require_unchanged, unread
+from streamwarden.services.forks.scripts import files_read_again, fork_queries, require_unchanged, unread
 from streamwarden.services.twins.comparing import compare, unstable_columns
-from streamwarden.services.twins.comparison import run_twin, watermark_problems
+from streamwarden.services.twins.comparison import run_twin, watermark_problems, watermarks_in
 from streamwarden.services.twins.keys import DECLARED, RowKey, find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import Twin
@@ -149,6 +149,7 @@ class ScriptWitness:
             key_from="; ".join(f"{verdict.query.name}: {verdict.key}" for verdict in verdicts),
             left_out=left_out,
             alone=True,
+            watermarks=max((watermarks_in(facts["plan"]) for facts in done.values()), default=0),
             unproven=(
                 *not_checked(started),
                 *(
@@ -200,7 +201,7 @@ class ScriptWitness:
         else:
             problems += watermark_problems(place, open_path(its_query.checkpoint), batches, frozenset(), facts["plan"])
         problems += start_problems(query, fork_queries(self.fork.spec), fork_queries(twin))
-        problems += _never_read(unread(query, query.listed))
+        problems += [*_never_read(unread(query, query.listed)), *files_read_again(query, batches)]
         key = self._key(query, facts["plan"], its)
         verdict = QueryVerdict(
             query=query, batches=tuple(batches), key=key, records=facts["records"], problems=tuple(problems), mine=mine

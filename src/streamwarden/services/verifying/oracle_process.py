@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from streamwarden.adapters.processes import ending_with_us
 from streamwarden.errors import VerificationError
-from streamwarden.services.fleet.launching.one_off_spark import ending_with_us
 from streamwarden.services.verifying.oracle_fence import Fence
 from streamwarden.services.verifying.oracle_files import load_oracle, oracle_file
 from streamwarden.verification.oracle import Expectation, RunFacts

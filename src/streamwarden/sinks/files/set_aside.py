@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamwarden.adapters.storage.files import FsspecFiles
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG, compactible_ids, compactible_name, list_or_empty
 from streamwarden.checkpoint.formats.sink import read_sink_manifest
@@ -43,12 +44,12 @@ def _require_whole(output: Location, batch: int, moved: list[str]) -> None:
     if batch < 0:
         return
     before = read_sink_manifest(output, batch, strict=True)
-    if before is None or before.missing or before.damaged or before.unread:
+    if before is None or before.missing or before.damaged:
         raise CheckpointError(
             f"the manifest no longer has the entries up to batch {batch} by themselves: {moved[-1]} repeats them",
             expected=f"entries that list the files of the batches up to {batch}",
             where=(output / SINK_LOG).path,
-            next_step="give the stream a new checkpoint path and a new output, in one change",
+            next_step=f"give the stream {NEW_PLACES}",
         )
 
 

@@ -14,6 +14,7 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError, InputGone
+from streamwarden.lifecycle.failures.causes import INPUT_FILE_GONE
 from streamwarden.stream.spec import StreamSpec
 
 _IGNORED: Final = "ignoremissingfiles"
@@ -43,8 +44,7 @@ def require_planned_input(spec: StreamSpec) -> None:
             f"a batch is planned with files that no longer exist: {', '.join(gone[:_NAMED])}{more}",
             expected="every file of a batch until it is committed; Spark would leave out their rows in silence",
             where=f"stream {spec.name}",
-            next_step="put the files back under their names; to continue without their rows, set "
-            '`ignoreMissingFiles: "true"` in source.options for one start',
+            next_step=INPUT_FILE_GONE.next_step,
         )
 
 

@@ -9,10 +9,11 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import Damaged
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import to_path
+from streamwarden.checkpoint.pattern_names import read_again
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.sources.base import FinishedRun, RunInput, unknown_input
 from streamwarden.sources.changed_input import changed_since_read, input_changed
-from streamwarden.sources.files.pattern_names import read_twice
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.contradictions import disorder
 
@@ -35,7 +36,7 @@ def read_back(spec: StreamSpec, run: FinishedRun) -> RunInput:
     return RunInput(
         inputs=inputs,
         files=files,
-        problems=(*_disorder(spec, files, run.bounded_from), *_read_twice(logs, run.bounded_from or 0)),
+        problems=(*_disorder(spec, files, run.bounded_from), *_read_again(spec, logs, run.bounded_from or 0)),
     )
 
 
@@ -106,8 +107,14 @@ def _local_files(run: FinishedRun, logs: Sequence[_Log], moved: Mapping[str, str
         raise unknown_input(run.checkpoint.path, error) from error
 
 
-def _read_twice(logs: Sequence[_Log], first: int) -> list[str]:
-    return [problem for log in logs for problem in read_twice({batch: log[batch] for batch in log if batch >= first})]
+def _read_again(spec: StreamSpec, logs: Sequence[_Log], first: int) -> list[str]:
+    judged = [{batch: log[batch] for batch in log if batch >= first} for log in logs]
+    recursive = is_recursive(spec.source.options)
+    found = (
+        read_again(log, folder=folder, recursive=recursive)
+        for folder, log in zip(spec.source.folders, judged, strict=True)
+    )
+    return [str(again) for of_folder in found for again in of_folder]
 
 
 def _local(uri: str, moved: Mapping[str, str]) -> Path:

@@ -11,15 +11,16 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.changed_input import ChangedFile
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.uris import is_pattern
+from streamwarden.checkpoint.pattern_names import by_batch, read_again
 from streamwarden.health.window import WaitingInput
 from streamwarden.lifecycle.forks.fork import BoundedInput
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.problems import Problem, show
 from streamwarden.sources.audited import AskedSource
 from streamwarden.sources.base import FinishedRun, Reading, RowRequest, RunInput, StoredSource, positive
 from streamwarden.sources.files.audited import Folders, batches_of, files_of, read_files
-from streamwarden.sources.files.pattern_names import by_batch, read_twice
 from streamwarden.stream.spec import NAME_PATTERN, StreamSpec
 from streamwarden.verification.comparing.balance import Range
 
@@ -87,12 +88,16 @@ class FilesSource(StoredSource):
         return batches_of(read)
 
     def pattern_names(self, spec: StreamSpec) -> Sequence[str]:
+        if is_recursive(self.options):
+            return ()
         folders = [open_path(folder, spec.storage.connection) for folder in self.folders if not is_pattern(folder)]
         return sorted(entry.name for folder in folders for entry in folder.entries() if is_pattern(entry.name))
 
     @classmethod
-    def audit_notes(cls, read: Folders) -> Iterable[str]:
-        return (note for files in read.values() for note in read_twice(by_batch(files)))
+    def audit_notes(cls, spec: StreamSpec, read: Folders) -> Iterable[str]:
+        recursive = is_recursive(spec.source.options)
+        found = (read_again(by_batch(files), folder=at, recursive=recursive) for at, files in read.items())
+        return (str(again) for of_folder in found for again in of_folder)
 
     @classmethod
     def fork_options(cls, options: Mapping[str, str | None]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 A drill compares what Spark writes. What a job keeps elsewhere is shared by the fork, its twins and perhaps the stream
 itself, so that a loss that it causes would be in all of them. An audit hook of Python sees files that are opened for
-writing, renamed or removed, connections, and programs that are started, each with the code that does it. It does not
-see what Python's workers and libraries in C do.
+writing, renamed or removed, connections, and programs that are started, each with the code that does it. What Python's
+workers and libraries in C do, it does not see: `connections` samples what they are connected to, and the drill lists
+the files around it before and after.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from streamwarden.drills.records.outside import Trace
 from streamwarden.lifecycle.driver_folder import OUTSIDE
 from streamwarden.lifecycle.forks.places import SUFFIX
 from streamwarden.services.forks.working_folder import WORK
+from streamwarden.spark.driver.connections import watch_connections
 from streamwarden.spark.internals.hooks import SPARKS_CODE
 from streamwarden.stream.spec import StreamSpec
 
@@ -118,6 +120,7 @@ def watch_outside(spec: StreamSpec) -> None:
             here.busy = False
 
     sys.addaudithook(hook)
+    watch_connections(spec, lambda server: _record(run, Trace.SERVER, server))
 
 
 def _record(run: Path, kind: Trace, what: str) -> None:

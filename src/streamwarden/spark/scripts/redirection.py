@@ -9,6 +9,7 @@ from typing import Any
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.driver_folder import write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQueries, ForkQuery, OutputKind, inside
+from streamwarden.lifecycle.script_queries import writing_function
 from streamwarden.services.forks.scripts import listed, require_repeatable, started_queries
 from streamwarden.spark.internals.readers_writers import clear_layout, format_of, options_of
 from streamwarden.spark.scripts.batch_writes import BatchWrites
@@ -79,6 +80,7 @@ class ForkedStarts:
             partitioned=start.written("partitioningColumns") != "None",
             append=start.written("outputMode") == "Append",
         )
+        query = replace(query, function=writing_function(start.function))
         writer = start.writer.option(CHECKPOINT, query.checkpoint)
         match query.kind:
             case OutputKind.FILES:

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
-from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
-from streamwarden.checkpoint.formats.layout import LARGE, SMALL
+from streamwarden.checkpoint.formats.layout import LONGEST, SMALL
 from streamwarden.errors import CheckpointError
 from support.checkpoints.recorded import Unpack, remove, rewrite
 from support.generated_input import bounded
 
 CHANGELOG = "spark-4.3.0-changelog"
+HUGE = 64 << 20
+"""Bytes of a log file of a stream that has read or written some 250,000 files."""
 Change = Callable[[Path], object]
 
 
@@ -128,15 +129,40 @@ def test_what_spark_does_not_read_is_no_finding(name: str, unpack: Unpack, tmp_p
     assert inspect(tmp_path).findings == ()
 
 
-@pytest.mark.parametrize("path", ["checkpoint/sources/0/9.compact", "output/_spark_metadata/9.compact"])
-def test_a_file_that_is_too_large_to_be_checked_is_said_and_not_called_fine(
-    path: str, unpack: Unpack, tmp_path: Path
-) -> None:
+ENTRIES = [
+    f"{log}/{name}" for log in ("checkpoint/sources/0", "output/_spark_metadata") for name in ("9.compact", "11")
+]
+
+
+@pytest.mark.parametrize("path", ENTRIES)
+def test_an_entry_that_names_nothing_is_a_damage_whatever_its_size(path: str, unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
-    grow(path, 4 * LARGE)(tmp_path)
-    (finding,) = (each for each in inspect(tmp_path).findings if each.path.endswith("9.compact"))
-    assert (finding.consequence, finding.consequence.grave) == (Consequence.UNKNOWN, True)
-    assert "it has more than 67,108,864 bytes" in finding.what
+    grow(path, 2 * HUGE)(tmp_path)
+    (finding,) = (each for each in inspect(tmp_path).findings if path.endswith(each.path))
+    assert finding.consequence.grave
+    assert "the first line reads" in finding.what
+
+
+@pytest.mark.parametrize("path", ENTRIES)
+def test_an_entry_of_any_size_is_read_to_its_end(path: str, unpack: Unpack, tmp_path: Path) -> None:
+    """Compact or not: one that is whole is no finding, and one whose last line is cut is."""
+    unpack(CHANGELOG, tmp_path)
+    whole = padded((tmp_path / path).read_text())
+    rewrite(tmp_path / path, whole)
+    assert [each for each in inspect(tmp_path).findings if path.endswith(each.path)] == []
+    rewrite(tmp_path / path, whole[:-4])
+    (finding,) = (each for each in inspect(tmp_path).findings if path.endswith(each.path))
+    assert "incomplete JSON" in finding.what
+
+
+def padded(text: str) -> bytes:
+    """A log file of more than `HUGE` bytes: each line more names a file more, and has a key that Spark ignores."""
+    last = text.splitlines()[-1]
+    padding = ',"padding":"' + "x" * (LONGEST - 1000) + '"}'
+    count = range(HUGE // len(padding) + 1)
+    return "\n".join(
+        [text, *(last[:-1].replace("part-", f"part-{at}").replace(".json", f"-{at}.json") + padding for at in count)]
+    ).encode()
 
 
 def test_of_a_long_log_the_newest_batches_are_read(unpack: Unpack, tmp_path: Path) -> None:
@@ -145,7 +171,7 @@ def test_of_a_long_log_the_newest_batches_are_read(unpack: Unpack, tmp_path: Pat
         shutil.move(tmp_path / "checkpoint" / log, tmp_path / f"old {log}")
         (tmp_path / "checkpoint" / log).mkdir()
         for batch in range(5000):
-            os.link(tmp_path / f"old {log}/13", tmp_path / "checkpoint" / log / str(batch))
+            os.link(f"{tmp_path}/old {log}/13", f"{tmp_path}/checkpoint/{log}/{batch}")
     report = inspect(tmp_path)
     assert (report.retained, report.position.planned) == ((0, 4999), 4999)
 

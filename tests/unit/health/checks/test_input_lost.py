@@ -60,7 +60,7 @@ def test_the_advice_for_a_recreated_topic_begins_with_the_right_cure(
     assert found.status is Status.CRITICAL
     first, second, *_ = found.advice.split(". ")
     assert first.startswith(
-        "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place"
+        "If the topic was deleted and recreated, give the stream a new checkpoint path and a new output"
     )
     assert second.startswith("A new checkpoint alone is not enough")
     assert "retention" not in found.advice

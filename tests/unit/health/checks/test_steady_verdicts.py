@@ -43,7 +43,7 @@ TIMES_THAT_ONLY_GROW = {
     "metadata_growth", "query_ended",
 }  # fmt: skip
 """The value grows with time until one event sets it to 0."""
-COUNTS_OF_EVENTS = {"batches_skipped", "input_lost", "malformed_not_kept", "restart_loop"}
+COUNTS_OF_EVENTS = {"batches_skipped", "files_read_again", "input_lost", "malformed_not_kept", "restart_loop"}
 """Each change of the value is an event that a person has to know of."""
 
 

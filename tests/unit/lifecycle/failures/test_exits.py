@@ -113,7 +113,7 @@ def test_recreated_topic_is_distinguished_from_expired_records(error_class: str,
         failure(each, f"{lost}{why}", at=1, cut_batch=True, built=True)
         for each, why in ((error_class, reason), ("STREAM_FAILED", "Could not read records in offset [3, 9) for"))
     )
-    assert "a new checkpoint path, and a new place for the output" in anew.next_step
+    assert "a new checkpoint path and a new output, both in one change" in anew.next_step
     assert "failOnDataLoss" not in anew.next_step
     assert 'failOnDataLoss: "false" in source.options for one start' in passed.next_step
     assert not anew.curable

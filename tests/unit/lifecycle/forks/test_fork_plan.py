@@ -15,12 +15,15 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.checkpoint.formats.layout import LogFile
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import source_entries
 from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.plan import Write, source_log_step
+from streamwarden.services.forks.copying import rewritten
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.spec import fork_name, forked_spec
 from streamwarden.sinks.parquet import ParquetSink
@@ -47,6 +50,18 @@ def manifest_of(made: Fork) -> dict[str, list[str]]:
         path.name: [to_path(json.loads(line)["path"]) for line in path.read_text().splitlines()[1:]]
         for path in folder.iterdir()
     }
+
+
+def test_a_compact_log_of_any_size_is_copied(tmp_path: Path) -> None:
+    """More than any other log file may have: a stream that reads small files names a million of them."""
+    lines = [f'{{"path":"file:///in/{at:0900000}.json","timestamp":1,"batchId":{at}}}' for at in range(20)]
+    (tmp_path / "9.compact").write_text("\n".join(["v1", *lines]))
+
+    def step(name: str, log: LogFile, places: Places) -> Write:
+        return source_log_step(name, log, "/in", places)
+
+    copied = rewritten(open_path(tmp_path), "9.compact", Places.under("/fork"), step, "a whole log")
+    assert copied.text.count("/fork/input/") == 20
 
 
 def test_a_fork_at_the_newest_batch_is_a_whole_checkpoint(origin: StreamSpec, tmp_path: Path) -> None:

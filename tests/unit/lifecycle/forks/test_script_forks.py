@@ -13,7 +13,7 @@ from streamwarden.lifecycle.forks.scripts import ForkQueries, ForkQuery, OutputK
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.script_queries import NamedInput, NamedQuery
 from streamwarden.services.forks.forks import fork
-from streamwarden.services.forks.scripts import fork_queries, require_repeatable, unplanned, unread
+from streamwarden.services.forks.scripts import files_read_again, fork_queries, require_repeatable, unplanned, unread
 from streamwarden.services.forks.spec import forked_spec
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -216,7 +216,8 @@ def test_a_file_that_no_batch_has_planned_is_unread(queries: ForkQueries, tmp_pa
     assert query.inputs == ("/data/in a", "/data/filtered", "topic t")
     assert query.whole == (NamedInput(path="/data/in a"),)
     for name, text in {
-        "sources/0/0": 'v1\n{"path":"file:///data/in%20a/1.json","timestamp":1,"batchId":0}',
+        "sources/0/0": 'v1\n{"path":"file:///data/in%20a/1.json","timestamp":1,"batchId":0}\n'
+        '{"path":"file:///data/in%20a/c%5B1%5D.json","timestamp":1,"batchId":0}',
         "sources/1/0": 'v1\n{"t":{"0":0}}',  # where the topic began
         "offsets/0": 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"logOffset":0}\n{"t":{"0":5}}',
     }.items():
@@ -226,5 +227,8 @@ def test_a_file_that_no_batch_has_planned_is_unread(queries: ForkQueries, tmp_pa
     there = {"/data/in a": ["1.json", "day=2/2.json"], "/data/filtered": ["3.json"]}
     assert unread(query, there) == ["/data/in a/day=2/2.json"]
     assert unread(query, {}) == []
+    (again,) = files_read_again(query, [0])
+    assert "batch 0 read 1 of its 2 files more than once: Spark takes the name 'c[1].json' for a pattern" in again
+    assert files_read_again(query, [1]) == []
     with pytest.raises(CheckpointError, match="how much of /data/in a the query query_1 has yet to read is not known"):
         unplanned(query)

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from streamwarden.adapters.store import Store
+from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.phases import BatchPhase
 from streamwarden.drills.records.types import ForkView
 from streamwarden.lifecycle.driver import DriverRecord
 from streamwarden.lifecycle.driver_folder import write_document
 from streamwarden.lifecycle.forks.scripts import INDEX, ForkQuery, OutputKind
 from streamwarden.lifecycle.handovers import Handover, write_handovers
+from streamwarden.lifecycle.script_queries import WritingFunction
 from streamwarden.services.drilling.checkpoint import ForkCheckpoint
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.stream.spec import ForeachBatch, ScriptFork, StreamSpec
@@ -106,7 +108,7 @@ def test_a_function_shows_the_phases_of_its_batches(tmp_path: Path, store: Store
     now = reader.course(fork.view, 2)
     assert (now.phase, now.wrote) == (BatchPhase.WRITING, False)
     assert not reader.course(fork.view, 0).warm, "the first batch of a driver"
-    assert reader.not_exercised(fork.view) == ["the function that writes the batches"]
+    assert reader.not_exercised(fork.view) == [NotExercised(what="the function that writes the batches")]
 
 
 def test_a_manifest_shows_them_too_and_without_either_nothing_does(tmp_path: Path, store: Store) -> None:
@@ -136,11 +138,36 @@ def test_a_batch_that_ran_again_after_it_was_written_exercised_the_function(tmp_
     assert not reader.course(fork.view, 1).warm, "another driver planned it"
 
 
-@pytest.mark.parametrize(("runs", "unknown"), [(ForeachBatch.RUN, []), (ForeachBatch.CAPTURE, ["the function f"])])
+WRITES = """
+def by_id(rows, number):
+    rows.write.mode("overwrite").parquet(f"out/{number}")
+
+
+def load(rows, number):
+    rows.write.mode("append").parquet("out")
+"""
+BY_ID, LOAD = "the function by_id() (job.py:2)", "the function load() (job.py:6)"
+
+
+@pytest.mark.parametrize(
+    ("runs", "given", "unknown"),
+    [
+        (ForeachBatch.RUN, ("load", 6), []),
+        (ForeachBatch.CAPTURE, None, [NotExercised(what="the function f", called=False)]),
+        (ForeachBatch.CAPTURE, ("by_id", 2), [NotExercised(what=BY_ID, called=False)]),
+        (ForeachBatch.CAPTURE, ("load", 6), [NotExercised(what=LOAD, called=False, appends=True)]),
+    ],
+)
 def test_a_capture_in_place_of_a_function_exercises_nothing(
-    tmp_path: Path, store: Store, runs: ForeachBatch, unknown: list[str]
+    tmp_path: Path,
+    store: Store,
+    runs: ForeachBatch,
+    given: tuple[str, int] | None,
+    unknown: list[NotExercised],
 ) -> None:
     root = tmp_path / "f"
+    (tmp_path / "job.py").write_text(WRITES)
+    function = given and WritingFunction(name=given[0], file=str(tmp_path / "job.py"), line=given[1])
     fork = Fork(root, store, ScriptFork(output=str(root / "output"), foreach_batch=runs))
     for order, (name, kind) in enumerate((("files", OutputKind.FILES), ("alerts", OutputKind.CAPTURE)), 1):
         query = ForkQuery(
@@ -151,6 +178,7 @@ def test_a_capture_in_place_of_a_function_exercises_nothing(
             output=f"{fork.output}/{name}",
             instead_of="the function f",
             format="foreachbatch" if kind is OutputKind.CAPTURE else "parquet",
+            function=function,
         )
         (fork.output / INDEX).mkdir(exist_ok=True)
         write_document(fork.output / INDEX / f"{name}.json", asdict(query))

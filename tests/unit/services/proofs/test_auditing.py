@@ -84,12 +84,12 @@ def test_a_file_that_was_cut_is_a_problem(spec: StreamSpec) -> None:
     assert found.problems == ("the data file part-0 has not the size in the manifest (1,100 bytes)",)
 
 
-def test_names_that_spark_takes_for_patterns_are_noted() -> None:
+def test_names_that_spark_takes_for_patterns_are_noted(spec: StreamSpec) -> None:
     read = {
         "files": {"/in": [("file:///in/a%20b.json", 0), ("file:///in/c%5B1%5D.json", 0), ("file:///in/d*.json", 1)]}
     }
     kinds = {name: {} for name in KINDS}
-    (note,) = notes_of(kinds | read)
+    (note,) = notes_of(spec, kinds | read)
     assert note.startswith(
         "batch 0 read 1 of its 2 files more than once: Spark takes the name 'c[1].json' for a pattern"
     )
@@ -226,3 +226,6 @@ def test_lint_and_a_verification_see_names_that_spark_takes_for_patterns(spec: S
     run = FinishedRun(checkpoint=open_path(str(checkpoint)), committed=0, into=tmp_path, bounded_from=0)
     (problem,) = spec.source.read_back(spec, run).problems
     assert problem.startswith("batch 0 read 1 of its 2 files more than once")
+    recursive = replace(spec, source=replace(spec.source, options={"recursiveFileLookup": "true"}))
+    assert recursive.source.pattern_names(recursive) == ()
+    assert recursive.source.read_back(recursive, run).problems == ()

@@ -131,5 +131,15 @@ def test_state_is_told_from_the_caches_of_libraries() -> None:
         "not compared: what the programs that the job started did (curl)",
     ]
     assert Outside(servers=("db:5432",)).unprovable is None
+    changed = Outside(changed=("/data/marker",))
+    assert "/data/marker changed outside of the drill's folder while it ran, and no other" in str(changed.unprovable)
+    assert list(changed.unproven()) == []
+    others = Outside(changed=("/data/marker",), beside=("orders",), listed=20)
+    assert others.unprovable is None
+    assert list(others.unproven()) == [
+        "not compared: /data/marker, which changed outside of the drill's folder while it ran, like the drivers of "
+        "orders, so that the writer is not known",
+        "not compared: the files around the drill beyond the first 20",
+    ]
     unwatched = "not compared: what the job did outside of the drill's folder, which was not recorded"
     assert list(Outside(recorded=False).unproven()) == [unwatched]

@@ -75,6 +75,13 @@ class SqlDriverRepository(Repository):
         newest = self.latests(wanted) if wanted else {}
         return tuple(driver for _, driver in sorted(newest.items()) if driver.exit is None)
 
+    def ran_since(self, since: float) -> tuple[str, ...]:
+        """The streams with a driver that may have run at some time since then: it ended later, or no exit of it is
+        recorded."""
+        ran = drivers.c.exit_at.is_(None) | (drivers.c.exit_at >= since)
+        query = sa.select(drivers.c.stream).where(ran).distinct().order_by(drivers.c.stream)
+        return tuple(self._database.read(lambda connection: connection.execute(query).scalars().all()))
+
     def history(self, stream: str, since: float) -> Sequence[DriverRecord]:
         """The drivers of `stream` from the first that was launched or ended at or after `since`, oldest first."""
         return self.histories([stream], since)[stream]

@@ -24,7 +24,7 @@ from streamwarden.units import format_count
 if TYPE_CHECKING:
     from streamwarden.checkpoint.diagnosis.report import CheckpointReport, OperatorReport
 
-_COLOURS = {"harmless": "dim", "recovers": "yellow", "unknown": "yellow"}
+_COLOURS = {"harmless": "dim", "recovers": "yellow"}
 _GRAVE = "bold red"
 
 
@@ -48,8 +48,7 @@ def inspect(
 ) -> int:
     """Show a checkpoint: batches, offsets, watermark, state, damage and what Spark will do about it. Needs no Spark.
 
-    Exit code 1 if Spark would refuse to start on it, or would lose or double rows, or if a file was too large to be
-    checked.
+    Exit code 1 if Spark would refuse to start on it, or would lose or double rows.
     """
     from streamwarden.adapters.storage.files import open_path
     from streamwarden.checkpoint.diagnosis.report import read_checkpoint

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamwarden.drills.records.phases import BatchCourse, BatchPhase, usual_length
+from streamwarden.drills.records.phases import PHASES, BatchCourse, BatchPhase, usual_length
 
 _LATEST: Final = 0.6
 """The last part that is aimed at of the usual time before the sink's write, and between it and the commit. These phases
@@ -24,9 +24,9 @@ _MISSES: Final = 2
 
 def phase_of(share: float) -> tuple[BatchPhase, float]:
     """The phase that a share stands for, and how far into it."""
-    place = share * len(BatchPhase)
-    number = min(int(place), len(BatchPhase) - 1)
-    return list(BatchPhase)[number], place - number
+    place = share * len(PHASES)
+    number = min(int(place), len(PHASES) - 1)
+    return PHASES[number], place - number
 
 
 @dataclass(slots=True)
@@ -41,7 +41,9 @@ class Aim:
     share: float
     before: Callable[[int], Sequence[BatchCourse]]
     _batch: int | None = None
-    _seen: Sequence[BatchCourse] = ()
+    _shown: bool = False
+    _usual: float = 0.0
+    _usual_of_phase: float = 0.0
     _over: bool = False
     _misses: int = -1
 
@@ -52,19 +54,25 @@ class Aim:
         A batch that ends before it was struck is a miss: the next one is struck closer to the begin of the phase.
         """
         if batch != self._batch:
-            untried = self._batch is None
-            self._batch, self._seen = batch, self.before(batch)
-            cold = untried and not any(seen.warm for seen in self._seen)
-            self._over = cold or course.is_beyond(self.phase)
-            self._misses += not self._over
+            self._turn_to(batch, course)
         if self._over or course.planned_at is None:
             return None
         closer = _CLOSER**self._misses
-        if not any(seen.shown for seen in (course, *self._seen)):
-            return course.planned_at + self.share * (usual_length(self._seen) or 0.0) * closer
-        begin, usual = course.begins(self.phase), usual_length(self._seen, self.phase) or 0.0
-        latest = 1.0 if self.phase is BatchPhase.WRITING else _LATEST
-        return None if begin is None else begin + self._share_of_phase * latest * usual * closer
+        if not (course.shown or self._shown):
+            return course.planned_at + self.share * self._usual * closer
+        phase, share = phase_of(self._share_now)
+        begin, latest = course.begins(phase), 1.0 if phase is BatchPhase.WRITING else _LATEST
+        return None if begin is None else begin + share * latest * self._usual_of_phase * closer
+
+    def _turn_to(self, batch: int, course: BatchCourse) -> None:
+        """Aim at this batch. What the batches before it show is worked out once: it is asked for every few
+        milliseconds."""
+        seen, untried = self.before(batch), self._batch is None
+        cold = untried and not any(one.warm for one in seen)
+        self._batch, self._over = batch, cold or course.is_beyond(self.phase)
+        self._misses += not self._over
+        self._shown = any(one.shown for one in seen)
+        self._usual, self._usual_of_phase = usual_length(seen) or 0.0, usual_length(seen, self.phase) or 0.0
 
     @property
     def phase(self) -> BatchPhase:
@@ -72,9 +80,5 @@ class Aim:
         return phase_of(self._share_now)[0]
 
     @property
-    def _share_of_phase(self) -> float:
-        return phase_of(self._share_now)[1]
-
-    @property
     def _share_now(self) -> float:
-        return max(self.share - max(self._misses, 0) // _MISSES / len(BatchPhase), 0.0)
+        return max(self.share - max(self._misses, 0) // _MISSES / len(PHASES), 0.0)

@@ -38,8 +38,7 @@ class InputGone(MidBatchKill):
         "build() therefore looks for the files of such a batch before it starts the query, and refuses if one is gone.",
         seen="Without that refusal the drill found the rows of the file missing in the output. With it the stream "
         "refused and named the file, and when the file was back, the output was right.",
-        next_step="Put the file back under its name. Do not remove input files before the batch that reads them is "
-        "committed. To continue without the file, set `ignoreMissingFiles: true` in source.options for one start.",
+        next_step=f"{INPUT_FILE_GONE.advice} Do not remove input files before the batch that reads them is committed.",
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:

@@ -58,8 +58,7 @@ class RetentionPassed(Fault):
         promise="With `failOnDataLoss`, its default, Spark refuses to go on.",
         seen="The stream refused, the check `input_lost` reported the lost records of each partition, and the stream "
         "continued without them after one start with the option `failOnDataLoss: false`.",
-        next_step="Accept the loss: set `failOnDataLoss: false` in source.options for one start. Then raise the "
-        "topic's retention.",
+        next_step=f"{LOST_INPUT.advice} Then raise the topic's retention.",
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:

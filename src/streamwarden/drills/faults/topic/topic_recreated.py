@@ -51,7 +51,7 @@ class TopicRecreated(Fault):
         "beyond them, Spark reads on from there without an error.",
         seen="The stream refused, and the check `input_lost` named the recreated partitions. With a new checkpoint "
         "path and a new output everything was right.",
-        next_step="Give the stream a new checkpoint path and a new place for its output, both in one change.",
+        next_step=TOPIC_RECREATED.advice,
     )
 
     def require(self, stream: str, declared: StreamSpec) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -70,8 +71,8 @@ CHECK = Check(
     ),
     unknown="The checkpoint names no query yet, the output has no manifest yet, or the storage does not answer.",
     advice=(
-        "Stop the stream. The rows of these batches are in no file: give the stream a new checkpoint path and a new "
-        "output, in one change, and let it read its input again; or restore the checkpoint that belongs to this output."
+        f"Stop the stream. The rows of these batches are in no file: give the stream {NEW_PLACES}, and let it read its "
+        "input again; or restore the checkpoint that belongs to this output."
     ),
     source="Spark's file sink writes no batch that its manifest lists (measured: rows lost without an error).",
 )

@@ -3,20 +3,16 @@
 from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
+from streamwarden.lifecycle.failures.causes import TOPIC_RECREATED, WITHOUT_RECORDS
 from streamwarden.units import format_count
 
-RECREATED = (
-    "If the topic was deleted and recreated, give the stream a new checkpoint path and a new place for its output "
-    "(`checkpoint`, and `sink.path` or `sink.table`) in one change, then start it. A new checkpoint alone is not "
-    "enough: its batches begin at 0 again. A folder's manifest skips the batch numbers that it has, so their rows are "
-    "lost. The batch table of a database refuses another query."
-)
+RECREATED = f"If the topic was deleted and recreated, {TOPIC_RECREATED.next_step}."
 """What to do about a topic that is not the one that the checkpoint has read: its offsets do not fit the new topic."""
 
 KEEP_LONGER = (
     "If the topic's retention deleted records before the stream read them, raise it (retention.ms, retention.bytes) "
-    "and give the stream more cores. The driver ends at these offsets. To continue without the records, set "
-    'failOnDataLoss: "false" in source.options for one start.'
+    "and give the stream more cores. The driver ends at these offsets. To continue without the records, "
+    f"{WITHOUT_RECORDS}."
 )
 
 

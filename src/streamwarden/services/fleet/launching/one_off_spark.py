@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Final
 from streamwarden import disk
 from streamwarden.adapters.jvm.connectors import with_connector
 from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
+from streamwarden.adapters.processes import ending_with_us
 from streamwarden.clusters import manager_of
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.lifecycle import driver_folder as files
@@ -145,12 +145,6 @@ def run_program(
                 raise
     finally:
         files.tidy(folder)
-
-
-def ending_with_us() -> tuple[str, ...]:
-    """Command prefix that makes the kernel kill a command when this process dies, whatever kills it."""
-    setpriv = shutil.which("setpriv")
-    return () if setpriv is None else (setpriv, "--pdeathsig", "KILL", "--")
 
 
 def wait_gently(process: subprocess.Popen[bytes], share: float, within: Seconds) -> int:

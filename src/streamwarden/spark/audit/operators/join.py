@@ -17,6 +17,8 @@ from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance, children, descended, elements, kind, watermarked
 from streamwarden.spark.internals.plans import analyzed
 
+OPERATORS: Final = ("Join",)
+
 ROWS: Final = "rows"
 _SIDES: Final = ("left", "right")
 _OUTER: Final = {"Inner": (), "LeftOuter": ("left",), "RightOuter": ("right",), "FullOuter": ("left", "right")}

@@ -1,27 +1,16 @@
-"""The sides of the books for each kind of stateful operator."""
+"""Balances the books of a query by the operator that keeps its state."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from streamwarden.lint.facts import STATEFUL
-from streamwarden.spark.audit import aggregation, deduplication, join, processor, static
+from streamwarden.spark.audit import static
 from streamwarden.spark.audit.books import Sides, compared
 from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.input import AuditedInput
+from streamwarden.spark.audit.operators import BALANCED
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst, children, descended, kind, require_repeatable
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.comparing.balance import Books
-
-_BALANCED: Final[Mapping[str, Callable[[Audited], Sides]]] = {
-    "Aggregate": aggregation.sides,
-    "Deduplicate": deduplication.sides,
-    "DeduplicateWithinWatermark": deduplication.sides,
-    "Join": join.sides,
-    "TransformWithState": processor.sides,
-    "TransformWithStateInPandas": processor.sides,
-    "TransformWithStateInPySpark": processor.sides,
-}
-"""Operator -> what makes the sides of its books."""
 
 
 def audited_query(
@@ -60,10 +49,10 @@ def _sides(audited: Audited) -> Sides:
         names = " over ".join(kind(node) for node in operators)
         raise CannotBalance(f"the query has several operators that keep state ({names}), and an audit follows one")
     operator = kind(operators[0])
-    if operator not in _BALANCED:
+    if operator not in BALANCED:
         raise CannotBalance(f"the audit does not know how to balance the operator {operator}")
     _require_repeatable(audited.batch, operator)
-    return _BALANCED[operator](audited)
+    return BALANCED[operator](audited)
 
 
 def _require_repeatable(plan: Any, operator: str) -> None:

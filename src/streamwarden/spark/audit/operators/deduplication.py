@@ -25,7 +25,7 @@ ROWS: Final = "rows"
 HELD: Final = "keys in the state"
 FRACTIONS: Final = frozenset({"float", "double"})
 """Types whose values are compared by their sum over the rows that agree in all other columns."""
-_OPERATORS: Final = ("Deduplicate", "DeduplicateWithinWatermark")
+OPERATORS: Final = ("Deduplicate", "DeduplicateWithinWatermark")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ def _read(audited: Audited) -> Deduplication:
     shown: Sequence[Any] = elements(plan.output())
     if kind(plan) == "Project":
         shown, plan = elements(plan.projectList()), children(plan)[0]
-    if kind(plan) not in _OPERATORS:
+    if kind(plan) not in OPERATORS:
         raise CannotBalance(f"the step {kind(plan)} above the deduplication may drop or change its rows")
     ids = {name: expression for expression in shown if (name := _attribute(expression)) is not None}
     keys = {}
@@ -200,7 +200,7 @@ def _attribute(expression: Any) -> int | None:
 
 def _time_of(audited: Audited, below: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
     """The column with a watermark: by its position below the operator of the streaming query, which alone knows it."""
-    plan = descended(audited.streaming, *_OPERATORS)
+    plan = descended(audited.streaming, *OPERATORS)
     named = {attribute.name(): attribute for attribute in watermarked(children(plan)[0])}
     ids = {attribute.exprId().id() for attribute in keys.values()}
     for attribute in elements(below.output()):

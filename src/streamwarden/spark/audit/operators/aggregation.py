@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -35,6 +35,8 @@ from streamwarden.spark.audit.plan import (
     within,
 )
 from streamwarden.spark.internals.plans import analyzed
+
+OPERATORS: Final = ("Aggregate",)
 
 
 @dataclass(frozen=True, kw_only=True)

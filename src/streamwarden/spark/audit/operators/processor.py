@@ -19,6 +19,8 @@ from streamwarden.spark.audit.context import Audited
 from streamwarden.spark.audit.plan import AUDIT, CannotBalance, children, elements, kind, watermarked
 from streamwarden.stream.audit import Counted
 
+OPERATORS: Final = ("TransformWithState", "TransformWithStateInPandas", "TransformWithStateInPySpark")
+
 _ABOVE: Final = frozenset({"CollectMetrics", "Project"})
 """Steps above the operator that drop no row."""
 
