@@ -126,6 +126,15 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert forked.code == Exit.OK, forked
     assert f"after batch {saved.json['batch']}" in forked.out
     assert (world.root / f"tried/fork/checkpoint/commits/{saved.json['batch'] + 1}").exists(), "it read the fourth file"
+    restored = in_process(world.root, "savepoint", "restore", "counts", "--reason", "a wrong version")
+    assert restored.code == Exit.OK, restored
+    again = run(world, "start", "counts")
+    assert again.code == Exit.OK, "the store knows later batches, and that a person put the stream back"
+    until("the batch after it", (world.data / f"checkpoints/counts/commits/{saved.json['batch'] + 1}").exists)
+    checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
+    assert [each for each in checked if each["status"] == "CRITICAL"] == []
+    assert run(world, "stop", "counts").code == Exit.OK
+    assert "restored" in events(world)
 
     shutil.rmtree(world.data / "checkpoints/counts")
     refused = run(world, "start", "counts")

@@ -3,8 +3,8 @@
 1. Under the lease of the stream, so that no driver starts meanwhile, everything is checked and copied: the savepoint is
    verified, its checkpoint is copied beside the stream's and inspected, and the sink prepares its part.
 2. The journal is written. From here on a launch is refused until the restore is complete.
-3. The sink takes out what was written after the batch, then the checkpoints are exchanged by two renames. The previous
-   one is kept.
+3. The sink takes out what was written after the batch, then the checkpoints are exchanged by two renames, and later
+   rows leave the quarantine. All of it is kept, except rows of a table.
 4. The store learns that the stream was put back, and the journal is moved into the previous checkpoint.
 
 Killed in step 1 it has changed nothing, and what it left is removed by the next one. Killed later it goes on from the
@@ -38,6 +38,7 @@ from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.savepoints.creating import require_continuable
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.library import Library
+from streamwarden.services.savepoints.quarantine import take_back
 from streamwarden.services.savepoints.verifying import require_whole
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
@@ -122,6 +123,8 @@ def _carried_out(store: "Store", spec: StreamSpec, begun: Restore, resumed: bool
             if checkpoint.exists():
                 checkpoint.rename(aside)
             prepared.rename(checkpoint)
+        if spec.quarantine is not None:
+            take_back(Path(spec.quarantine), begun)
         _record(store, begun, output, now())
         journal = Path(journal_of(begun.checkpoint))
         if aside.exists():
@@ -224,10 +227,13 @@ def _require_own(spec: StreamSpec, savepoint: Savepoint) -> None:
 
 
 def _require_on_disk(spec: StreamSpec) -> None:
-    if not isinstance(checkpoint_of(spec).fs, LocalFiles):
+    places = (spec.checkpoint, *([spec.quarantine] if spec.quarantine is not None else []))
+    for place in places:
+        if isinstance(open_path(place, spec.storage.connection).fs, LocalFiles):
+            continue
         raise CheckpointError(
-            f"the checkpoint {spec.checkpoint} is in an object store, where nothing is exchanged in one step",
-            expected="a checkpoint on a disk of this host",
+            f"{place} is in an object store, where nothing is exchanged in one step",
+            expected="a checkpoint and a quarantine on a disk of this host",
             where=spec.file or spec.name,
             next_step="fork the savepoint (`streamwarden savepoint fork`), or give the stream a new checkpoint path "
             "and a new output, in one change",

@@ -20,6 +20,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.errors import CheckpointError, LaunchRefused, LeaseHeld
+from streamwarden.health.quarantine import mark_of
 from streamwarden.lifecycle.events import EventKind
 from streamwarden.lifecycle.savepoints.restore import journal_of
 from streamwarden.lifecycle.savepoints.savepoint import MANIFEST
@@ -96,6 +97,22 @@ def test_a_stream_is_put_back_and_nothing_is_lost(spec: StreamSpec, store: Store
     assert seen.problems == ()
     assert 0 < seen.count < rows
     assert set(here) >= {Path(file).name for file in seen.manifest.files} if seen.manifest else False
+
+
+def test_malformed_rows_of_later_batches_leave_the_quarantine(spec: StreamSpec, store: Store, tmp_path: Path) -> None:
+    """The batches that get their numbers may read other rows. Those of other queries stay."""
+    quarantine, query_id = tmp_path / "quarantine", json.loads(Path(spec.checkpoint, "metadata").read_text())["id"]
+    for query in (query_id, "another"):
+        for batch in (BATCH, BATCH + 1, NEWEST):
+            (quarantine / f"query={query}/batch={batch}").mkdir(parents=True)
+            (quarantine / f"query={query}/batch={batch}/part.json").write_text("{}")
+    mark = quarantine / mark_of(query_id)
+    mark.write_text(str(NEWEST))
+    restore(store, replace(spec, quarantine=str(quarantine)), None, ANN)
+    assert [path.name for path in quarantine.glob(f"query={query_id}/*")] == [f"batch={BATCH}"]
+    assert len(list(quarantine.glob("query=another/*"))) == 3
+    assert len(list(quarantine.glob(f"_set_aside-*/query={query_id}/*/part.json"))) == 2
+    assert mark.read_text() == str(BATCH)
 
 
 def test_what_a_reader_sees_without_the_manifest_is_right_too(spec: StreamSpec, store: Store) -> None:
