@@ -65,12 +65,6 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish() -> None:
-    """What the tests left goes with the process: the collection at the end of pytest finds nothing to do."""
-    gc.freeze()
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """A worker reports a test that passes once, in place of six times: what is sent takes a third of the time that
     pytest itself takes for a test. `--durations` and a file in JUnit's format want every report."""

@@ -138,7 +138,8 @@ LIMITS: Final = (
     ),
     Limit(
         "an oracle that asks",
-        "that the job's oracle did not ask the database or the broker to which the stream writes",
+        "that the job's oracle did not read the output where nothing keeps it away: in a database or a broker, and "
+        "on a kernel without Landlock with a library that opens files without Python",
         _by_oracle,
     ),
     Limit(

@@ -109,7 +109,7 @@ BY_TWIN_ALONE = OF_FORKS - {"beside an oracle"}
         ("right to the second", {"beside an oracle", "topic and oracle"}),
         ("kept its modification time", OF_FORKS - {"topic and oracle"}),
         ("each repeated record", {"repeats"}),
-        ("did not ask the database", {"beside an oracle", "topic and oracle"}),
+        ("did not read the output", {"beside an oracle", "topic and oracle"}),
         ("short connections of Python's workers", OF_FORKS),
         ("did not rewrite its input", OF_FORKS),
         ("an audit trusts its code", {"live"}),

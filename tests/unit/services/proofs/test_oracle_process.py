@@ -111,6 +111,12 @@ def test_an_oracle_that_reads_the_input_answers(tmp_path: Path) -> None:
     assert ask(tmp_path, "print('not part of the answer')") == {(1,): (), (2,): ()}
 
 
+def test_its_process_imports_nothing_that_takes_long(tmp_path: Path) -> None:
+    """A verification waits for it: with what reads a stream's file it took six times as long."""
+    heavy = {"pyarrow", "pydantic", "sqlalchemy", "yaml"}
+    ask(tmp_path, f"import sys; assert not {heavy} & {{*sys.modules}}")
+
+
 def test_an_oracle_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(VerificationError, match=r"ZeroDivisionError: division by zero \(.*/oracles/job\.py, line 5\)"):
         ask(tmp_path, "1 / 0")
