@@ -150,7 +150,8 @@ def test_a_savepoint_of_a_checkpoint_in_the_store(stored: Stored, tmp_path: Path
     assert [fault.fault for fault in verify(library, saved)] == [Fault.DIGEST]
     delete(library, saved.id)
     assert library.ids() == []
-    assert stored.store.versions() == before
+    after = stored.store.versions()
+    assert {key: version for key, version in after.items() if key.rstrip("/") != "backups"} == before
 
 
 def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

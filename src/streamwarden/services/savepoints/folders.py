@@ -72,7 +72,10 @@ def remove(place: Location) -> bool:
     empty(place)
     if isinstance(place.fs, LocalFiles):
         return disk.remove_folder(Path(place.path), below=Path(place.path).parent)
-    _remove(place / CLAIM)
+    _remove(place)  # with the claim, and the marker of an empty folder that a client leaves
+    above = Location(place.fs, place.path.rpartition("/")[0])
+    if not _names(above):
+        _remove(above)
     return True
 
 
