@@ -19,6 +19,7 @@ from reference_pages import (
     lint,
     metrics,
     notifications,
+    savepoint,
     store,
     stream_file,
 )
@@ -59,6 +60,10 @@ PAGES: Final = (
     Page("docs/reference/lint.md", "the rules", lambda _: lint.page()),
     Page("docs/reference/metrics.md", "services/exporting/metrics.py", lambda _: metrics.page()),
     Page("docs/reference/notifications.md", "the types in config/notifications.py", lambda _: notifications.page()),
+    Page("docs/reference/savepoint.md", "lifecycle/savepoints/savepoint.py", lambda _: savepoint.page()),
+    Page(
+        "docs/reference/savepoint.schema.json", "lifecycle/savepoints/savepoint.py", lambda _: savepoint.schema_file()
+    ),
     Page("docs/reference/store.md", "the definitions of the tables", lambda _: store.page()),
     Page("docs/reference/stream.md", "the types in stream.py", lambda _: stream_file.page()),
     Page("packaging/prometheus/rules.yaml", "the checks", lambda _: alert_rules.rules_file()),

@@ -14,14 +14,21 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.errors import CheckpointError, VerificationError
+from streamwarden.lifecycle.savepoints.verification import Fault
 from streamwarden.services.forks.forks import clear, fork
 from streamwarden.services.monitoring.probe import probe
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.library import Condition, Library
+from streamwarden.services.savepoints.removing import delete
+from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
+from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spec import StorageSpec, StreamSpec
 from support.checkpoints.recorded import Archives
-from support.servers.object_store import BUCKET, ObjectStore, running
+from support.servers.object_store import BUCKET, ObjectStore, Versions, running
 
 NAME, FILES, LAST = "spark-4.3.0-changelog", 17, 13
 ROOT = f"s3a://{BUCKET}/{NAME}"
@@ -125,6 +132,30 @@ def test_a_fork_in_the_store_is_made_of_copies_there_and_goes_without_a_trace(st
     after = stored.store.versions()
     assert {key: after.get(key) for key in before} == before
     assert after.keys() - before.keys() <= {"drills of mine/1/"}, "at most the sign of a folder"
+
+
+@pytest.mark.parametrize("at", [f"s3a://{BUCKET}/backups", None], ids=["in the store", "on this host"])
+def test_a_savepoint_of_a_checkpoint_in_the_store(stored: Stored, tmp_path: Path, at: str | None) -> None:
+    """The store copies by itself what stays in it. A byte that is changed is named, and nothing is left at the end."""
+    spec = replace(SPEC, data=str(tmp_path), savepoints=SavepointsSpec(folder=at))
+    before = objects(stored)
+    library, saved = Library.of(spec), create(spec, None, Author(by="ann", reason=""))
+    assert (saved.batch, saved.sink.newest, verify(library, saved)) == (LAST, LAST, ())
+    assert [entry.condition for entry in library.entries()] == [Condition.COMPLETE]
+    file = library.place(saved.id) / next(file.path for file in saved.files if file.path.endswith(".sst"))
+    content = file.read()
+    if at is None:
+        Path(file.path).unlink()
+    file.write(bytes([content[0] ^ 1]) + content[1:])
+    assert [fault.fault for fault in verify(library, saved)] == [Fault.DIGEST]
+    delete(library, saved.id)
+    assert library.ids() == []
+    assert objects(stored) == before
+
+
+def objects(stored: Stored) -> Versions:
+    """All but the marker of the folder that holds savepoints, which stays when it is empty."""
+    return {key: version for key, version in stored.store.versions().items() if key.rstrip("/") != "backups"}
 
 
 def test_what_the_store_refuses_is_said(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from streamwarden.cli.commands.health import (
 )
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
+from streamwarden.cli.commands.state import forking, restoring, savepoints
 from streamwarden.cli.commands.streams import history, state, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
@@ -99,10 +100,13 @@ for _each in (
 ):
     app.command()(_each)
 app.add_typer(state.app, name="state")
+savepoints.app.command("fork")(forking.fork)
+savepoints.app.command("restore")(restoring.restore)
 app.add_typer(incidents.app, name="incident")
 app.add_typer(muting.app, name="maintenance")
 app.add_typer(notifying.app, name="notify")
 app.add_typer(drilling.app, name="drill")
+app.add_typer(savepoints.app, name="savepoint")
 app.add_typer(preparing.app, name="dev")
 app.add_typer(housekeeping.app, name="store")
 

@@ -21,6 +21,9 @@ _CLASHES: Final[Mapping[tuple[str, str], str]] = {
     ("checkpoint", "quarantine"): "a checkpoint outside every quarantine",
     ("sink", "sink"): "a separate output folder: two writers of one manifest lose rows",
     ("quarantine", "sink"): "a quarantine outside every output folder",
+    ("checkpoint", "savepoints"): "savepoints outside every checkpoint",
+    ("savepoints", "sink"): "savepoints outside every output folder",
+    ("savepoints", "source"): "savepoints outside every input folder",
 }
 """Locations of two streams that must be apart. An input inside an output is allowed: it is a chain of streams."""
 

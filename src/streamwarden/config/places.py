@@ -45,6 +45,7 @@ def locations(spec: StreamSpec) -> dict[KeyPath, str]:
         ("sink", "path"): spec.sink.path,
         ("source", "path"): spec.source.path,
         ("quarantine",): spec.quarantine,
+        ("savepoints", "folder"): spec.savepoints.folder,
         **{("queries", name): path for name, path in spec.queries.items()},
     }
     return {key: path for key, path in paths.items() if path is not None}

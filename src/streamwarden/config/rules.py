@@ -16,7 +16,7 @@ from streamwarden.lifecycle.supervision.heartbeat import SHORTEST_BOUND
 from streamwarden.problems import KeyPath, Problem, show
 from streamwarden.sinks.base import Sink
 from streamwarden.sources.base import Source
-from streamwarden.stream.spec import CONNECTION_PATTERN, NAME_PATTERN, SinkSpec, SourceSpec, StreamSpec
+from streamwarden.stream.spec import CONNECTION_PATTERN, NAME_PATTERN, OBJECT_STORE, SinkSpec, SourceSpec, StreamSpec
 
 _BUCKET: Final = re.compile(r"s3a://+[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/+[^/\s]", re.IGNORECASE)
 
@@ -26,13 +26,13 @@ LONGEST_PATH: Final = 1024
 LONGEST_NAME: Final = 255
 """Bytes of the name of a folder on the usual file systems."""
 
-RESERVED_FOLDERS: Final = ("audits", "drivers", "drills")
+RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints")
 """Folders of the data folder that Streamwarden itself writes to."""
 
 
 def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> StreamSpec:
     """The stream with every path absolute: `job` below the project, all others below the data folder."""
-    source, sink = spec.source, spec.sink
+    source, sink, saved = spec.source, spec.sink, spec.savepoints.folder
     locate = partial(resolve, root=data)
     return replace(
         spec,
@@ -42,6 +42,7 @@ def resolved(spec: StreamSpec, *, project: Path, data: Path, file: Path) -> Stre
         source=source.located(locate) if isinstance(source, Source) else source,
         sink=sink.located(locate) if isinstance(sink, Sink) else sink,
         quarantine=resolve(spec.quarantine, data) if spec.quarantine else spec.quarantine,
+        savepoints=replace(spec.savepoints, folder=resolve(saved, data) if saved else saved),
         spark=shipped(spec.spark, project),
         project=str(project),
         data=str(data),
@@ -196,7 +197,8 @@ def _kinds(spec: StreamSpec) -> list[Problem]:
         if name is not None and not CONNECTION_PATTERN.fullmatch(name):
             allowed = f"a connection's name that matches {CONNECTION_PATTERN.pattern}"
             problems.append(Problem(key=(side, "connection"), observed=show(name), allowed=allowed))
-    if spec.storage.connection is not None and not spec.in_object_store:
+    stored = spec.in_object_store or OBJECT_STORE.match(spec.savepoints.folder or "")
+    if spec.storage.connection is not None and not stored:
         observed, allowed = show(spec.storage.connection), "nothing: no path of this stream begins with s3a://"
         problems.append(Problem(key=("storage", "connection"), observed=observed, allowed=allowed))
     for name in spec.spark.conf:
@@ -224,7 +226,7 @@ def _disjoint(spec: StreamSpec, data: Path) -> list[Problem]:
                     )
                 )
         for name, other in own:
-            if place.meets(other):
+            if place.meets(other) and key[0] != name:  # `savepoints.folder` may say what the default says
                 observed = f"{show(path)} {place.relation(other)} {data / name}, which Streamwarden itself writes to"
                 problems.append(Problem(key=key, observed=observed, allowed="a folder outside it"))
     return problems

@@ -16,6 +16,11 @@ _SIZE: Final = re.compile(r"\b[0-9]+ (?=bytes, )")
 """The size of a text, in a reason."""
 
 
+def mark_of(query_id: str) -> str:
+    """The name of the file in a quarantine that says up to which batch a query's rows are in it."""
+    return f"_done-{query_id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineSample:
     """Rows of one batch in the quarantine.

@@ -10,6 +10,7 @@ from typing import Final
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW
+from streamwarden.lifecycle.savepoints.restore import RESTORED
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.restarter import GAVE_UP
 
@@ -29,6 +30,7 @@ def ui_address(events: Iterable[DriverEvent]) -> str | None:
 
 class EventKind(StrEnum):
     LAUNCHED = "launched"  # the first launch, or one after a stop
+    RESTORED = "restored"  # a person put the stream back to a savepoint
     BEGAN_ANEW = "began anew"  # a person let it begin although checkpoint, store and output contradicted each other
     CRASHED = "crashed"  # the driver failed, was killed or vanished, and no stop was requested
     RESTARTED = "restarted"  # the launch after a crash, or the one of a requested restart
@@ -84,7 +86,7 @@ def stream_events(
         replaced_at = ordered[index + 1].launched_at if index + 1 < len(ordered) else None
         history += _end(driver, asked, replaced_at)
         history += [_left_down(driver, event) for event in own_events if event.kind == GAVE_UP]
-        history += [_began_anew(driver, event) for event in own_events if event.kind == BEGAN_ANEW]
+        history += [_done_by(driver, event) for event in own_events if event.kind in _BY_PEOPLE]
         before = driver
     return tuple(sorted(history, key=lambda event: event.at))
 
@@ -169,10 +171,13 @@ _ENDS: Final[Mapping[ExitKind, EventKind]] = {
 }
 
 
-def _began_anew(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
+_BY_PEOPLE: Final[Mapping[str, EventKind]] = {BEGAN_ANEW: EventKind.BEGAN_ANEW, RESTORED: EventKind.RESTORED}
+
+
+def _done_by(driver: DriverRecord, event: DriverEvent) -> StreamEvent:
     return StreamEvent(
         at=event.at,
-        kind=EventKind.BEGAN_ANEW,
+        kind=_BY_PEOPLE[event.kind],
         stream=driver.stream,
         driver_id=driver.driver_id,
         who=event.detail["by"],

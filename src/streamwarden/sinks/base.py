@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
-from streamwarden.errors import DrillError
+from streamwarden.errors import CheckpointError, DrillError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.lifecycle.launch_check import OutputEnd
+from streamwarden.lifecycle.savepoints.restore import Restore
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec
@@ -107,11 +109,14 @@ class Sink(SinkSpec, ABC):
         Raises CheckpointError if the service does not allow it.
         """
 
-    def copy(self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int | None:
+    def copy(
+        self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, upto: int | None = None
+    ) -> int | None:
         """Make the output of a fork that begins `rewind` batches before the newest one of its origin.
 
         Args:
             query_id: the fork's.
+            upto: the batch that counts as the newest: that of a savepoint; None: the newest in the sink.
 
         Returns the origin's newest batch in the sink, where the sink decides which batch is the newest: the checkpoint
         has that batch, or will have it in a moment. None: the checkpoint decides.
@@ -121,8 +126,13 @@ class Sink(SinkSpec, ABC):
         self.make_empty(origin, forked)
         return None
 
-    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+    def history(
+        self, origin: StreamSpec, places: Places, batch: int, manifest: Location | None = None
+    ) -> Sequence[CopyStep]:
         """The steps that give a fork the files which `origin` wrote up to `batch`.
+
+        Args:
+            manifest: the folder with the manifest that lists them; None: that of the output.
 
         Raises CheckpointError if they are damaged, FileNotFoundError if they vanish meanwhile.
         """
@@ -156,6 +166,36 @@ class Sink(SinkSpec, ABC):
 
         Raises CheckpointError if the service does not allow it.
         """
+
+    # Put back to a savepoint.
+
+    def plan_restore(self, spec: StreamSpec, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+        """Prepare to take what was written after the batch of `restore` out of the output: everything is copied and
+        checked, and nothing of the output is changed. Returns what `restore_output` needs, as JSON-like data.
+
+        Args:
+            manifest: the savepoint's copy of the output's manifest, of a sink of files.
+
+        Raises CheckpointError if it cannot be taken back, OSError.
+        """
+        raise CheckpointError(
+            f"a sink of the kind {self.kind} cannot be put back to a savepoint",
+            expected="a sink of files, or a PostgreSQL table in append mode",
+            where=f"sink of {spec.name}",
+            next_step="fork the savepoint (`streamwarden savepoint fork`), or give the stream a new checkpoint path "
+            "and a new output, in one change",
+        )
+
+    def restore_output(self, spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+        """Take what was written after the batch out of the output; returns what was done. Repeated after a kill, it
+        completes.
+
+        Args:
+            restore: with what `plan_restore` returned; plan: content of `offsets/BATCH`.
+
+        Raises CheckpointError, OSError.
+        """
+        return ""
 
     # Read back.
 

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Final
 from streamwarden.errors import InvalidValue
 from streamwarden.stream.audit import AuditSpec
 from streamwarden.stream.publish import PublishSpec
+from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.units import Quantity, Seconds, parse_duration
 
@@ -394,6 +395,7 @@ class StreamSpec:
     health: HealthSpec = field(default_factory=HealthSpec)
     audit: AuditSpec = field(default_factory=AuditSpec)
     publish: PublishSpec = field(default_factory=PublishSpec)
+    savepoints: SavepointsSpec = field(default_factory=SavepointsSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
     project: str = ""
     data: str = ""

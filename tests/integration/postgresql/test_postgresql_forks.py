@@ -1,7 +1,9 @@
-"""Forks of a stream whose sink is a table, with a checkpoint that a real Spark wrote, and rows written by the sink."""
+"""Forks and savepoints of a stream whose sink is a table, with a checkpoint that a real Spark wrote, and rows that the
+sink wrote."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from streamwarden.adapters.connections import variable
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.sections import ForkSpec
@@ -20,6 +23,11 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks import gathering
 from streamwarden.services.forks.forks import fork
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.forking import fork_from
+from streamwarden.services.savepoints.library import Library
+from streamwarden.services.savepoints.restoring import restore
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.table import Column, Target
 from streamwarden.sinks.postgresql.transaction import Batch, TableSink
@@ -174,3 +182,53 @@ def test_a_database_that_is_not_there_aborts_the_drill(
     monkeypatch.delenv(variable("warehouse"))
     with pytest.raises(DrillAborted, match="the connection 'warehouse' is not known here"):
         drills.make("run-1", "minutes", ForkSpec(rewind=0), Feed.ORIGIN)
+
+
+ANN = Author(by="ann", reason="")
+
+
+@pytest.fixture
+def saved(origin: StreamSpec, tmp_path: Path) -> StreamSpec:
+    """The stream with a savepoint of batch 10."""
+    spec = replace(origin, data=str(tmp_path / "data"))
+    assert create(spec, 10, ANN).sink.newest == NEWEST
+    return spec
+
+
+def test_a_fork_of_a_savepoint_has_the_rows_up_to_its_batch(base: Base, saved: StreamSpec, tmp_path: Path) -> None:
+    made = fork_from(saved, Library.of(saved).get(), tmp_path / "fork")
+    assert made.batch == 10
+    assert count(base, made.spec) == (22, 10)
+    assert write(base, made.spec, 11)
+    assert count(base, saved) == (2 * (NEWEST + 1), NEWEST), "nothing of the origin is changed"
+
+
+def test_a_table_is_put_back_to_a_savepoint_in_one_transaction(base: Base, saved: StreamSpec, store_url: str) -> None:
+    with Store(store_url) as store:
+        done = restore(store, saved, None, ANN)
+    assert done.output == "6 rows of batches after 10 were removed from web.counts"
+    assert count(base, saved) == (22, 10)
+    plan = hashlib.sha256(Path(saved.checkpoint, "offsets/10").read_bytes()).hexdigest()
+    assert base.ask("SELECT batch_id, plan, rows FROM web.streamwarden_sink") == [(10, plan, 2)]
+    assert isinstance(saved.sink, PostgresqlSink)
+    assert saved.sink.restore_output(saved, done.restore, b"").startswith("0 rows"), "again, as after a kill"
+    assert write(base, saved, 11)
+    assert count(base, saved) == (24, 11)
+
+
+def test_a_table_that_cannot_be_put_back_is_left_as_it_is(base: Base, saved: StreamSpec, store_url: str) -> None:
+    """In update mode rows were replaced; rows of another query do not say whose they are; rows are lost already."""
+    asked = "UPDATE web.streamwarden_sink SET batch_id = 9"
+    other = (
+        "INSERT INTO web.streamwarden_sink (query_id, table_name, stream, batch_id, plan, token, rows)"
+        " VALUES ('other', 'counts', 'x', 1, '', 0, 0)"
+    )
+    updating = replace(saved, sink=replace(saved.sink, mode=OutputMode.UPDATE))
+    cases = (("SELECT 1", updating, "were replaced by later ones"), (other, saved, "of other queries"))
+    with Store(store_url) as store:
+        for statement, spec, message in (*cases, (asked, saved, "it ends with batch 9")):
+            base.ask(statement)
+            with pytest.raises(CheckpointError, match=message):
+                restore(store, spec, None, ANN)
+    assert count(base, saved) == (2 * (NEWEST + 1), NEWEST)
+    assert log_position(open_path(saved.checkpoint)).committed == NEWEST

@@ -4,7 +4,7 @@
 2. `status` and `inspect` show it; `check` judges it.
 3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
 4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
-   started again, unless a person lets it begin anew.
+   started again, unless a person lets it begin anew. A savepoint that was taken while it ran opens in a fork.
 5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
 """
 
@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,10 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert checked.code == Exit.OK, checked
     assert {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]} >= {"OK"}
 
+    saved = in_process(world.root, "savepoint", "create", "counts", "--reason", "before a new version", "--json")
+    assert saved.code == Exit.OK, saved
+    assert saved.json["spark"] == version("pyspark")
+
     again = run(world, "restart", "counts", "--reason", "a new version")
     assert again.code == Exit.OK, again
     assert "a new version" in again.out
@@ -115,6 +120,21 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert events(world) == ["launched", *stop, "restarted", *stop, "restarted", *stop]  # restart, drain, stop
     assert "no driver runs on this host" in run(world, "drain").out
     assert only_stream(world)["state"] == "stopped", "a drain starts nothing that a person stopped"
+
+    assert in_process(world.root, "savepoint", "verify", "counts").code == Exit.OK
+    forked = in_process(world.root, "savepoint", "fork", "counts", "--into", str(world.root / "tried"))
+    assert forked.code == Exit.OK, forked
+    assert f"after batch {saved.json['batch']}" in forked.out
+    assert (world.root / f"tried/fork/checkpoint/commits/{saved.json['batch'] + 1}").exists(), "it read the fourth file"
+    restored = in_process(world.root, "savepoint", "restore", "counts", "--reason", "a wrong version")
+    assert restored.code == Exit.OK, restored
+    again = run(world, "start", "counts")
+    assert again.code == Exit.OK, "the store knows later batches, and that a person put the stream back"
+    until("the batch after it", (world.data / f"checkpoints/counts/commits/{saved.json['batch'] + 1}").exists)
+    checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
+    assert [each for each in checked if each["status"] == "CRITICAL"] == []
+    assert run(world, "stop", "counts").code == Exit.OK
+    assert "restored" in events(world)
 
     shutil.rmtree(world.data / "checkpoints/counts")
     refused = run(world, "start", "counts")

@@ -1,7 +1,9 @@
-"""Forks of a real query: a file source -> windowed aggregation with a watermark -> parquet, RocksDB with changelogs.
+"""Forks and savepoints of a real query: a file source -> windowed aggregation with a watermark -> parquet, RocksDB with
+changelogs.
 
-Numbered scenario: (1) a query reads 22 files, one a batch, and is forked three times while it runs; (2) it goes on to
-its end and is stopped; (3) each fork runs to its own end; (4) every output is what the rows say, row for row.
+Numbered scenario: (1) a query reads 22 files, one a batch; while it runs it is forked three times, and two savepoints
+are taken; (2) it goes on to its end and is stopped; (3) each fork runs to its own end, and so do a fork of a savepoint,
+and the query itself after it is put back; (4) every output is what the rows say, row for row.
 """
 
 from __future__ import annotations
@@ -14,19 +16,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sources import file_source_log
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.lifecycle.forks.fork import Fork
+from streamwarden.lifecycle.savepoints.savepoint import Savepoint
+from streamwarden.lifecycle.savepoints.verification import Fault
 from streamwarden.services.forks.forks import fork
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.forking import fork_from
+from streamwarden.services.savepoints.library import Library
+from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
 from streamwarden.stream.spec import StreamSpec
-from support.spark.worker import ROCKSDB, SparkWorker, expected_rows, minute_of_rows, publish
+from support.spark.worker import HDFS, ROCKSDB, Row, SparkWorker, expected_rows, minute_of_rows, publish
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +50,7 @@ CONF = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "4",
 }
+ANN = Author(by="ann", reason="a test")
 EXPECTED = expected_rows(row for index in range(FILES) for row in minute_of_rows(index))
 
 
@@ -48,6 +61,7 @@ class Scene:
     committed_at_fork: int
     spark: SparkWorker
     digest: str
+    savepoints: dict[str, Savepoint]
 
 
 def spec_at(root: Path) -> StreamSpec:
@@ -57,6 +71,7 @@ def spec_at(root: Path) -> StreamSpec:
         checkpoint=str(root / "checkpoint"),
         source=FilesSource(path=str(root / "input"), max_files_per_trigger=1),
         sink=ParquetSink(path=str(root / "output")),
+        data=str(root.parent / f"data of {root.name}"),
     )
 
 
@@ -76,6 +91,12 @@ def await_commit(checkpoint: str, batch: int, *, within: float = 90) -> None:
         time.sleep(0.02)
 
 
+def read_without_manifest(output: str) -> list[Row]:
+    """The rows of all data files, as a reader sees them that knows nothing of the manifest."""
+    rows = [row for file in Path(output).glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    return [(int(row["start"].timestamp() * 1000), row["key"], row["n"], row["total"]) for row in rows]
+
+
 def digest(*roots: str | None) -> str:
     """Names and contents of everything under the folders."""
     sha = hashlib.sha256()
@@ -85,6 +106,11 @@ def digest(*roots: str | None) -> str:
             if path.is_file():
                 sha.update(f"{path}\0".encode() + path.read_bytes())
     return sha.hexdigest()
+
+
+def put_back(store_url: str, spec: StreamSpec, savepoint: str | None = None) -> None:
+    with Store(store_url) as store:
+        restore(store, spec, savepoint, ANN)
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +135,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory, spark: SparkWorker) -> Scene
         "rewound": fork(spec, into=root.parent / "rewound", rewind=5),
         "beginning": fork(spec, into=root.parent / "beginning", rewind="all"),
     }
+    savepoints = {"newest": create(spec, None, ANN), "older": create(spec, committed - 3, ANN)}
     committed = log_position(open_path(spec.checkpoint)).committed or 0
-    assert committed < FILES - 1, "the origin ended before it was forked"
+    assert committed < FILES - 1, "the origin ended before it was forked and saved"
     await_commit(spec.checkpoint, FILES - 1)
     await_commit(spec.checkpoint, FILES)  # the last window is emitted by a batch without data
     spark.ask("stop", query="origin")
-    return Scene(spec, forks, committed, spark, digest(spec.checkpoint, spec.sink.path, spec.source.path))
+    left = digest(spec.checkpoint, spec.sink.path, spec.source.path)
+    return Scene(spec, forks, committed, spark, left, savepoints)
 
 
 @pytest.mark.parametrize("name", ["newest", "rewound", "beginning"])
@@ -144,6 +172,19 @@ def test_the_forks_start_where_they_were_asked_to(scene: Scene) -> None:
     assert beginning.unseen == beginning.inputs == FILES
     assert newest.input_digest == beginning.input_digest
     assert len({made.query_id for made in scene.forks.values()}) == 3
+
+
+def test_a_fork_of_a_savepoint_of_a_running_query_ends_with_exactly_the_right_rows(
+    scene: Scene, tmp_path: Path
+) -> None:
+    saved = scene.savepoints["newest"]
+    assert verify(Library.of(scene.spec), saved) == ()
+    made = fork_from(scene.spec, saved, tmp_path / "fork")
+    assert made.batch == saved.batch
+    assert made.unseen == FILES - 1 - saved.batch
+    assert scene.spark.run("saved", **places(made.spec)) is None
+    assert scene.spark.rows(made.spec.sink.path or "") == EXPECTED
+    assert verify(Library.of(scene.spec), saved) == (), "a fork shares its files, and changes none"
 
 
 def test_the_original_is_untouched_by_its_forks_running(scene: Scene) -> None:
@@ -181,8 +222,8 @@ def test_a_fork_that_does_not_know_seen_files_by_name_is_caught(scene: Scene, tm
     assert sum(len(uris) for batch, uris in read.items() if batch > (made.batch or 0)) > made.unseen
 
 
-def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWorker) -> None:
-    """Its state files carry unique ids that the commit log names."""
+def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWorker, store_url: str) -> None:
+    """Its state files carry unique ids that the commit log names. It is put back to a savepoint, too."""
     spec = spec_at(tmp_path / "origin")
     rows = [minute_of_rows(index) for index in range(7)]
     for index in range(4):
@@ -191,8 +232,55 @@ def test_a_checkpoint_of_format_2_forks_as_well(tmp_path: Path, spark: SparkWork
     assert spark.run("second_format", conf=conf, **places(spec)) is None
     for index in range(4, 7):
         publish(tmp_path / "origin/input", index, rows[index])
-    made = fork(spec, into=tmp_path / "fork", rewind=2)
-    failure = spark.run(made.spec.name, conf=conf, **places(made.spec))
+    made, _ = fork(spec, into=tmp_path / "fork", rewind=2), create(spec, 2, ANN)
+    failures = [spark.run(made.spec.name, conf=conf, **places(made.spec))]
+    put_back(store_url, spec)
+    failures.append(spark.run("second_format_again", conf=conf, **places(spec)))
     spark.ask("conf", key="spark.sql.streaming.stateStore.checkpointFormatVersion", value="1")
-    assert failure is None
-    assert spark.rows(made.spec.sink.path or "") == expected_rows(row for each in rows for row in each)
+    assert failures == [None, None]
+    for output in (made.spec.sink.path, spec.sink.path):
+        assert spark.rows(output or "") == expected_rows(row for each in rows for row in each)
+
+
+def test_a_savepoint_of_hdfs_backed_state_opens_as_well(tmp_path: Path, spark: SparkWorker, store_url: str) -> None:
+    """Deltas after a snapshot: in a fork, and when the stream is put back. One byte that is changed is named."""
+    spec = spec_at(tmp_path / "origin")
+    rows = [minute_of_rows(index) for index in range(12)]
+    for index in range(8):
+        publish(tmp_path / "origin/input", index, rows[index])
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    assert spark.run("hdfs", conf={provider: HDFS}, **places(spec)) is None
+    saved = create(spec, 6, ANN)
+    for index in range(8, 12):
+        publish(tmp_path / "origin/input", index, rows[index])
+    made = fork_from(spec, saved, tmp_path / "fork")
+    failures = [spark.run("hdfs_saved", **places(made.spec))]
+    put_back(store_url, spec)
+    failures.append(spark.run("hdfs_again", **places(spec)))
+    spark.ask("conf", key=provider, value=ROCKSDB)
+    assert failures == [None, None]
+    for output in (made.spec.sink.path, spec.sink.path):
+        assert spark.rows(output or "") == expected_rows(row for each in rows for row in each)
+    assert [file.path for file in saved.files if file.path.endswith(".snapshot")]
+    delta = Path(Library.of(spec).place(saved.id).path) / next(
+        file.path for file in saved.files if file.path.endswith(".delta")
+    )
+    content = bytearray(delta.read_bytes())
+    content[-1] ^= 1
+    delta.unlink()
+    delta.write_bytes(content)
+    assert [(fault.fault, delta.match(f"*/{fault.path}")) for fault in verify(Library.of(spec), saved)] == [
+        (Fault.DIGEST, True)
+    ]
+
+
+def test_a_stream_that_is_put_back_ends_with_exactly_the_right_rows(scene: Scene, store_url: str) -> None:
+    """It had written everything. All batches after the savepoint, which was taken while it ran, are executed again, in
+    its own checkpoint and its own output. (The last test of the file: the others use what it changes.)"""
+    saved = scene.savepoints["older"]
+    put_back(store_url, scene.spec, saved.id)
+    assert log_position(open_path(scene.spec.checkpoint)).committed == saved.batch
+    assert set(scene.spark.rows(scene.spec.sink.path or "")) < set(EXPECTED)
+    assert scene.spark.run("put_back", **places(scene.spec)) is None
+    assert scene.spark.rows(scene.spec.sink.path or "") == EXPECTED
+    assert sorted(read_without_manifest(scene.spec.sink.path or "")) == sorted(EXPECTED)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from streamwarden.adapters.storage import object_stores
-from streamwarden.stream.spec import OBJECT_STORE
+from streamwarden.checkpoint.formats.uris import to_uri
+from streamwarden.stream.spec import OBJECT_STORE, StorageSpec, StreamSpec
 
 
 class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec is untyped
@@ -40,3 +43,20 @@ def bucket(patch: pytest.MonkeyPatch) -> Bucket:
 
     patch.setattr(object_stores, "file_system", file_system)
     return made
+
+
+def stored(lake: Bucket, local: StreamSpec, at: str) -> StreamSpec:
+    """The stream of an unpacked archive with all that it has, put into the folder `at` of the store."""
+    root = Path(local.checkpoint).parent
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        content = path.read_bytes().replace(f"file:{root}/checkpoint/state".encode(), f"{at}/checkpoint/state".encode())
+        for here in (to_uri(str(root)), str(root)):
+            content = content.replace(here.encode(), to_uri(at).encode())
+        lake.pipe_file(f"{at}/{path.relative_to(root).as_posix()}", content)
+    return replace(
+        local,
+        checkpoint=f"{at}/checkpoint",
+        source=replace(local.source, path=f"{at}/input"),
+        sink=replace(local.sink, path=f"{at}/output"),
+        storage=StorageSpec(connection="lake"),
+    )

@@ -56,6 +56,28 @@ def test_locations_of_two_streams_that_would_damage_each_other_are_refused(
     assert sorted(project.catalog().broken) == ["a", "b"]
 
 
+@pytest.mark.parametrize("folder", ["checkpoints/a", "output/a/saved", "input/a"])
+def test_savepoints_are_outside_of_what_another_stream_reads_and_writes(project: Project, folder: str) -> None:
+    project.stream("a")
+    project.stream("b", f"savepoints: {{folder: {folder}}}")
+    assert "b" in project.catalog().broken
+
+
+@pytest.mark.parametrize("folder", ["checkpoints/a/saved", "output", "drills/saved"])
+def test_savepoints_are_outside_of_the_streams_own_folders(project: Project, folder: str) -> None:
+    assert "savepoints.folder" in str(project.error(project.stream("a", f"savepoints: {{folder: {folder}}}")))
+
+
+def test_streams_share_a_folder_for_their_savepoints(project: Project) -> None:
+    """Each has a folder of its own in it. The default may be written, too."""
+    for name, folder in (("a", "/backup"), ("b", "/backup"), ("c", "savepoints"), ("d", "s3a://lake/saved")):
+        storage = "storage: {connection: lake}" if name == "d" else ""
+        project.stream(name, f"savepoints: {{folder: {folder}}}\n{storage}")
+    catalog = project.catalog()
+    assert catalog.broken == {}
+    assert catalog.streams["c"].savepoints.folder == str(project.data / "savepoints")
+
+
 @pytest.mark.parametrize(("table", "clash"), [("public.t", True), ("t", True), ("web.t", False)])
 def test_two_streams_do_not_write_one_table(project: Project, table: str, clash: bool) -> None:
     for name, written in (("a", "t"), ("b", table)):

@@ -115,6 +115,10 @@ class FsspecFiles:
             self.stat(source)  # raises FileNotFoundError where the store has another word for it
             raise
 
+    def upload(self, source: str, target: str) -> None:
+        """A file of this host at a place of the store."""
+        self._ask("put_file", source, target)
+
     def remove(self, path: str) -> bool:
         """A folder with all that is in it; False: there is none."""
         try:

@@ -4,7 +4,6 @@ With `fork.at` the fork keeps below `AT/RUN_ID/fork` the stream's folders in an 
 the drill is over, the evidence is moved to the fork's folder on this host.
 """
 
-import hashlib
 import math
 import time
 from collections import defaultdict
@@ -24,7 +23,7 @@ from streamwarden.drills.records.types import ForkView
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, SourceError, VerificationError
 from streamwarden.lifecycle.driver_folder import OUTSIDE, read_document, read_lines, write_document
 from streamwarden.lifecycle.forks.fork import Fork
-from streamwarden.lifecycle.forks.places import SUFFIX, Places, places_of
+from streamwarden.lifecycle.forks.places import Places, places_of
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.lifecycle.settings import RETAIN
 from streamwarden.services.drilling.archive import DrillArchive
@@ -35,7 +34,7 @@ from streamwarden.services.drilling.ports.inputs import TAKEN_OUT
 from streamwarden.services.forks.files import bring_home, remove_empty, remove_folder, remove_stored, require_own
 from streamwarden.services.forks.forks import drop_output, drop_scratch, empty_output, fork, stored_places
 from streamwarden.services.forks.scripts import is_script, without_places
-from streamwarden.services.forks.spec import batches_left, forked_spec, renewed_spec
+from streamwarden.services.forks.spec import batches_left, forked_spec, renewed_spec, run_name
 from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.services.forks.working_folder import WORK, in_working_folder
 from streamwarden.services.twins import making as twins
@@ -267,13 +266,12 @@ def _remove_stored(run_id: str, spec: StreamSpec) -> list[str]:
 
 
 def _bounded(made: Fork, run_id: str, wanted: ForkSpec) -> StreamSpec:
-    """The fork's spec with a name that only this run uses (so that neither its drivers nor its health are mixed with
-    those of another drill), with logs that are kept, and with the requested number of batches."""
+    """The fork's spec with a name that only this run uses, with logs that are kept, and with the requested number of
+    batches."""
     spec, batches = made.spec, wanted.batches
-    name = f"{made.origin[:40]}{SUFFIX}_{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
     source = spec.source
     if batches is not None and isinstance(source, StoredSource):
         source = source.limited_to(max(1, math.ceil(made.longest_queue / batches)))
     spark = replace(spec.spark, conf={**spec.spark.conf, RETAIN: _RETAINED})
     script = spec.fork and replace(spec.fork, batches=batches, foreach_batch=wanted.foreach_batch)
-    return replace(spec, name=name, source=source, spark=spark, fork=script)
+    return replace(spec, name=run_name(made.origin, run_id), source=source, spark=spark, fork=script)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamwarden.adapters.storage.files import open_path
@@ -21,6 +22,7 @@ from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW, KnownQuery, LaunchFacts, OutputEnd, Refusal, refusal
 from streamwarden.lifecycle.location import is_temporary, same_place
 from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
+from streamwarden.lifecycle.savepoints.restore import RESTORED, journal_of
 from streamwarden.lifecycle.supervision.stop import DesiredState
 from streamwarden.services.fleet.recorded_starts import committed_at_launch
 from streamwarden.sinks.base import Sink
@@ -50,6 +52,7 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
     """
     if is_fork(spec.name):
         return
+    _require_no_journal(spec)
     found = refusal(list(gather(store, spec, environ, at)))
     allowed = store.stops.desired(spec.name)
     if found is not None:
@@ -57,6 +60,19 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
             raise LaunchRefused(found.observed, expected=found.expected, where=found.where, next_step=found.next_step)
         _begin_anew(store, spec, driver_id, found, allowed, at)
     spend_permission(store, spec.name)
+
+
+def _require_no_journal(spec: StreamSpec) -> None:
+    """Raises LaunchRefused if a restore was interrupted: checkpoint and output may be of different batches."""
+    for checkpoint in spec.checkpoints:
+        journal = journal_of(checkpoint)
+        if Path(journal).exists():  # a restore that runs holds the lease
+            raise LaunchRefused(
+                "a restore of the stream was interrupted: its checkpoint and its output may be of different batches",
+                expected="a restore that is complete",
+                where=journal,
+                next_step=f"complete it: run `streamwarden savepoint restore {spec.name}`",
+            )
 
 
 def spend_permission(store: Store, stream: str) -> None:
@@ -80,7 +96,8 @@ def _begin_anew(
 
 def gather(store: Store, spec: StreamSpec, environ: Mapping[str, str], at: float) -> Iterator[LaunchFacts]:
     """The facts on each query of the stream whose checkpoint can be read. Raises StoreError."""
-    since = max((event.at for event in store.drivers.events_of(spec.name, BEGAN_ANEW)), default=0.0)
+    events = (event for kind in (BEGAN_ANEW, RESTORED) for event in store.drivers.events_of(spec.name, kind))
+    since = max((event.at for event in events), default=0.0)
     for part in stream_parts(spec, store.queries.of(spec.name), at):
         checkpoint = _checkpoint(spec, part)
         if part.part is Part.DRIVER or is_temporary(checkpoint):

@@ -35,14 +35,14 @@ def copy_history(origin: Origin, request: ForkRequest, rewind: int) -> tuple[int
     sink, places, store = origin.spec.sink, request.places, request.forked.storage.connection
     assert isinstance(sink, Sink)  # no other can be forked
     query_id = str(uuid.uuid4())
-    newest = sink.copy(origin.spec, request.forked, rewind=rewind, query_id=query_id)
+    newest = sink.copy(origin.spec, request.forked, rewind=rewind, upto=origin.batch, query_id=query_id)
     if newest is not None:
         await_commit(origin.checkpoint, newest)
-    history = survey(origin.checkpoint, origin.output)
+    history = survey(origin.checkpoint, origin.manifest)
     batch = plans.choose_batch(history, rewind, newest)
     carry_out(_checkpoint_steps(history, origin, places, batch), origin.checkpoint.fs, store)
     if origin.output is not None:
-        carry_out(sink.history(origin.spec, places, batch), origin.output.fs, store)
+        carry_out(sink.history(origin.spec, places, batch, origin.manifest), origin.output.fs, store)
     carry_out([plans.metadata_step(places, query_id)], origin.checkpoint.fs, store)
     return batch, query_id
 
@@ -55,7 +55,7 @@ def _checkpoint_steps(history: Survey, origin: Origin, places: Places, batch: in
     for name in plans.source_logs(history, batch):
         yield rewritten(checkpoint, name, places, step, "a whole log of the file source")
     for name in plans.operator_logs(history, batch):
-        yield _operator_log(checkpoint, name, places)
+        yield _operator_log(checkpoint, name, places, origin.written_as)
 
 
 def hold(checkpoint: Location, into: Path, batches: Collection[int] | None = None) -> Location:
@@ -83,7 +83,7 @@ def hold(checkpoint: Location, into: Path, batches: Collection[int] | None = Non
     carry_out(links, checkpoint.fs, None, skip_purged=True)
     for name in plans.operator_logs(history, batch):
         with suppress(FileNotFoundError):
-            carry_out([_operator_log(checkpoint, name, places)], checkpoint.fs, None)
+            carry_out([_operator_log(checkpoint, name, places, checkpoint.path)], checkpoint.fs, None)
     return open_path(places.checkpoint)
 
 
@@ -118,8 +118,8 @@ def _needed(checkpoint: Location, store: StateStore, batches: Collection[int]) -
     )
 
 
-def _operator_log(checkpoint: Location, name: str, places: Places) -> Write:
-    step = partial(plans.operator_step, checkpoint=checkpoint.path)
+def _operator_log(checkpoint: Location, name: str, places: Places, written_as: str) -> Write:
+    step = partial(plans.operator_step, checkpoint=written_as)
     return rewritten(checkpoint, name, places, step, "whole metadata of the operator")
 
 

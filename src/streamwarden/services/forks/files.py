@@ -18,7 +18,8 @@ def carry_out(
     """Write, link and copy, in the order of the steps.
 
     Args:
-        origin: the file system that the links' sources are on. What goes into an object store comes from that store.
+        origin: the file system that the links' sources are on. What goes into an object store comes from that store,
+            which copies it, or from this host.
         connection: to that store.
         skip_purged: leave out a link whose source is gone; otherwise that raises FileNotFoundError.
     """
@@ -29,8 +30,10 @@ def carry_out(
             match step:
                 case Write(text=text):
                     store.write(step.target, text.encode())
-                case Link(source=source):
+                case Link(source=source) if OBJECT_STORE.match(source):
                     store.copy(source, step.target)
+                case Link(source=source):
+                    store.upload(source, step.target)
             continue
         target = Path(step.target)
         if target.parent not in made:

@@ -14,7 +14,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.forks.copying import copy_history
 from streamwarden.services.forks.files import remove_folder, remove_stored, require_empty, require_own
-from streamwarden.services.forks.gathering import Origin, origin_of
+from streamwarden.services.forks.gathering import Origin, SavedOrigin, origin_of, saved_origin_of
 from streamwarden.services.forks.scripts import is_script, require_script_fork, script_input
 from streamwarden.services.forks.spec import ForkRequest, batches_left, forked_spec, in_batches, request_of
 from streamwarden.sinks.base import Sink
@@ -33,6 +33,7 @@ def fork(
     rewind: int | Literal["all"] | None = 0,
     feed: Feed = Feed.ORIGIN,
     batches: int | None = None,
+    saved: SavedOrigin | None = None,
 ) -> Fork:
     """Fork `spec`, which may be running; nothing of the origin is changed.
 
@@ -44,6 +45,7 @@ def fork(
             empty checkpoint and an empty output, so that the whole bounded input is processed again.
         feed: a topic of its own has other offsets than the origin's: such a fork begins with an empty checkpoint.
         batches: after how many batches the fork ends if its source has no end; None: `BATCHES`.
+        saved: fork this savepoint of the stream, at its batch; None: fork the stream's own checkpoint.
 
     The fork of a script gets nothing: its driver creates its files, and it reads the input where it is.
 
@@ -54,7 +56,8 @@ def fork(
     into = into.absolute()
     if is_script(spec):
         return _fork_script(spec, into, at, rewind, feed)
-    request, origin = request_of(spec, str(into), at, rewind, feed, batches), origin_of(spec)
+    request = request_of(spec, str(into), at, rewind, feed, batches)
+    origin = origin_of(spec) if saved is None else saved_origin_of(spec, saved)
     require_own(into, below=into.parent)
     for place in (str(into), *request.places.stored):
         require_empty(place, request.forked.storage.connection)

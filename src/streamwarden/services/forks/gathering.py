@@ -35,22 +35,51 @@ class Origin:
     Args:
         output: the folder of its output; None: the sink writes to a table or a topic.
         source: the folder of its input; None: the source reads no files.
+        manifest: the folder that holds the output's manifest.
+        written_as: the path of the checkpoint in files that name it.
+        batch: the batch of the savepoint that is forked; None: the stream's own checkpoint is.
     """
 
     spec: StreamSpec
     checkpoint: Location
     output: Location | None
     source: Location | None
+    manifest: Location | None
+    written_as: str
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedOrigin:
+    """A savepoint as the origin of a fork. `checkpoint`, `output`: folders or URLs of its copies; `written_as`: the
+    path that was copied."""
+
+    checkpoint: str
+    output: str
+    written_as: str
+    batch: int
 
 
 def origin_of(spec: StreamSpec) -> Origin:
     """The stream as the origin of a fork. Raises CheckpointError if one of its places cannot be forked."""
+    checkpoint = _place(spec.checkpoint, spec)
+    output = _place(spec.sink.path, spec) if spec.sink.MANIFEST else None
     return Origin(
         spec=spec,
-        checkpoint=_place(spec.checkpoint, spec),
-        output=_place(spec.sink.path, spec) if spec.sink.MANIFEST else None,
+        checkpoint=checkpoint,
+        output=output,
         source=None if spec.source.path is None else _place(spec.source.path, spec),
+        manifest=output,
+        written_as=checkpoint.path,
     )
+
+
+def saved_origin_of(spec: StreamSpec, saved: SavedOrigin) -> Origin:
+    """A savepoint of the stream as the origin of a fork. Raises as `origin_of` does."""
+    origin = origin_of(replace(spec, checkpoint=saved.checkpoint))
+    manifest = None if origin.output is None else _place(saved.output, spec)
+    written_as = open_path(saved.written_as, spec.storage.connection).path
+    return replace(origin, manifest=manifest, written_as=written_as, batch=saved.batch)
 
 
 def _place(url: str | None, spec: StreamSpec) -> Location:

@@ -181,6 +181,12 @@ def fork_name(name: str) -> str:
     return forked
 
 
+def run_name(origin: str, run: str) -> str:
+    """A fork's name that only one run has, so that neither its drivers nor its health are mixed with those of another.
+    `run`: what distinguishes the run."""
+    return f"{origin[:40]}{SUFFIX}_{hashlib.sha256(run.encode()).hexdigest()[:10]}"
+
+
 def batches_left(spec: StreamSpec, unseen: int) -> int | None:
     """Batches that `unseen` files or records make, without no-data batches; None if a limit in bytes decides it."""
     return spec.source.batches(unseen) if isinstance(spec.source, Source) else None

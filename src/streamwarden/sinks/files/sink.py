@@ -6,18 +6,22 @@ import errno
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
 from streamwarden.lifecycle.launch_check import OutputEnd
+from streamwarden.lifecycle.savepoints.restore import Restore
 from streamwarden.problems import Problem
 from streamwarden.sinks.base import Sink, refused_mode
 from streamwarden.sinks.files.data import DataFormat
 from streamwarden.sinks.files.output import read_output
+from streamwarden.sinks.files.returning import plan_return, return_output
 from streamwarden.sinks.files.set_aside import set_aside
 from streamwarden.sinks.files.written import written_files
 from streamwarden.sinks.output import Output, WrittenFiles
@@ -84,12 +88,20 @@ class FileSink(Sink):
     def forked(self, places: Places) -> Self:
         return replace(self, path=places.output)
 
-    def history(self, origin: StreamSpec, places: Places, batch: int) -> Sequence[CopyStep]:
+    def history(
+        self, origin: StreamSpec, places: Places, batch: int, manifest: Location | None = None
+    ) -> Sequence[CopyStep]:
         output = open_path(self.path, origin.storage.connection)
-        manifest = read_sink_manifest(output, batch)
-        if manifest is None:
-            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", (output / SINK_LOG).path)
-        return manifest_steps(manifest, output.path, places)
+        listed = read_sink_manifest(manifest or output, batch)
+        if listed is None:
+            raise FileNotFoundError(errno.ENOENT, "the manifest vanished", ((manifest or output) / SINK_LOG).path)
+        return manifest_steps(listed, output.path, places)
+
+    def plan_restore(self, spec: StreamSpec, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+        return plan_return(open_path(self.path, spec.storage.connection), restore, manifest)
+
+    def restore_output(self, spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+        return return_output(Path(self.path), restore)
 
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool

@@ -31,13 +31,14 @@ def make_empty(origin: StreamSpec, forked: StreamSpec) -> None:
         _make(cursor, _table(cursor, origin), _table(cursor, forked))
 
 
-def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int:
+def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, upto: int | None = None) -> int:
     """Creates the fork's schema with the origin's rows up to `rewind` batches before its newest, and a batch table.
 
     Args:
         query_id: the fork's.
+        upto: the batch that counts as the newest; None: the newest in the table.
 
-    Returns the origin's newest batch in the table: the checkpoint has it, or will have it in a moment.
+    Returns the batch that counts as the newest: the checkpoint has it, or will have it in a moment.
 
     Raises CheckpointError if there is no such batch, or its rows are gone: in update mode each was replaced by a later
     one. Also if the database does not allow it.
@@ -45,32 +46,39 @@ def copy(origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) 
     from streamwarden.adapters.storage.files import checkpoint_of
     from streamwarden.sinks.postgresql import batch_table
 
-    if rewind and origin.sink.mode is OutputMode.UPDATE:
-        raise CheckpointError(
-            f"the table of {rewind} batches ago cannot be restored: in update mode a row replaces the earlier one",
-            expected="rewind: 0, or rewind: all",
-            where=origin.file or origin.name,
-            next_step="fork at the newest batch (`rewind: 0`), or from the beginning (`rewind: all`)",
-        )
     with _session(forked) as cursor:
         source, target = _table(cursor, origin), _table(cursor, forked)
         position = batch_table.read(cursor, source, read_query_id(checkpoint_of(origin)) or "")
-        newest = None if position is None else position.batch
-        if newest is None or newest < rewind:
+        written = None if position is None else position.batch
+        newest = written if upto is None else upto
+        if written is None or newest is None or not rewind <= newest <= written:
+            beyond = f"none {rewind} before that" if upto is None else f"not yet batch {upto}"
             raise CheckpointError(
                 "the query has written no batch to the table yet"
-                if newest is None
-                else f"the table has batches 0 to {newest}, and none {rewind} before that",
+                if written is None
+                else f"the table has batches 0 to {written}, and {beyond}",
                 expected="a batch to fork at",
                 where=str(source),
                 next_step="wait for the next batches, or fork from the beginning (`rewind: all`)",
             )
+        batch = newest - rewind
+        if batch < written and origin.sink.mode is OutputMode.UPDATE:
+            raise _replaced(origin, written - batch)
         _make(cursor, source, target)
-        _copy_rows(cursor, source, target, newest - rewind)
+        _copy_rows(cursor, source, target, batch)
         batch_table.make(cursor, target.schema)
         batch_table.claim(cursor, target, query_id, stream=forked.name, token=0)
-        batch_table.note(cursor, target, query_id, batch=newest - rewind, plan="", rows=0)
+        batch_table.note(cursor, target, query_id, batch=batch, plan="", rows=0)
     return newest
+
+
+def _replaced(origin: StreamSpec, ago: int) -> CheckpointError:
+    return CheckpointError(
+        f"the table of {ago} batches ago cannot be restored: in update mode a row replaces the earlier one",
+        expected="rewind: 0, or rewind: all",
+        where=origin.file or origin.name,
+        next_step="fork at the newest batch (`rewind: 0`), or from the beginning (`rewind: all`)",
+    )
 
 
 def drop(forked: StreamSpec) -> str | None:

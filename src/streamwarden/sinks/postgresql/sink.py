@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
+from streamwarden.lifecycle.savepoints.restore import Restore
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.output import Output
@@ -93,8 +95,10 @@ class PostgresqlSink(Sink):
     def make_empty(self, origin: StreamSpec, forked: StreamSpec) -> None:
         forks.make_empty(origin, forked)
 
-    def copy(self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str) -> int | None:
-        return forks.copy(origin, forked, rewind=rewind, query_id=query_id)
+    def copy(
+        self, origin: StreamSpec, forked: StreamSpec, *, rewind: int, query_id: str, upto: int | None = None
+    ) -> int | None:
+        return forks.copy(origin, forked, rewind=rewind, query_id=query_id, upto=upto)
 
     def drop(self, forked: StreamSpec) -> str | None:
         schema = forks.drop(forked)
@@ -109,6 +113,17 @@ class PostgresqlSink(Sink):
 
     def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
         forks.set_back(forked, batch, plan)
+
+    def plan_restore(self, spec: StreamSpec, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+        from streamwarden.sinks.postgresql import returning
+
+        returning.require_possible(spec, restore)
+        return {}
+
+    def restore_output(self, spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+        from streamwarden.sinks.postgresql import returning
+
+        return returning.remove_later(spec, restore, plan)
 
     def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
         from streamwarden.sinks.postgresql.writer import TableWriter

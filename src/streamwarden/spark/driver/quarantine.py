@@ -29,6 +29,7 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.logs import first_known_batch, log_position
 from streamwarden.errors import InputGone, StreamwardenError
+from streamwarden.health.quarantine import mark_of
 from streamwarden.lifecycle.failures.exits import shortened
 from streamwarden.progress import Progress
 from streamwarden.sources.base import BatchInput
@@ -254,4 +255,4 @@ class Quarantines:
         quarantine = self._spec.quarantine or ""
         if "://" in quarantine and not OBJECT_STORE.match(quarantine):
             return None
-        return open_path(join(quarantine, f"_done-{query_id}"))
+        return open_path(join(quarantine, mark_of(query_id)))

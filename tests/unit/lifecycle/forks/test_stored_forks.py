@@ -29,9 +29,9 @@ from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.forks.forks import fork
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.stream.spec import StorageSpec, StreamSpec
+from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack, stream_of
-from support.servers.bucket import Bucket, bucket
+from support.servers.bucket import Bucket, bucket, stored
 
 ROOT, AT = "s3a://lake/a stream", "s3a://lake/drills"
 FILES, LAST = 17, 13
@@ -45,30 +45,11 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return bucket(monkeypatch)
 
 
-def stored(lake: Bucket, local: StreamSpec) -> StreamSpec:
-    """The stream with all that it has, put into the store."""
-    root = Path(local.checkpoint).parent
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        content = path.read_bytes().replace(
-            f"file:{root}/checkpoint/state".encode(), f"{ROOT}/checkpoint/state".encode()
-        )
-        for here in (to_uri(str(root)), str(root)):
-            content = content.replace(here.encode(), to_uri(ROOT).encode())
-        lake.pipe_file(f"{ROOT}/{path.relative_to(root).as_posix()}", content)
-    return replace(
-        local,
-        checkpoint=f"{ROOT}/checkpoint",
-        source=replace(local.source, path=f"{ROOT}/input"),
-        sink=replace(local.sink, path=f"{ROOT}/output"),
-        storage=StorageSpec(connection="lake"),
-    )
-
-
 @pytest.fixture
 def origin(lake: Bucket, unpack: Unpack, tmp_path: Path) -> Iterator[StreamSpec]:
     """13 batches with a file each, one without; four more files have arrived. Nothing of it may ever change."""
     unpack("spark-4.3.0-changelog", tmp_path / "origin")
-    spec = stored(lake, stream_of(tmp_path / "origin", files=FILES))
+    spec = stored(lake, stream_of(tmp_path / "origin", files=FILES), ROOT)
     before = lake.contents()
     assert len(before) > 100
     yield spec
@@ -119,7 +100,7 @@ def test_what_the_origin_has_on_a_disk_stays_on_one(origin: StreamSpec, lake: Bu
 
 def test_an_operator_names_the_schema_beside_it(lake: Bucket, unpack: Unpack, tmp_path: Path) -> None:
     unpack("spark-4.3.0-processor", tmp_path / "origin")
-    made = fork(stored(lake, stream_of(tmp_path / "origin", files=0)), into=tmp_path / "fork", at=f"{AT}/1")
+    made = fork(stored(lake, stream_of(tmp_path / "origin", files=0), ROOT), into=tmp_path / "fork", at=f"{AT}/1")
     checkpoint = open_path(made.spec.checkpoint, "lake")
     metadata = checkpoint / "state/0/_metadata/v2"
     named = [

@@ -1,0 +1,1 @@
+"""Commands that copy the state of a stream."""

@@ -1,0 +1,1 @@
+"""A savepoint: a named, complete, consistent copy of a checkpoint at a committed batch. Pure."""

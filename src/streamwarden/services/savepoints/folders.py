@@ -1,0 +1,115 @@
+"""The folder of one savepoint: how a process claims it, how it is emptied, and how it goes.
+
+Files of this host and objects of a store are treated alike. What is killed at any moment leaves a folder with its
+manifest, or one without.
+"""
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from streamwarden import disk
+from streamwarden.adapters import processes
+from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.savepoints.savepoint import CLAIM, MANIFEST
+
+
+def claim_new(place: Location) -> bool:
+    """Create the folder for this process; False: it is there already. Raises OSError."""
+    if isinstance(place.fs, LocalFiles):
+        folder = Path(place.path)
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=disk.PRIVATE_FOLDER)
+        try:
+            folder.mkdir(mode=disk.PRIVATE_FOLDER)
+        except FileExistsError:
+            return False
+    elif _names(place):
+        return False
+    claim(place)
+    return True
+
+
+def claim(place: Location) -> None:
+    """Say that this process works on the folder. Raises OSError."""
+    process = processes.identity(os.getpid())
+    assert process is not None  # it is this process
+    document = {
+        "process": {"host": process.host, "pid": process.pid, "started_at": process.started_at},
+        "at": time.time(),
+    }
+    (place / CLAIM).write(json.dumps(document).encode())
+
+
+def claim_of(place: Location) -> tuple[ProcessIdentity, float] | None:
+    """Who works on the folder, and since when (Unix seconds); None: nobody says so. Raises OSError."""
+    try:
+        document: dict[str, Any] = json.loads((place / CLAIM).read())
+        return ProcessIdentity(**document["process"]), float(document["at"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def release(place: Location) -> None:
+    """This process has ended its work on the folder. Raises OSError."""
+    _remove(place / CLAIM)
+
+
+def remove(place: Location) -> bool:
+    """Remove a savepoint with all its files; False: it was not there. The manifest goes first: a folder without it is
+    none. Raises OSError."""
+    try:
+        place.names()
+    except FileNotFoundError:
+        return False
+    _remove(place / MANIFEST)
+    claim(place)
+    empty(place)
+    if isinstance(place.fs, LocalFiles):
+        return disk.remove_folder(Path(place.path), below=Path(place.path).parent)
+    _remove(place)  # with the claim, and the marker of an empty folder that a client leaves
+    above = Location(place.fs, place.path.rpartition("/")[0])
+    if not _names(above):
+        _remove(above)
+    return True
+
+
+def empty(place: Location) -> None:
+    """Remove everything that was copied; the claim stays. Raises OSError."""
+    for name in _names(place):
+        if name != CLAIM:
+            _remove(place / name)
+
+
+def _remove(place: Location) -> None:
+    if isinstance(place.fs, FsspecFiles):
+        with suppress(FileNotFoundError):
+            place.fs.remove(place.path)
+        return
+    path = Path(place.path)
+    if path.is_dir() and not path.is_symlink():
+        disk.remove_folder(path, below=path.parent)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _names(place: Location) -> list[str]:
+    try:
+        return list(place.names())
+    except FileNotFoundError:
+        return []
+
+
+def unusable(path: str, error: OSError) -> CheckpointError:
+    """The error for storage that refuses or has no room."""
+    return CheckpointError(
+        f"the folder of the savepoint cannot be used: {error.strerror or error}",
+        expected="a place that this user may list, read, write and delete, with room for what cannot be linked",
+        where=path,
+        next_step="make room or correct the permissions, or name another folder with `savepoints.folder`",
+    )

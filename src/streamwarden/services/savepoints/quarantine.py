@@ -1,0 +1,23 @@
+"""Puts a quarantine back to a savepoint: the malformed rows of later batches are moved aside, because the batches that
+are going to have their numbers may read other rows."""
+
+from pathlib import Path
+
+from streamwarden import disk
+from streamwarden.health.quarantine import mark_of
+from streamwarden.lifecycle.savepoints.restore import Restore
+
+
+def take_back(quarantine: Path, restore: Restore) -> None:
+    """Move the rows of later batches aside, and let the driver begin after the savepoint's batch. Repeated, it moves
+    the rest. Raises OSError."""
+    aside = quarantine / f"_set_aside-{restore.stamp}"
+    for folder in quarantine.glob(f"query={restore.query_id}/batch=*"):
+        number = folder.name.partition("=")[2]
+        if number.isdecimal() and int(number) > restore.batch:
+            target = aside / folder.relative_to(quarantine)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(target)
+    mark = quarantine / mark_of(restore.query_id)
+    if mark.exists() and int(mark.read_text().strip() or -1) > restore.batch:
+        disk.replace(mark, str(restore.batch), durable=False)
