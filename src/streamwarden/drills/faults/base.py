@@ -265,6 +265,11 @@ class Fault(ABC):
         return ""
 
     @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands of the drill's file that it runs; by default none."""
+        return ()
+
+    @property
     def drops_copies(self) -> bool:
         """The output must be that of the input without the files that the fault has copied."""
         return False

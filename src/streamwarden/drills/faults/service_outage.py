@@ -211,7 +211,11 @@ class ServiceOutage(ObservedFault):
 
     @property
     def detail(self) -> str:
-        return f" of the {self.outage.service}, with `{' '.join(self.outage.down)}`"
+        return f" of the {self.outage.service}, with `{self.commands[0]}`"
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return " ".join(self.outage.down), " ".join(self.outage.up)
 
     def require(self, stream: str, declared: StreamSpec) -> None:
         """A folder needs no service."""

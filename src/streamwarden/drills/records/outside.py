@@ -25,8 +25,8 @@ class Outside:
     files: that the job wrote, renamed or removed; servers: that it connected to by itself; programs: that it started.
     recorded: a driver recorded all of it. It does not on another host, or where the record could not be written.
     changed: other files that are new, changed or gone since the drill began, by a listing, which does not say who wrote
-        them; beside: the streams whose drivers ran meanwhile; listed: the files of a listing that was cut off; None:
-        it had all.
+        them; beside: the streams whose drivers ran meanwhile; commands: of the drill's file, which ran, too.
+    listed: the files of a listing that was cut off; None: it had all.
     """
 
     files: tuple[str, ...] = ()
@@ -35,6 +35,7 @@ class Outside:
     recorded: bool = True
     changed: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     listed: int | None = None
 
     @property
@@ -56,7 +57,7 @@ class Outside:
 
     @property
     def _changed(self) -> str | None:
-        if not self.changed or self.beside:
+        if not self.changed or self._others:
             return None
         return (
             f"exactly-once cannot be proven: {_some(self.changed)} changed outside of the drill's folder while it ran, "
@@ -64,6 +65,12 @@ class Outside:
             "share it, so that a loss that it causes is in both. Let the job keep its state in Spark, or let nothing "
             "else write there during a drill"
         )
+
+    @property
+    def _others(self) -> str:
+        """What else may have written the changed files."""
+        drivers = [f"the drivers of {_some(self.beside)}"] if self.beside else []
+        return " and ".join([*drivers, *(["the drill's own commands"] if self.commands else [])])
 
     def unproven(self) -> Iterator[str]:
         """What no comparison shows, each in words."""
@@ -76,10 +83,10 @@ class Outside:
             yield f"not compared: what the programs that the job started did ({_some(self.programs)})"
         if not self.recorded:
             yield "not compared: what the job did outside of the drill's folder, which was not recorded"
-        if self.changed and self.beside:
+        if self.changed and self._others:
             yield (
-                f"not compared: {_some(self.changed)}, which changed outside of the drill's folder while it ran, like "
-                f"the drivers of {_some(self.beside)}, so that the writer is not known"
+                f"not compared: {_some(self.changed)}, which changed outside of the drill's folder while it ran; the "
+                f"writer is not known, since {self._others} ran, too"
             )
         if self.listed is not None:
             yield f"not compared: the files around the drill beyond the first {self.listed:,}"

@@ -40,7 +40,8 @@ def verification(context: StepContext) -> StepResult:
         outcomes = [_without_oracle(failure, outcomes)]
     outcome = outcomes[0]
     recorder.put(reconciliation=outcome)
-    outside = ports.forks.outside(recorder.run.run_id, fork.origin)
+    commands = tuple(command for fault in spec.sequence for command in fault.commands)
+    outside = replace(ports.forks.outside(recorder.run.run_id, fork.origin), commands=commands)
     recorder.put(outside=outside)
     judgement = ports.judge.judge(outcome, spec.verification.min_records)
     recorder.put(judgement=judgement)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,12 @@ def test_state_is_told_from_the_caches_of_libraries() -> None:
     others = Outside(changed=("/data/marker",), beside=("orders",), listed=20)
     assert others.unprovable is None
     assert list(others.unproven()) == [
-        "not compared: /data/marker, which changed outside of the drill's folder while it ran, like the drivers of "
-        "orders, so that the writer is not known",
+        "not compared: /data/marker, which changed outside of the drill's folder while it ran; the writer is not "
+        "known, since the drivers of orders ran, too",
         "not compared: the files around the drill beyond the first 20",
     ]
+    commanded = replace(others, commands=("docker stop db", "docker start db"), listed=None)
+    assert commanded.unprovable is None
+    assert str(*commanded.unproven()).endswith("since the drivers of orders and the drill's own commands ran, too")
     unwatched = "not compared: what the job did outside of the drill's folder, which was not recorded"
     assert list(Outside(recorded=False).unproven()) == [unwatched]
