@@ -137,7 +137,7 @@ def test_a_recreated_topic_is_reported_and_read_under_a_new_checkpoint(kafka: Br
     run = drilled(kafka, tmp_path, "topic_recreated")
     assert run.passed, run.reason
     proof, refusal, counts = (run.facts[name] for name in ("fault", "refusal", "reconciliation"))
-    assert refusal["next_step"].startswith("the topic was recreated")
+    assert "a new checkpoint path and a new output" in refusal["next_step"]
     assert len(refusal["check"]["evidence"]["made_anew"]) == 4
     assert counts["records"] == proof["records"] < RECORDS
     assert counts["exactly_once"]
