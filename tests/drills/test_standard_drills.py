@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.spark
 
 RECORDS = 100_000
 FEW = 12_000
+PAIRS: dict[str, Any] = {"source": "{{path: {inputs}, format: json, max_files_per_trigger: 2}}", "rewind": 10}
+"""Of 24 files the stream and its fork read two in each batch, so that their batches can be compared."""
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +79,12 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
     batch that the kill cut is written again: each row is once in the files that the manifest lists. The drill breaks
     the fork alone, so an audit of the stream beside it finds all that the stream has read."""
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
-    few = {"inputs": tmp_path / "flights", "min_records": FEW}
+    few: dict[str, Any] = {"inputs": tmp_path / "flights", "min_records": FEW}
     sink = "{kind: files, format: json, path: output/flights, options: {compression: gzip}}"
-    with drill_project(tmp_path, fault="kill_driver", sink=sink, rewind=5, oracle="auto", **few) as workspace:
+    with drill_project(tmp_path, fault="kill_driver", sink=sink, oracle="auto", **PAIRS, **few) as workspace:
         spec = workspace.stream("flights")
         driver = workspace.fleet.start(spec, launched_by="test").record.driver_id
-        await_commits(Path(spec.checkpoint), 6)  # 24 files, four a batch
+        await_commits(Path(spec.checkpoint), 12)
         with ThreadPoolExecutor(1) as beside:
             books = beside.submit(audit, spec)
             run = run_drill(workspace)
@@ -108,11 +111,11 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
 def test_a_job_that_loses_rows_in_each_restart_is_caught_by_what_the_stream_itself_wrote(tmp_path: Path) -> None:
     """The first life of a rewound fork is a restart, and so is its twin's: both lose the same rows."""
     replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
-    few = {"inputs": tmp_path / "flights", "min_records": FEW, "job": "drops_rows_after_restart"}
-    with drill_project(tmp_path, fault="kill_driver", rewind=5, oracle="twin", **few) as workspace:
+    few: dict[str, Any] = {"inputs": tmp_path / "flights", "min_records": FEW // 2, "job": "drops_rows_after_restart"}
+    with drill_project(tmp_path, fault="kill_driver", oracle="twin", **PAIRS, **few) as workspace:
         spec = workspace.stream("flights")
         workspace.fleet.start(spec, launched_by="test")
-        await_commits(Path(spec.checkpoint), 6)
+        await_commits(Path(spec.checkpoint), 12)
         workspace.fleet.stop("flights", requested_by="test", reason="it has read its input")
         run = run_drill(workspace)
     twin = run.facts["twin"]
