@@ -142,6 +142,9 @@ class CheckpointReader(Protocol):
     def course(self, fork: ForkView, batch: int) -> BatchCourse:
         """How far one batch has come, and when: by the files of the sink, or by what its driver recorded."""
 
+    def courses(self, fork: ForkView, batches: Sequence[int]) -> Sequence[BatchCourse]:
+        """The same of several batches, for one listing of each log: a stored batch costs some requests by itself."""
+
     def not_exercised(self, fork: ForkView) -> Sequence[NotExercised]:
         """Each function of foreachBatch that got no batch a second time after it had written it: whether it writes a
         batch twice is unknown."""

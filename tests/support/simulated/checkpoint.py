@@ -62,6 +62,9 @@ class SimulatedCheckpoint:
             wrote=writing,
         )
 
+    def courses(self, fork: ForkView, batches: Sequence[int]) -> Sequence[BatchCourse]:
+        return [self.course(fork, batch) for batch in batches]
+
     def not_exercised(self, fork: ForkView) -> Sequence[NotExercised]:
         return self.world.not_exercised
 

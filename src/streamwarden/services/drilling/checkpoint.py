@@ -5,7 +5,7 @@ Times are those of the files. An object store may report them in whole seconds, 
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -97,9 +97,27 @@ class ForkCheckpoint:
 
     def course(self, fork: ForkView, batch: int) -> BatchCourse:
         """By what the function's driver recorded; else by the sink's files, if the fork is on this host."""
-        planned_at, committed_at = _written_at(fork, OFFSETS, batch), _written_at(fork, COMMITS, batch)
-        calls = [call for driver in self._handovers(fork) for call in driver]
-        warm = self._is_warm(fork, batch, committed_at)
+        committed = {number: _written_at(fork, COMMITS, number) for number in (batch - 1, batch)}
+        return self._course(fork, batch, _written_at(fork, OFFSETS, batch), committed, self._calls(fork))
+
+    def courses(self, fork: ForkView, batches: Sequence[int]) -> Sequence[BatchCourse]:
+        checkpoint, calls = _checkpoint(fork), self._calls(fork)
+        planned, committed = planned_times(checkpoint), committed_times(checkpoint)
+        return [self._course(fork, batch, planned.get(batch), committed, calls) for batch in batches]
+
+    def _calls(self, fork: ForkView) -> Sequence[Handover]:
+        return [call for driver in self._handovers(fork) for call in driver]
+
+    def _course(
+        self,
+        fork: ForkView,
+        batch: int,
+        planned_at: float | None,
+        committed: Mapping[int, float | None],
+        calls: Sequence[Handover],
+    ) -> BatchCourse:
+        committed_at, before = committed.get(batch), committed.get(batch - 1)
+        warm = self._is_warm(fork, before, committed_at)
         course = BatchCourse(planned_at=planned_at, committed_at=committed_at, shown=bool(calls), warm=warm)
         call = next((call for call in reversed(calls) if call.batch == batch), None)
         if call is not None:
@@ -113,9 +131,8 @@ class ForkCheckpoint:
             course, writing_at=traces.files_at, written_at=traces.listed_at, wrote=traces.files > 0, shown=True
         )
 
-    def _is_warm(self, fork: ForkView, batch: int, committed: float | None) -> bool:
+    def _is_warm(self, fork: ForkView, before: float | None, committed: float | None) -> bool:
         """Whether no driver was launched between the commit before and the end of the batch."""
-        before = _written_at(fork, COMMITS, batch - 1)
         until = math.inf if committed is None else committed
         launches = [record.launched_at for record in self._records(fork)]
         return before is not None and not any(before < launch < until for launch in launches)

@@ -13,19 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamwarden.drills.fault_order import draw
-from streamwarden.drills.faults.base import FaultContext
-from streamwarden.drills.faults.driver import kill_driver
 from streamwarden.drills.faults.driver.batch_instants import Aim, phase_of
 from streamwarden.drills.records.exercised import NotExercised
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.drills.records.phases import BatchCourse, BatchPhase, StruckBatch
-from streamwarden.drills.records.types import ForkView
 from streamwarden.drills.reporting.report import build_report
 from streamwarden.drills.reporting.resilience import resilience, trials_of
 from streamwarden.drills.spec import DrillSpec
 from streamwarden.drills.state import RunState
 from streamwarden.errors import InvalidValue
-from support.simulated.checkpoint import SimulatedCheckpoint
 from support.simulated.drill_specs import drill, fault_of
 from support.simulated.drill_world import World
 
@@ -170,35 +166,6 @@ def test_a_fork_that_read_all_its_input_is_judged_by_the_strikes_that_hit_it_unl
         assert build_report(run, []).sentence.startswith("A crash in mid-batch loses nothing and duplicates nothing; ")
     else:
         assert "nothing was left to break" in run.reason
-
-
-def test_a_strike_that_misses_reads_a_committed_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reading of one is several requests to an object store; meanwhile the batch to be struck would be over."""
-    read, missed = Counter[int](), set[int]()
-    course, instants, stop = SimulatedCheckpoint.course, Aim.due_at, kill_driver.stop_at_share
-
-    def counted(self: SimulatedCheckpoint, fork: ForkView, batch: int) -> BatchCourse:
-        seen = course(self, fork, batch)
-        read[batch] += seen.committed_at is not None
-        return seen
-
-    def late(aim: Aim, batch: int, course: BatchCourse) -> float | None:
-        missed.add(batch)
-        due = instants(aim, batch, course)
-        return due if len(missed) > 5 else None
-
-    def strike(context: FaultContext, *, deadline: float) -> int | None:
-        read.clear()
-        hit = stop(context, deadline=deadline)
-        assert max(read.values()) == 1
-        return hit
-
-    monkeypatch.setattr(SimulatedCheckpoint, "course", counted)
-    monkeypatch.setattr(Aim, "due_at", late)
-    monkeypatch.setattr(kill_driver, "stop_at_share", strike)
-    run = World(sink="parquet", total_batches=20).engine(killing(strikes=1)).run("kill_driver")
-    assert run.passed, run.reason
-    assert len(missed) > 5
 
 
 def test_strikes_that_a_file_asks_for_are_made_or_the_drill_is_refused() -> None:

@@ -111,6 +111,22 @@ def test_a_function_shows_the_phases_of_its_batches(tmp_path: Path, store: Store
     assert reader.not_exercised(fork.view) == [NotExercised(what="the function that writes the batches")]
 
 
+def test_several_batches_are_read_from_one_listing_of_each_log(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an object store each batch would cost some requests, and the one to be struck would be over meanwhile."""
+    fork = Fork(tmp_path / "f", store)
+    for batch in range(3):
+        fork.batch(batch, T0 + 10 + 2 * batch, T0 + 12 + 2 * batch)
+    fork.batch(3, T0 + 16)
+    fork.driver(T0, Handover(query_id=QUERY, batch=1, began_at=T0 + 12.5, wrote_at=T0 + 13.0, ended_at=T0 + 13.9))
+    reader = ForkCheckpoint(store)
+    single = [reader.course(fork.view, batch) for batch in range(5)]
+    monkeypatch.setattr("streamwarden.services.drilling.checkpoint.written_at", None)
+    assert reader.courses(fork.view, range(5)) == single
+    assert [course.committed_at for course in single] == [T0 + 12, T0 + 14, T0 + 16, None, None]
+
+
 def test_a_manifest_shows_them_too_and_without_either_nothing_does(tmp_path: Path, store: Store) -> None:
     fork = Fork(tmp_path / "f", store)
     fork.driver(T0)

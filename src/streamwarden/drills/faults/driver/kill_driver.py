@@ -274,22 +274,12 @@ def await_running_batch(context: FaultContext, *, deadline: float) -> int | None
     return await_batch(context, running, deadline=deadline)
 
 
-def courses_before(
-    context: FaultContext, batch: int | None, kept: dict[int, BatchCourse] | None = None
-) -> list[BatchCourse]:
-    """How the newest batches before this one went, as far as they are committed.
-
-    Args:
-        kept: committed batches that were read before, by their ids; new ones are added. In an object store it takes
-            longer to read eight batches than Spark takes for one.
-    """
-    kept = {} if kept is None else kept
+def courses_before(context: FaultContext, batch: int | None) -> list[BatchCourse]:
+    """How the newest batches before this one went, as far as they are committed."""
     end = 0 if batch is None else batch
     numbers = range(max(end - _COMPARED, 0), end)
-    unread = (number for number in numbers if number not in kept)
-    seen = {number: context.ports.checkpoint.course(context.fork, number) for number in unread}
-    kept.update((number, course) for number, course in seen.items() if course.committed_at is not None)
-    return [kept[number] for number in numbers if number in kept]
+    seen = context.ports.checkpoint.courses(context.fork, numbers)
+    return [course for course in seen if course.committed_at is not None]
 
 
 def _struck(context: FaultContext, batch: int, moment: float) -> StruckBatch:
@@ -311,9 +301,7 @@ def stop_at_share(context: FaultContext, *, deadline: float) -> int | None:
     """
     drivers, checkpoint, clock = context.ports.drivers, context.ports.checkpoint, context.ports.clock
     since = context.observe().record.launched_at
-    kept: dict[int, BatchCourse] = {}
-    aim = Aim(context.share, partial(courses_before, context, kept=kept))
-    courses_before(context, checkpoint.position(context.fork).planned, kept)
+    aim = Aim(context.share, partial(courses_before, context))
     if aim.phase is BatchPhase.WRITTEN:
         drivers.hold_batch(context.driver_id, True)
 
