@@ -40,7 +40,7 @@ from support.spark.verdicts import verify
 pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
-FILES, EVENTS, BAD = 12, 1500, 2
+FILES, EVENTS, BAD = 8, 1500, 2
 RECORDS = FILES * EVENTS + BAD
 ROOT, AT = f"s3a://{BUCKET}/windows", f"s3a://{BUCKET}/drills"
 FAST_FAILURE = {"spark.hadoop.fs.s3a.attempts.maximum": "1", "spark.hadoop.fs.s3a.retry.limit": "1"}

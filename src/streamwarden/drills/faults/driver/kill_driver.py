@@ -287,7 +287,7 @@ def _struck(context: FaultContext, batch: int, moment: float) -> StruckBatch:
     return StruckBatch(
         batch=batch,
         into=max(moment - (course.planned_at or moment), 0.0),
-        usual=usual_length(courses_before(context, batch)),
+        usual=usual_length(courses_before(context, batch)) or None,  # an object store's times are whole seconds
         phase=course.phase,
         wrote=course.wrote,
     )
