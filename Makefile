@@ -33,15 +33,10 @@ test-full: setup-tests lint types layers ## every combination, and 10,000 genera
 	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 
-# Two processes with a half each: two workers of pytest-xdist would both collect all tests.
-FIRST_HALF := $(addprefix tests/unit/,services cli drills lint adapters)
-
-test-unit: setup ## the tests without Spark and Airflow (45 s)
+test-unit: setup ## the tests without Spark and Airflow (40 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
-		half() { $(BIN)/python -m pytest "$${@:2}" --basetemp="$$temporary/$$1" -q --no-header --hypothesis-profile=quick \
-			-p no:xdist -p no:schemathesis -p no:anyio; } && \
-		{ half first $(FIRST_HALF) & } && \
-		{ half second tests/unit $(addprefix --ignore=,$(FIRST_HALF)); second=$$?; wait $$! && exit $$second; }
+		$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
+			-p no:schemathesis -p no:anyio
 
 test-ahead: setup ## the unit tests with the clock 40 days ahead: what they prove may not depend on today's date
 	@LD_PRELOAD=$$(ls $(CURDIR)/.venv/lib/python3*/site-packages/libfaketime/vendor/libfaketime/src/libfaketime.so.1) \
