@@ -19,8 +19,8 @@ from streamwarden.services.forks.forks import clear, fork
 from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.library import Condition, Library
 from streamwarden.services.savepoints.removing import delete
+from streamwarden.services.savepoints.saved import Condition, Savepoints
 from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.parquet import ParquetSink
@@ -139,17 +139,17 @@ def test_a_savepoint_of_a_checkpoint_in_the_store(stored: Stored, tmp_path: Path
     """The store copies by itself what stays in it. A byte that is changed is named, and nothing is left at the end."""
     spec = replace(SPEC, data=str(tmp_path), savepoints=SavepointsSpec(folder=at))
     before = objects(stored)
-    library, saved = Library.of(spec), create(spec, None, Author(by="ann", reason=""))
-    assert (saved.batch, saved.sink.newest, verify(library, saved)) == (LAST, LAST, ())
-    assert [entry.condition for entry in library.entries()] == [Condition.COMPLETE]
-    file = library.place(saved.id) / next(file.path for file in saved.files if file.path.endswith(".sst"))
+    savepoints, saved = Savepoints.of(spec), create(spec, None, Author(by="ann", reason=""))
+    assert (saved.batch, saved.sink.newest, verify(savepoints, saved)) == (LAST, LAST, ())
+    assert [entry.condition for entry in savepoints.entries()] == [Condition.COMPLETE]
+    file = savepoints.place(saved.id) / next(file.path for file in saved.files if file.path.endswith(".sst"))
     content = file.read()
     if at is None:
         Path(file.path).unlink()
     file.write(bytes([content[0] ^ 1]) + content[1:])
-    assert [fault.fault for fault in verify(library, saved)] == [Fault.DIGEST]
-    delete(library, saved.id)
-    assert library.ids() == []
+    assert [fault.fault for fault in verify(savepoints, saved)] == [Fault.DIGEST]
+    delete(savepoints, saved.id)
+    assert savepoints.ids() == []
     assert objects(stored) == before
 
 

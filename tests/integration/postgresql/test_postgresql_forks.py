@@ -26,8 +26,8 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.forking import fork_from
-from streamwarden.services.savepoints.library import Library
 from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.table import Column, Target
 from streamwarden.sinks.postgresql.transaction import Batch, TableSink
@@ -196,7 +196,7 @@ def saved(origin: StreamSpec, tmp_path: Path) -> StreamSpec:
 
 
 def test_a_fork_of_a_savepoint_has_the_rows_up_to_its_batch(base: Base, saved: StreamSpec, tmp_path: Path) -> None:
-    made = fork_from(saved, Library.of(saved).get(), tmp_path / "fork")
+    made = fork_from(saved, Savepoints.of(saved).get(), tmp_path / "fork")
     assert made.batch == 10
     assert count(base, made.spec) == (22, 10)
     assert write(base, made.spec, 11)

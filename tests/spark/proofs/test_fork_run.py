@@ -32,8 +32,8 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.forking import fork_from
-from streamwarden.services.savepoints.library import Library
 from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.parquet import ParquetSink
 from streamwarden.sources.files import FilesSource
@@ -178,13 +178,13 @@ def test_a_fork_of_a_savepoint_of_a_running_query_ends_with_exactly_the_right_ro
     scene: Scene, tmp_path: Path
 ) -> None:
     saved = scene.savepoints["newest"]
-    assert verify(Library.of(scene.spec), saved) == ()
+    assert verify(Savepoints.of(scene.spec), saved) == ()
     made = fork_from(scene.spec, saved, tmp_path / "fork")
     assert made.batch == saved.batch
     assert made.unseen == FILES - 1 - saved.batch
     assert scene.spark.run("saved", **places(made.spec)) is None
     assert scene.spark.rows(made.spec.sink.path or "") == EXPECTED
-    assert verify(Library.of(scene.spec), saved) == (), "a fork shares its files, and changes none"
+    assert verify(Savepoints.of(scene.spec), saved) == (), "a fork shares its files, and changes none"
 
 
 def test_the_original_is_untouched_by_its_forks_running(scene: Scene) -> None:
@@ -262,14 +262,14 @@ def test_a_savepoint_of_hdfs_backed_state_opens_as_well(tmp_path: Path, spark: S
     for output in (made.spec.sink.path, spec.sink.path):
         assert spark.rows(output or "") == expected_rows(row for each in rows for row in each)
     assert [file.path for file in saved.files if file.path.endswith(".snapshot")]
-    delta = Path(Library.of(spec).place(saved.id).path) / next(
+    delta = Path(Savepoints.of(spec).place(saved.id).path) / next(
         file.path for file in saved.files if file.path.endswith(".delta")
     )
     content = bytearray(delta.read_bytes())
     content[-1] ^= 1
     delta.unlink()
     delta.write_bytes(content)
-    assert [(fault.fault, delta.match(f"*/{fault.path}")) for fault in verify(Library.of(spec), saved)] == [
+    assert [(fault.fault, delta.match(f"*/{fault.path}")) for fault in verify(Savepoints.of(spec), saved)] == [
         (Fault.DIGEST, True)
     ]
 

@@ -28,8 +28,8 @@ from streamwarden.services.forks.gathering import survey
 from streamwarden.services.savepoints.describing import Author, describe
 from streamwarden.services.savepoints.documents import write_manifest
 from streamwarden.services.savepoints.folders import claim_new, empty, release, remove, unusable
-from streamwarden.services.savepoints.library import Library
 from streamwarden.services.savepoints.removing import remove_abandoned
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.stream.spec import StreamSpec
 
 ATTEMPTS: Final = 5
@@ -75,12 +75,12 @@ def create(spec: StreamSpec, batch: int | None, author: Author, *, now: Callable
 
     Raises CheckpointError if no savepoint can be taken there, Spark would not start on the copy, or there is no room.
     """
-    library, found = Library.of(spec), gather(spec, batch)
+    savepoints, found = Savepoints.of(spec), gather(spec, batch)
     try:
-        remove_abandoned(library)
-        place = _claimed(library, now)
+        remove_abandoned(savepoints)
+        place = _claimed(savepoints, now)
     except OSError as error:
-        raise unusable(library.root, error) from error
+        raise unusable(savepoints.root, error) from error
     try:
         at = _copied(spec, place, batch, found)
         taken_at, report = now(), _inspected(spec, place, at)
@@ -96,10 +96,10 @@ def create(spec: StreamSpec, batch: int | None, author: Author, *, now: Callable
     return savepoint
 
 
-def _claimed(library: Library, now: Callable[[], float]) -> Location:
+def _claimed(savepoints: Savepoints, now: Callable[[], float]) -> Location:
     """A folder of its own; of several processes that begin in one second, each takes another second."""
     at = now()
-    while not claim_new(place := library.place(savepoint_id(at))):
+    while not claim_new(place := savepoints.place(savepoint_id(at))):
         at += 1
     return place
 

@@ -13,7 +13,7 @@ from streamwarden.services.forks.gathering import SavedOrigin
 from streamwarden.services.forks.scripts import is_script
 from streamwarden.services.forks.spec import run_name
 from streamwarden.services.forks.working_folder import in_working_folder
-from streamwarden.services.savepoints.library import Library
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import require_whole
 from streamwarden.stream.spec import StreamSpec
 
@@ -36,9 +36,9 @@ def fork_from(spec: StreamSpec, savepoint: Savepoint, into: Path) -> Fork:
             where=spec.file or spec.name,
             next_step="run a drill of the stream: its forks of scripts begin with an empty checkpoint",
         )
-    library = Library.of(spec)
-    require_whole(library, savepoint)
-    places = Places.under(library.place(savepoint.id).path)
+    savepoints = Savepoints.of(spec)
+    require_whole(savepoints, savepoint)
+    places = Places.under(savepoints.place(savepoint.id).path)
     saved = SavedOrigin(
         checkpoint=places.checkpoint,
         output=places.output,

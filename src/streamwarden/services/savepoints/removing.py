@@ -2,32 +2,32 @@
 
 from streamwarden.errors import CheckpointError
 from streamwarden.services.savepoints.folders import remove, unusable
-from streamwarden.services.savepoints.library import Condition, Library
+from streamwarden.services.savepoints.saved import Condition, Savepoints
 
 
-def delete(library: Library, savepoint: str) -> None:
+def delete(savepoints: Savepoints, savepoint: str) -> None:
     """Remove a savepoint, whole or not.
 
     Raises CheckpointError if there is none, a living process works on it, or the storage refuses.
     """
-    place = library.place(savepoint)
+    place = savepoints.place(savepoint)
     try:
-        if library.is_worked_on(savepoint):
+        if savepoints.is_worked_on(savepoint):
             raise CheckpointError(
-                f"the savepoint {savepoint} of {library.stream} is being created or deleted",
+                f"the savepoint {savepoint} of {savepoints.stream} is being created or deleted",
                 expected="a savepoint that no process works on",
                 where=place.path,
                 next_step="wait until that process has ended",
             )
         if not remove(place):
-            raise library.unknown(savepoint)
+            raise savepoints.unknown(savepoint)
     except OSError as error:
         raise unusable(place.path, error) from error
 
 
-def remove_abandoned(library: Library) -> list[str]:
+def remove_abandoned(savepoints: Savepoints) -> list[str]:
     """Remove the folders of interrupted processes; returns their names. Raises OSError, CheckpointError."""
-    gone = [entry.id for entry in library.entries() if entry.condition is Condition.INCOMPLETE]
+    gone = [entry.id for entry in savepoints.entries() if entry.condition is Condition.INCOMPLETE]
     for name in gone:
-        remove(library.place(name))
+        remove(savepoints.place(name))
     return gone

@@ -37,8 +37,8 @@ from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.savepoints.creating import require_continuable
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.library import Library
 from streamwarden.services.savepoints.quarantine import take_back
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import require_whole
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
@@ -77,7 +77,7 @@ def restore(
     with _alone(store, spec, at):
         begun = _journal(spec)
         if begun is None:
-            begun, resumed = _begun(spec, Library.of(spec).get(savepoint), author, at), False
+            begun, resumed = _begun(spec, Savepoints.of(spec).get(savepoint), author, at), False
         else:
             _require_same(begun, savepoint)
             resumed = True
@@ -86,10 +86,10 @@ def restore(
 
 def _begun(spec: StreamSpec, savepoint: Savepoint, author: Author, at: float) -> Restore:
     """Step 1 and 2. Raises CheckpointError; nothing is changed then."""
-    library = Library.of(spec)
+    savepoints = Savepoints.of(spec)
     _require_own(spec, savepoint)
-    require_whole(library, savepoint)
-    saved = Places.under(library.place(savepoint.id).path)
+    require_whole(savepoints, savepoint)
+    saved = Places.under(savepoints.place(savepoint.id).path)
     wanted = Restore(
         savepoint=savepoint.id,
         stream=spec.name,
@@ -102,9 +102,9 @@ def _begun(spec: StreamSpec, savepoint: Savepoint, author: Author, at: float) ->
     )
     assert isinstance(spec.sink, Sink)  # checked with the savepoint
     try:
-        _prepare_checkpoint(open_path(saved.checkpoint, library.connection), wanted)
+        _prepare_checkpoint(open_path(saved.checkpoint, savepoints.connection), wanted)
         require_continuable(spec, open_path(wanted.prepared))
-        planned = spec.sink.plan_restore(spec, wanted, open_path(saved.output, library.connection))
+        planned = spec.sink.plan_restore(spec, wanted, open_path(saved.output, savepoints.connection))
         wanted = replace(wanted, output=planned)
         disk.replace(Path(journal_of(wanted.checkpoint)), json.dumps(asdict(wanted), indent=1))
     except OSError as error:

@@ -20,7 +20,7 @@ from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.forking import fork_from
-from streamwarden.services.savepoints.library import Library
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack, stream_of
 
@@ -61,7 +61,7 @@ def test_an_operator_of_the_fork_names_the_forks_own_schema(name: str, unpack: U
 
 def test_a_savepoint_that_is_not_as_it_was_saved_is_not_forked(unpack: Unpack, tmp_path: Path) -> None:
     spec, savepoint = saved(unpack, "spark-4.3.0-changelog", tmp_path / "origin")
-    Path(Library.of(spec).place(savepoint.id).path, "checkpoint/commits/13").unlink()
+    Path(Savepoints.of(spec).place(savepoint.id).path, "checkpoint/commits/13").unlink()
     with pytest.raises(CheckpointError, match="is not as it was saved: checkpoint/commits/13 is no such file"):
         fork_from(spec, savepoint, tmp_path / "fork")
     assert not (tmp_path / "fork").exists()

@@ -29,8 +29,8 @@ from streamwarden.services.fleet.claims import claim
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.library import Library
 from streamwarden.services.savepoints.restoring import Restored, restore
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream.spec import SinkSpec, StreamSpec
@@ -193,8 +193,8 @@ def test_a_running_stream_is_not_restored(spec: StreamSpec, store: Store) -> Non
 
 
 def test_a_savepoint_that_does_not_verify_is_not_restored(spec: StreamSpec, store: Store) -> None:
-    library = Library.of(spec)
-    Path(library.place(library.ids()[0]).path, "checkpoint/commits/7").unlink()
+    savepoints = Savepoints.of(spec)
+    Path(savepoints.place(savepoints.ids()[0]).path, "checkpoint/commits/7").unlink()
     refused(store, spec, CheckpointError, "is not as it was saved: checkpoint/commits/7")
 
 
@@ -209,8 +209,8 @@ def test_a_savepoint_that_does_not_verify_is_not_restored(spec: StreamSpec, stor
 def test_a_savepoint_of_another_stream_is_not_restored(
     spec: StreamSpec, store: Store, old: str, new: str, message: str
 ) -> None:
-    library = Library.of(spec)
-    manifest = Path(library.place(library.ids()[0]).path, MANIFEST)
+    savepoints = Savepoints.of(spec)
+    manifest = Path(savepoints.place(savepoints.ids()[0]).path, MANIFEST)
     text = manifest.read_text()
     assert old in text
     manifest.write_text(text.replace(old, new))
@@ -219,8 +219,8 @@ def test_a_savepoint_of_another_stream_is_not_restored(
 
 def test_a_checkpoint_of_a_newer_spark_is_not_restored(spec: StreamSpec, store: Store) -> None:
     """A savepoint of a newer Streamwarden, which knows that Spark."""
-    library = Library.of(spec)
-    folder = Path(library.place(library.ids()[0]).path)
+    savepoints = Savepoints.of(spec)
+    folder = Path(savepoints.place(savepoints.ids()[0]).path)
     offsets = folder / "checkpoint/offsets/7"
     content = offsets.read_bytes().replace(b"v1", b"v9", 1)
     offsets.unlink()
@@ -273,8 +273,8 @@ def test_a_checkpoint_that_is_gone_is_restored(spec: StreamSpec, store: Store) -
 
 def test_a_restored_stream_can_be_put_back_again(spec: StreamSpec, store: Store) -> None:
     create(spec, NEWEST, ANN)
-    restore(store, spec, Library.of(spec).ids()[-1], ANN)
+    restore(store, spec, Savepoints.of(spec).ids()[-1], ANN)
     assert is_at(spec, BATCH)
-    again = restore(store, spec, Library.of(spec).ids()[-1], ANN)
+    again = restore(store, spec, Savepoints.of(spec).ids()[-1], ANN)
     assert is_at(spec, BATCH)
     assert again.output.startswith("0 data files")

@@ -27,8 +27,8 @@ from streamwarden.services.savepoints import creating
 from streamwarden.services.savepoints.creating import create, gather
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.documents import schema
-from streamwarden.services.savepoints.library import Condition, Library
 from streamwarden.services.savepoints.removing import delete
+from streamwarden.services.savepoints.saved import Condition, Savepoints
 from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.stream.savepoints import SavepointsSpec
@@ -55,7 +55,7 @@ def spec(unpack: Unpack, tmp_path: Path) -> StreamSpec:
 
 
 def folder_of(spec: StreamSpec, savepoint: Savepoint) -> Path:
-    return Path(Library.of(spec).place(savepoint.id).path)
+    return Path(Savepoints.of(spec).place(savepoint.id).path)
 
 
 def contents(spec: StreamSpec) -> dict[str, bytes]:
@@ -76,7 +76,7 @@ def test_a_savepoint_is_a_whole_checkpoint(name: str, unpack: Unpack, tmp_path: 
     assert report.position.committed == report.position.planned == saved.batch
     assert report.sink_newest == saved.batch
     assert {store.replay.newest for store in report.stores} <= {saved.batch + 1}
-    assert verify(Library.of(spec), saved) == ()
+    assert verify(Savepoints.of(spec), saved) == ()
     assert contents(spec) == before
 
 
@@ -112,7 +112,7 @@ def test_the_manifest_says_what_was_saved_and_fits_its_schema(spec: StreamSpec) 
     for without in ("query_id", "files", "batch"):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({key: value for key, value in document.items() if key != without}, schema())
-    assert Library.of(spec).get() == saved
+    assert Savepoints.of(spec).get() == saved
     assert (document["batch"], document["by"], document["reason"], document["spark"]) == (
         NEWEST,
         "ann@host (command line)",
@@ -158,7 +158,7 @@ def test_verify_names_each_file_that_is_not_as_it_was_saved(spec: StreamSpec) ->
     replace_file(folder / "checkpoint/offsets/12", b"v1\n")
     (folder / "checkpoint/commits/13").unlink()
     (folder / "checkpoint/state/extra").write_text("x")
-    assert {(fault.path, fault.fault) for fault in verify(Library.of(spec), saved)} == {
+    assert {(fault.path, fault.fault) for fault in verify(Savepoints.of(spec), saved)} == {
         (str(tables[0].relative_to(folder)), Fault.DIGEST),
         ("checkpoint/offsets/12", Fault.SIZE),
         ("checkpoint/commits/13", Fault.MISSING),
@@ -172,7 +172,7 @@ def test_a_damaged_checkpoint_has_no_savepoint(spec: StreamSpec) -> None:
     rewrite(newest, newest.read_bytes()[:12])
     with pytest.raises(CheckpointError, match=r"the copy is damaged, as its original is: state/0/0/14.changelog"):
         create(spec, None, ANN)
-    assert list(Library.of(spec).entries()) == []
+    assert list(Savepoints.of(spec).entries()) == []
 
 
 def test_a_batch_that_is_not_kept_names_those_that_are(spec: StreamSpec) -> None:
@@ -219,7 +219,7 @@ def test_a_purge_in_the_middle_is_noticed_and_the_copy_is_made_again(
     in_the_middle(monkeypatch, commits_and_purges)
     saved = create(spec, None, ANN)
     assert saved.batch == NEWEST
-    assert verify(Library.of(spec), saved) == ()
+    assert verify(Savepoints.of(spec), saved) == ()
 
 
 def test_a_copy_that_is_always_too_slow_ends_with_an_error_and_leaves_nothing(
@@ -235,7 +235,7 @@ def test_a_copy_that_is_always_too_slow_ends_with_an_error_and_leaves_nothing(
     with pytest.raises(CheckpointError, match=r"Spark purged .*/offsets/12 while it was copied, 5 times in a row"):
         create(spec, None, ANN)
     assert len(tries) == creating.ATTEMPTS
-    assert Library.of(spec).ids() == []
+    assert Savepoints.of(spec).ids() == []
 
 
 def test_a_full_disk_ends_with_an_error_and_leaves_nothing(spec: StreamSpec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_a_full_disk_ends_with_an_error_and_leaves_nothing(spec: StreamSpec, mon
     in_the_middle(monkeypatch, no_room)
     with pytest.raises(CheckpointError, match="No space left on device"):
         create(spec, None, ANN)
-    assert Library.of(spec).ids() == []
+    assert Savepoints.of(spec).ids() == []
 
 
 def long_ago(step: int) -> Callable[[], float]:
@@ -257,64 +257,64 @@ def long_ago(step: int) -> Callable[[], float]:
 def test_kill_9_at_any_step_of_create_leaves_a_savepoint_or_none(unpack: Unpack, tmp_path: Path) -> None:
     """And the next `create` removes what is left."""
     spec = saved_stream(unpack, "spark-4.0.1-hdfs", tmp_path / "origin")
-    library, before, seen = Library.of(spec), contents(spec), set()
+    savepoints, before, seen = Savepoints.of(spec), contents(spec), set()
     step = 1
     while killed_at(step, partial(create, spec, None, ANN, now=long_ago(step))):
         step += 1
-        for entry in library.entries():
+        for entry in savepoints.entries():
             seen.add(entry.condition)
             if entry.savepoint is not None:
-                assert verify(library, entry.savepoint) == ()
-                delete(library, entry.id)
-        assert len(library.ids()) <= 1, "the next one removed what the one before left"
+                assert verify(savepoints, entry.savepoint) == ()
+                delete(savepoints, entry.id)
+        assert len(savepoints.ids()) <= 1, "the next one removed what the one before left"
     assert step > 20
     assert seen == {Condition.INCOMPLETE, Condition.COMPLETE}, "a claim outlives its manifest for a moment"
-    assert [entry.condition for entry in library.entries()] == [Condition.COMPLETE]
+    assert [entry.condition for entry in savepoints.entries()] == [Condition.COMPLETE]
     assert contents(spec) == before
 
 
 def test_kill_9_at_any_step_of_delete_leaves_a_savepoint_or_none(unpack: Unpack, tmp_path: Path) -> None:
     """And to delete it again completes."""
     spec = saved_stream(unpack, "spark-4.0.1-hdfs", tmp_path / "origin")
-    library, step, killed = Library.of(spec), 0, True
+    savepoints, step, killed = Savepoints.of(spec), 0, True
     while killed:
         step += 1
         name = create(spec, None, ANN, now=long_ago(step)).id
-        killed = killed_at(step, partial(delete, library, name))
-        for entry in library.entries():
-            assert entry.savepoint is None or verify(library, entry.savepoint) == ()
-            delete(library, entry.id)
-        assert library.ids() == []
+        killed = killed_at(step, partial(delete, savepoints, name))
+        for entry in savepoints.entries():
+            assert entry.savepoint is None or verify(savepoints, entry.savepoint) == ()
+            delete(savepoints, entry.id)
+        assert savepoints.ids() == []
     assert step > 20
 
 
 def test_one_that_is_being_created_is_left_alone(spec: StreamSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    library, seen = Library.of(spec), []
+    savepoints, seen = Savepoints.of(spec), []
 
     def looks() -> None:
         if not seen:
-            seen.extend(library.entries())
+            seen.extend(savepoints.entries())
             with pytest.raises(CheckpointError, match="is being created or deleted"):
-                delete(library, seen[0].id)
+                delete(savepoints, seen[0].id)
             with pytest.raises(CheckpointError, match="is in progress"):
-                library.get(seen[0].id)
+                savepoints.get(seen[0].id)
             assert create(spec, None, ANN).id > seen[0].id, "in the same second, under another name"
 
     in_the_middle(monkeypatch, looks)
     first = create(spec, None, ANN)
     assert [entry.condition for entry in seen] == [Condition.IN_PROGRESS]
-    assert [entry.id for entry in library.entries()][1:] == [first.id]
+    assert [entry.id for entry in savepoints.entries()][1:] == [first.id]
 
 
 def test_a_claim_of_another_host_is_trusted_for_a_day(spec: StreamSpec) -> None:
-    library = Library.of(spec)
-    folder = Path(library.place("20251125T204502Z").path)
+    savepoints = Savepoints.of(spec)
+    folder = Path(savepoints.place("20251125T204502Z").path)
     folder.mkdir(parents=True)
     claim = {"process": {"host": "elsewhere", "pid": 1, "started_at": 1}, "at": time.time()}
     (folder / CLAIM).write_text(json.dumps(claim))
-    assert [entry.condition for entry in library.entries()] == [Condition.IN_PROGRESS]
+    assert [entry.condition for entry in savepoints.entries()] == [Condition.IN_PROGRESS]
     (folder / CLAIM).write_text(json.dumps({**claim, "at": time.time() - 25 * 3600}))
-    assert [entry.condition for entry in library.entries()] == [Condition.INCOMPLETE]
+    assert [entry.condition for entry in savepoints.entries()] == [Condition.INCOMPLETE]
     create(spec, None, ANN)
     assert not folder.exists()
 
@@ -334,21 +334,21 @@ def test_a_manifest_that_cannot_be_read_is_listed_and_refused(
     saved = create(spec, None, ANN)
     manifest = folder_of(spec, saved) / MANIFEST
     manifest.write_text(change(manifest.read_text()))
-    library = Library.of(spec)
-    assert [entry.condition for entry in library.entries()] == [Condition.UNREADABLE]
+    savepoints = Savepoints.of(spec)
+    assert [entry.condition for entry in savepoints.entries()] == [Condition.UNREADABLE]
     with pytest.raises(CheckpointError, match=message):
-        library.get(saved.id)
+        savepoints.get(saved.id)
     create(spec, None, ANN)
     assert manifest.exists(), "only what an interruption left is removed by itself"
-    delete(library, saved.id)
-    assert len(library.ids()) == 1
+    delete(savepoints, saved.id)
+    assert len(savepoints.ids()) == 1
 
 
 @pytest.mark.parametrize("name", ["..", "../../checkpoint", "20251125T204502Z"])
 def test_what_is_no_savepoint_is_not_deleted(spec: StreamSpec, name: str) -> None:
     before = contents(spec)
     with pytest.raises(CheckpointError, match="has no savepoint"):
-        delete(Library.of(spec), name)
+        delete(Savepoints.of(spec), name)
     assert contents(spec) == before
 
 
@@ -356,4 +356,4 @@ def test_savepoints_are_where_the_streams_file_says(spec: StreamSpec, tmp_path: 
     elsewhere = replace(spec, savepoints=SavepointsSpec(folder=str(tmp_path / "backups")))
     saved = create(elsewhere, None, ANN)
     assert (tmp_path / "backups/minutes" / saved.id / MANIFEST).is_file()
-    assert Library.of(spec).ids() == []
+    assert Savepoints.of(spec).ids() == []

@@ -15,8 +15,8 @@ from streamwarden.lifecycle.savepoints.savepoint import CLAIM, MANIFEST
 from streamwarden.lifecycle.savepoints.verification import Fault
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.library import Condition, Library
 from streamwarden.services.savepoints.removing import delete
+from streamwarden.services.savepoints.saved import Condition, Savepoints
 from streamwarden.services.savepoints.verifying import verify
 from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spec import StorageSpec, StreamSpec
@@ -51,13 +51,13 @@ def test_a_savepoint_in_the_store_is_whole(lake: Bucket, local: StreamSpec, orig
     report = read_checkpoint(open_path(f"{here}/checkpoint", "lake"))
     assert report.findings == ()
     assert report.position.committed == saved.batch == newest_entry(open_path(f"{here}/output", "lake")) == 13
-    assert verify(Library.of(spec), saved) == ()
+    assert verify(Savepoints.of(spec), saved) == ()
     after = lake.contents()
     assert {key: after[key] for key in before} == before
     key = next(file.path for file in saved.files if file.path.endswith(".sst"))
     lake.pipe_file(f"{here}/{key}", after[f"lake/backups/minutes/{saved.id}/{key}"][::-1])
-    assert [(fault.path, fault.fault) for fault in verify(Library.of(spec), saved)] == [(key, Fault.DIGEST)]
-    delete(Library.of(spec), saved.id)
+    assert [(fault.path, fault.fault) for fault in verify(Savepoints.of(spec), saved)] == [(key, Fault.DIGEST)]
+    delete(Savepoints.of(spec), saved.id)
     assert lake.contents() == before
 
 
@@ -66,7 +66,7 @@ def test_what_an_interruption_left_in_the_store_is_removed(lake: Bucket, local: 
     lake.rm_file(f"{BACKUPS}/minutes/{saved.id}/{MANIFEST}")
     claim = {"process": {"host": "gone", "pid": 1, "started_at": 1}, "at": 0.0}
     lake.pipe_file(f"{BACKUPS}/minutes/{saved.id}/{CLAIM}", json.dumps(claim).encode())
-    assert [entry.condition for entry in Library.of(local).entries()] == [Condition.INCOMPLETE]
+    assert [entry.condition for entry in Savepoints.of(local).entries()] == [Condition.INCOMPLETE]
     another = create(local, None, ANN)
     assert {key.split("/")[3] for key in lake.contents()} == {another.id}
 
@@ -75,6 +75,6 @@ def test_a_checkpoint_in_the_store_is_saved_on_this_host(lake: Bucket, local: St
     spec = replace(stored(lake, local, ROOT), savepoints=SavepointsSpec())
     before = lake.contents()
     saved = create(spec, None, ANN)
-    assert verify(Library.of(spec), saved) == ()
+    assert verify(Savepoints.of(spec), saved) == ()
     assert (Path(spec.data) / "savepoints/minutes" / saved.id / MANIFEST).is_file()
     assert lake.contents() == before

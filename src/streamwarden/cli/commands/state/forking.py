@@ -38,11 +38,11 @@ def fork(
     read the input that is there. The savepoint is verified first. Exit code 1 if the fork's driver failed.
     """
     from streamwarden.services.savepoints.forking import fork_from
-    from streamwarden.services.savepoints.library import Library
+    from streamwarden.services.savepoints.saved import Savepoints
 
     space = workspace(context)
     spec = space.query(stream)
-    saved = Library.of(spec).get(savepoint)
+    saved = Savepoints.of(spec).get(savepoint)
     made = fork_from(spec, saved, into.absolute())
     say(
         f"{text(stream)} is forked from {text(saved.id)}, after batch {saved.batch}, into {text(into)}; "

@@ -21,7 +21,7 @@ from streamwarden.units import format_count, format_size
 if TYPE_CHECKING:
     from streamwarden.lifecycle.savepoints.savepoint import SavedText, Savepoint, SinkPosition
     from streamwarden.services.savepoints.creating import Gathered
-    from streamwarden.services.savepoints.library import Library
+    from streamwarden.services.savepoints.saved import Savepoints
     from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Savepoints: complete copies of a checkpoint at a committed batch.")
@@ -56,12 +56,12 @@ def create_savepoint(
     from streamwarden.services.savepoints.creating import create, gather
     from streamwarden.services.savepoints.describing import Author
     from streamwarden.services.savepoints.documents import document
-    from streamwarden.services.savepoints.library import Library
+    from streamwarden.services.savepoints.saved import Savepoints
 
     space = workspace(context)
     spec = space.query(stream)
     if dry_run:
-        _show_plan(gather(spec, batch), Library.of(spec).root, json)
+        _show_plan(gather(spec, batch), Savepoints.of(spec).root, json)
         return Exit.OK
     author = Author(by=who(), reason=reason, spark=_spark_version(space, owner(spec.name)))
     savepoint = create(spec, batch, author)
@@ -79,7 +79,7 @@ def create_savepoint(
 def list_savepoints(context: typer.Context, stream: Named, json: AsJson = False) -> int:
     """List the savepoints of a stream, newest first. An incomplete one is what an interrupted `create` or `delete`
     left: it is no savepoint."""
-    entries = list(_library(context, stream).entries())
+    entries = list(_savepoints(context, stream).entries())
     if json:
         as_json(
             [
@@ -106,12 +106,12 @@ def show_savepoint(context: typer.Context, stream: Named, savepoint: MaybeId = N
     """Show what a savepoint contains, as its manifest says."""
     from streamwarden.services.savepoints.documents import document
 
-    library = _library(context, stream)
-    saved = library.get(savepoint)
+    savepoints = _savepoints(context, stream)
+    saved = savepoints.get(savepoint)
     if json:
         as_json(document(saved))
     else:
-        _show(saved, library)
+        _show(saved, savepoints)
     return Exit.OK
 
 
@@ -123,9 +123,9 @@ def verify_savepoint(context: typer.Context, stream: Named, savepoint: MaybeId =
     """
     from streamwarden.services.savepoints.verifying import verify
 
-    library = _library(context, stream)
-    saved = library.get(savepoint)
-    faults = verify(library, saved)
+    savepoints = _savepoints(context, stream)
+    saved = savepoints.get(savepoint)
+    faults = verify(savepoints, saved)
     if json:
         as_json({"id": saved.id, "files": len(saved.files), "bytes": saved.bytes, "faults": faults})
     elif faults:
@@ -147,15 +147,15 @@ def delete_savepoint(
     """Delete a savepoint, or what an interrupted `create` left. The stream and its checkpoint are not touched."""
     from streamwarden.services.savepoints.removing import delete
 
-    delete(_library(context, stream), savepoint)
+    delete(_savepoints(context, stream), savepoint)
     say(f"{text(savepoint)} is deleted")
     return Exit.OK
 
 
-def _library(context: typer.Context, stream: str) -> Library:
-    from streamwarden.services.savepoints.library import Library
+def _savepoints(context: typer.Context, stream: str) -> Savepoints:
+    from streamwarden.services.savepoints.saved import Savepoints
 
-    return Library.of(workspace(context).query(stream))
+    return Savepoints.of(workspace(context).query(stream))
 
 
 def _spark_version(space: Workspace, stream: str) -> str | None:
@@ -201,10 +201,10 @@ def _show_plan(plan: Gathered, root: str, json: bool) -> None:
         say(f"  {text(file)}")
 
 
-def _show(saved: Savepoint, library: Library) -> None:
+def _show(saved: Savepoint, savepoints: Savepoints) -> None:
     facts = {
         "savepoint": saved.id,
-        "folder": library.place(saved.id).path,
+        "folder": savepoints.place(saved.id).path,
         "stream": saved.stream,
         "query id": saved.query_id,
         "batch": str(saved.batch),

@@ -48,7 +48,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class Savepoints:
     """Args:
     stream: a stream, or STREAM/QUERY.
     root: folder or URL that holds a folder for each savepoint.
