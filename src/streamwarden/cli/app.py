@@ -20,8 +20,8 @@ from streamwarden.cli.commands.health import (
 )
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
-from streamwarden.cli.commands.state import forking, restoring, savepoints
-from streamwarden.cli.commands.streams import history, state, status, streams
+from streamwarden.cli.commands.state import forking, restoring, savepoints, showing
+from streamwarden.cli.commands.streams import history, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
@@ -99,7 +99,7 @@ for _each in (
     housekeeping.sweep,
 ):
     app.command()(_each)
-app.add_typer(state.app, name="state")
+app.add_typer(showing.app, name="state")
 savepoints.app.command("fork")(forking.fork)
 savepoints.app.command("restore")(restoring.restore)
 app.add_typer(incidents.app, name="incident")

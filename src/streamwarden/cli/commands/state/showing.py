@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamwarden.cli.commands.streams.state_words import (
+from streamwarden.cli.commands.state.showing_words import (
     changed_words,
     entry_words,
     growth_words,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamwarden.cli.commands.streams import state_words
+from streamwarden.cli.commands.state import showing_words
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.lifecycle.time_travel.answers import Change, Difference, Entry, History, Moment, Share, Shown
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
@@ -184,6 +184,6 @@ def test_errors_of_the_command_line(cli: CommandLine, stream: str) -> None:
 
 
 def test_a_long_value_is_cut_off() -> None:
-    words = state_words.value_words('{"data":"' + "x" * 5000 + '"}')
+    words = showing_words.value_words('{"data":"' + "x" * 5000 + '"}')
     assert words.endswith("… (5,005 characters)")
     assert len(words) < 250
