@@ -97,7 +97,7 @@ def test_a_stream_is_put_back_after_an_approval_and_goes_on(
     expect(link).to_have_attribute("href", re.compile(r"/dags/restore_stream/runs/.*/required_actions"))
     asked = _answer(installation.airflow, run)
     assert asked == f"Put the stream counted back to the savepoint {saved}?"
-    done = f"Done: counted is put back to {saved} and goes on after batch {batch}."
+    done = f"Done: counted is put back to savepoint {saved} and goes on after batch {batch}."
     expect(dialog.get_by_role("status")).to_have_text(done, timeout=PATIENCE)
     installation.live_driver(other_than=before)
     installation.commits_again()

@@ -19,7 +19,7 @@ from support.airflow.harness import REPOSITORY
 
 ACTIVE = {
     *("stop_stream", "start_stream", "restart_stream"),
-    *("look_at_state", "restore_stream", "verify_savepoint"),
+    *("create_savepoint", "look_at_state", "restore_stream", "verify_savepoint"),
     *("health", "housekeeping"),
 }
 
