@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from streamwarden.airflow.dags import savepoints
+from streamwarden.airflow.dags.state import savepoints
 from streamwarden.errors import CheckpointError
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.workspace import Workspace
