@@ -38,6 +38,8 @@ _BEGIN_ANEW: Final = {
     )
 }
 
+REASON: Final = Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason")
+
 TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
 """Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
 
@@ -58,7 +60,7 @@ class ControlOperator(BaseOperator):
         self.project = project
 
     def execute(self, context: Any) -> None:
-        stream, reason, who = context["params"]["stream"], context["params"]["reason"], _who(context)
+        stream, reason, who = context["params"]["stream"], context["params"]["reason"], asked_by(context)
         try:
             space = workspace(self.project)
             if context["ti"].try_number > 1 and (since := self._superseded(space, stream, context)):
@@ -127,10 +129,14 @@ def control_dags(dag_file: str) -> dict[str, DAG]:
     return {f"{verb}_stream": _dag(verb, project, names) for verb in VERBS}
 
 
-def _dag(verb: str, project: Path, names: list[str]) -> DAG:
-    # No default: the form insists on a choice, so that no user stops the first stream of the list by accident.
+def stream_choice(names: list[str]) -> Param:
+    """The field of a form that names a stream. It has no default: the form insists on a choice, so that no user stops
+    the first stream of the list by accident."""
     choice: dict[str, Any] = {"enum": names} if names else {}
-    stream = Param(type="string", title="Stream", description="The stream to act on", **choice)
+    return Param(type="string", title="Stream", description="The stream to act on", **choice)
+
+
+def _dag(verb: str, project: Path, names: list[str]) -> DAG:
     with DAG(
         dag_id=f"{verb}_stream",
         description=VERBS[verb],
@@ -143,8 +149,8 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         tags=sorted({TAG, "control"}),
         default_args={"owner": "streamwarden", **TRIED_AGAIN, **report_failures(project)},
         params={
-            "stream": stream,
-            "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),
+            "stream": stream_choice(names),
+            "reason": REASON,
             **(_BEGIN_ANEW if verb == "start" else {}),
         },
     ) as dag:
@@ -152,7 +158,7 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
     return dag
 
 
-def _who(context: Any) -> str:
+def asked_by(context: Any) -> str:
     """The user who triggered the run, where Airflow says so."""
     user = getattr(context["dag_run"], "triggering_user_name", None)
     return f"{user or 'somebody'} (Airflow)"
