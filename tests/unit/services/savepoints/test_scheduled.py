@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from streamwarden.lifecycle.savepoints.restore import journal_of
 
 from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.exchanges.exchange import journal_of
 from streamwarden.lifecycle.savepoints.retention import beyond
 from streamwarden.services.savepoints import creating
 from streamwarden.services.savepoints.creating import create
