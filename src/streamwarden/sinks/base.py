@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import CheckpointError, DrillError
+from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.lifecycle.savepoints.restore import Restore
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.output import Output, WrittenFiles
 from streamwarden.stream.spec import OutputMode, SinkSpec, StreamSpec
@@ -167,9 +167,9 @@ class Sink(SinkSpec, ABC):
         Raises CheckpointError if the service does not allow it.
         """
 
-    # Put back to a savepoint.
+    # Brought to the batch of an exchanged checkpoint.
 
-    def plan_restore(self, spec: StreamSpec, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
         """Prepare to take what was written after the batch of `restore` out of the output: everything is copied and
         checked, and nothing of the output is changed. Returns what `restore_output` needs, as JSON-like data.
 
@@ -186,12 +186,26 @@ class Sink(SinkSpec, ABC):
             "and a new output, in one change",
         )
 
-    def restore_output(self, spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+    def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         """Take what was written after the batch out of the output; returns what was done. Repeated after a kill, it
         completes.
 
         Args:
             restore: with what `plan_restore` returned; plan: content of `offsets/BATCH`.
+
+        Raises CheckpointError, OSError.
+        """
+        return ""
+
+    def require_passable(self, spec: StreamSpec, rewrite: Exchange) -> None:
+        """Raises CheckpointError if `pass_over` is not possible, OSError."""
+
+    def pass_over(self, spec: StreamSpec, rewrite: Exchange, plan: bytes) -> str:
+        """Note that the batch of `rewrite` has no rows, where the output has a record of each batch; returns what was
+        done. Repeated after a kill, it does nothing.
+
+        Args:
+            plan: content of `offsets/BATCH`.
 
         Raises CheckpointError, OSError.
         """

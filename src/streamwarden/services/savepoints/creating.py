@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
-from streamwarden.checkpoint.diagnosis.damage import Consequence
-from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
+from streamwarden.checkpoint.diagnosis.report import CheckpointReport
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.layout import SINK_LOG, Damaged
 from streamwarden.checkpoint.formats.sink import read_sink_manifest
@@ -23,6 +22,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import Link, Survey
 from streamwarden.lifecycle.savepoints import plan as plans
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint, savepoint_id
+from streamwarden.services.exchanges.refusals import damaged_copy, require_continuable
 from streamwarden.services.forks.files import carry_out
 from streamwarden.services.forks.gathering import survey
 from streamwarden.services.savepoints.describing import Author, describe
@@ -153,27 +153,8 @@ def _inspected(spec: StreamSpec, place: Location, batch: int) -> CheckpointRepor
     manifest = read_sink_manifest(open_path(places.output, spec.storage.connection), batch)
     if manifest is None or manifest.missing or manifest.damaged:
         what = "no entry" if manifest is None else str(manifest.damaged or manifest.missing)
-        raise _damaged(str(spec.sink.path), f"the manifest of the output: {what}", "run `streamwarden inspect`")
+        raise damaged_copy(str(spec.sink.path), f"the manifest of the output: {what}", "run `streamwarden inspect`")
     return replace(report, formats={**report.formats, SINK_LOG: f"v{manifest.entries[-1].version}"})
-
-
-def require_continuable(spec: StreamSpec, copy: Location) -> CheckpointReport:
-    """The report on a copy of the stream's checkpoint. Raises CheckpointError if Spark would not continue from it
-    rightly."""
-    report = read_checkpoint(copy)
-    for finding in report.findings:
-        if finding.consequence is not Consequence.HARMLESS:  # nor RECOVERS: the copy lacks what Spark repairs from
-            raise _damaged(spec.checkpoint, f"{finding.path}: {finding.what}", finding.next_step)
-    return report
-
-
-def _damaged(where: str, what: str, next_step: str) -> CheckpointError:
-    return CheckpointError(
-        f"the copy is damaged, as its original is: {what}",
-        expected="a checkpoint from which Spark continues with the right output",
-        where=where,
-        next_step=next_step,
-    )
 
 
 def _purged(spec: StreamSpec, error: FileNotFoundError) -> CheckpointError:

@@ -12,12 +12,12 @@ from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import SinkManifest, read_sink_manifest
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.savepoints.restore import Restore
+from streamwarden.lifecycle.exchanges.exchange import Exchange
 
 _PREPARED: Final = f"{SINK_LOG}.restored"
 
 
-def plan_return(output: Location, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+def plan_return(output: Location, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
     """Copy the savepoint's manifest beside that of the output, and list the data files of later batches.
 
     Raises CheckpointError if the output is in an object store, or one of the manifests is not whole; OSError.
@@ -46,7 +46,7 @@ def plan_return(output: Location, restore: Restore, manifest: Location) -> Mappi
     return {"later": [str(Path(path).relative_to(folder)) for path in later]}
 
 
-def return_output(folder: Path, restore: Restore) -> str:
+def return_output(folder: Path, restore: Exchange) -> str:
     """Move the later data files aside, then exchange the manifests. Raises OSError."""
     aside, prepared = folder / f"_set_aside-{restore.stamp}", _prepared(folder, restore)
     later = restore.output["later"]
@@ -62,7 +62,7 @@ def return_output(folder: Path, restore: Restore) -> str:
     return f"{len(later)} data files of later batches and the previous manifest were moved to {aside}"
 
 
-def _prepared(folder: Path, restore: Restore) -> Path:
+def _prepared(folder: Path, restore: Exchange) -> Path:
     return folder / f"{_PREPARED}-{restore.stamp}"
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.lifecycle.savepoints.restore import Restore
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.output import Output
@@ -114,16 +114,26 @@ class PostgresqlSink(Sink):
     def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
         forks.set_back(forked, batch, plan)
 
-    def plan_restore(self, spec: StreamSpec, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
         from streamwarden.sinks.postgresql import returning
 
         returning.require_possible(spec, restore)
         return {}
 
-    def restore_output(self, spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+    def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         from streamwarden.sinks.postgresql import returning
 
         return returning.remove_later(spec, restore, plan)
+
+    def require_passable(self, spec: StreamSpec, rewrite: Exchange) -> None:
+        from streamwarden.sinks.postgresql import returning
+
+        returning.require_reachable(spec)
+
+    def pass_over(self, spec: StreamSpec, rewrite: Exchange, plan: bytes) -> str:
+        from streamwarden.sinks.postgresql import returning
+
+        return returning.pass_over(spec, rewrite, plan)
 
     def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
         from streamwarden.sinks.postgresql.writer import TableWriter

@@ -116,7 +116,7 @@ def test_a_stream_is_put_back_to_a_savepoint(saved: CommandLine) -> None:
     assert "next: streamwarden start minutes" in restored.out
     assert saved("inspect", "minutes", "--json").json["committed"] == 7
     again = saved("savepoint", "restore", "minutes", "--json").json
-    assert (again["restore"]["batch"], again["resumed"]) == (7, False)
+    assert (again["exchange"]["batch"], again["resumed"]) == (7, False)
 
 
 def test_a_fork_of_a_savepoint_can_be_made_without_running_it(saved: CommandLine) -> None:

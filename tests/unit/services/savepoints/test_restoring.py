@@ -22,14 +22,15 @@ from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.errors import CheckpointError, LaunchRefused, LeaseHeld
 from streamwarden.health.quarantine import mark_of
 from streamwarden.lifecycle.events import EventKind
-from streamwarden.lifecycle.savepoints.restore import journal_of
+from streamwarden.lifecycle.exchanges.exchange import journal_of
 from streamwarden.lifecycle.savepoints.savepoint import MANIFEST
 from streamwarden.services.analysis.history import history
+from streamwarden.services.exchanges.exchanging import Exchanged
 from streamwarden.services.fleet.claims import claim
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.restoring import Restored, restore
+from streamwarden.services.savepoints.restoring import restore
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.kafka.sink import KafkaSink
@@ -56,7 +57,7 @@ def store(store_url: str) -> Iterator[Store]:
         yield opened
 
 
-def put_back(store_url: str, spec: StreamSpec, savepoint: str | None = None) -> Restored:
+def put_back(store_url: str, spec: StreamSpec, savepoint: str | None = None) -> Exchanged:
     with Store(store_url) as store:
         return restore(store, spec, savepoint, ANN)
 
@@ -85,7 +86,7 @@ def test_a_stream_is_put_back_and_nothing_is_lost(spec: StreamSpec, store: Store
     rows = read_output(output_of(spec), committed=NEWEST).count
     done = restore(store, spec, None, ANN)
     assert is_at(spec, BATCH)
-    assert (done.restore.batch, done.resumed) == (BATCH, False)
+    assert (done.exchange.batch, done.resumed) == (BATCH, False)
     kept = files_below(Path(str(done.aside)))
     assert {name: kept[name] for name in before} == before
     aside = next(output_of(spec).glob("_set_aside-*"))
@@ -175,7 +176,7 @@ def test_kill_9_at_any_step_is_completed_by_the_next_run(unpack: Unpack, tmp_pat
         assert is_at(spec, 2)
         assert sorted(path.name for path in Path(spec.checkpoint).parent.glob("checkpoint*"))[0] == "checkpoint"
         assert not Path(journal_of(spec.checkpoint)).exists()
-        assert not list(Path(spec.checkpoint).parent.rglob("*.restored-*"))
+        assert not list(Path(spec.checkpoint).parent.rglob("*.prepared-*"))
     assert seen == {False, True}
 
 
@@ -189,7 +190,7 @@ def refused(store: Store, spec: StreamSpec, error: type[Exception], message: str
 
 def test_a_running_stream_is_not_restored(spec: StreamSpec, store: Store) -> None:
     claim(store, Path(spec.data), spec, launched_by="test", ttl=30, now=time.time())
-    refused(store, spec, LeaseHeld, "minutes runs, or is being restored")
+    refused(store, spec, LeaseHeld, "minutes runs, or its checkpoint is being exchanged")
 
 
 def test_a_savepoint_that_does_not_verify_is_not_restored(spec: StreamSpec, store: Store) -> None:
@@ -260,7 +261,9 @@ def test_a_manifest_that_is_not_whole_is_refused(spec: StreamSpec, store: Store)
 
 def test_another_savepoint_waits_for_the_one_that_was_interrupted(spec: StreamSpec, store: Store) -> None:
     Path(journal_of(spec.checkpoint)).write_text("{}")
-    with pytest.raises(CheckpointError, match="the journal of an interrupted restore cannot be read"):
+    with pytest.raises(
+        CheckpointError, match="the journal of an interrupted exchange of the checkpoint cannot be read"
+    ):
         restore(store, spec, None, ANN)
 
 

@@ -33,8 +33,8 @@ def restore(
     if json:
         as_json(done)
         return Exit.OK
-    made, again = done.restore, ", which was interrupted before," if done.resumed else ""
-    say(f"{text(stream)} is put back to {text(made.savepoint)}{again} and goes on after batch {made.batch}")
+    made, again = done.exchange, ", which was interrupted before," if done.resumed else ""
+    say(f"{text(stream)} is put back to {text(made.subject)}{again} and goes on after batch {made.batch}")
     say(f"  output: {text(done.output)}")
     say(f"  previous checkpoint: {text(done.aside or 'there was none')}")
     say(f"  next: streamwarden start {text(stream)}")

@@ -1,15 +1,15 @@
-"""Puts a quarantine back to a savepoint: the malformed rows of later batches are moved aside, because the batches that
+"""Puts a quarantine back to a batch: the malformed rows of later batches are moved aside, because the batches that
 are going to have their numbers may read other rows."""
 
 from pathlib import Path
 
 from streamwarden import disk
 from streamwarden.health.quarantine import mark_of
-from streamwarden.lifecycle.savepoints.restore import Restore
+from streamwarden.lifecycle.exchanges.exchange import Exchange
 
 
-def take_back(quarantine: Path, restore: Restore) -> None:
-    """Move the rows of later batches aside, and let the driver begin after the savepoint's batch. Repeated, it moves
+def take_back(quarantine: Path, restore: Exchange) -> None:
+    """Move the rows of later batches aside, and let the driver begin after the exchange's batch. Repeated, it moves
     the rest. Raises OSError."""
     aside = quarantine / f"_set_aside-{restore.stamp}"
     for folder in quarantine.glob(f"query={restore.query_id}/batch=*"):
