@@ -3,26 +3,31 @@
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import StoreError, StreamwardenError
+from streamwarden.lifecycle import driver_folder
 from streamwarden.lifecycle.savepoints.savepoint import (
-    OWN_FILES,
     SavedFile,
     SavedOperator,
     SavedText,
     Savepoint,
     SinkPosition,
+    is_own,
 )
 from streamwarden.redaction import redacted_text
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
 
 _AT_ONCE: Final = 8
 """Files of an object store that are read at a time."""
@@ -31,11 +36,22 @@ _PIECE: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who takes a savepoint, and why. `spark`: version that the stream's newest driver runs; None: not known."""
+    """Who takes a savepoint, and why. `spark`: version that the stream's newest driver runs; None: not known.
+    `scheduled`: nobody asked for it."""
 
     by: str
     reason: str
     spark: str | None = None
+    scheduled: bool = False
+
+
+def recorded_spark(store: "Store", stream: str) -> str | None:
+    """Version of PySpark that the stream's newest driver was launched with; None if that is not recorded."""
+    with suppress(StoreError):
+        driver = store.drivers.latest(stream)
+        code = None if driver is None else driver_folder.read_document(Path(driver.folder) / driver_folder.CODE)
+        return ((code or {}).get("packages") or {}).get("pyspark")
+    return None
 
 
 def describe(
@@ -52,6 +68,7 @@ def describe(
         taken_at=datetime.fromtimestamp(taken_at, UTC),
         by=author.by,
         reason=author.reason,
+        scheduled=author.scheduled,
         streamwarden=version("streamwarden"),
         spark=author.spark,
         checkpoint=spec.checkpoint,
@@ -88,7 +105,7 @@ def saved_files(place: Location) -> tuple[SavedFile, ...]:
 
 def sizes_of(place: Location) -> dict[str, int]:
     """Path below the folder -> bytes, of each file, by path. Raises OSError."""
-    return {path: entry.size for path, entry in sorted(place.walk()) if path not in OWN_FILES}
+    return {path: entry.size for path, entry in sorted(place.walk()) if not is_own(path)}
 
 
 def digest(file: Location) -> str:

@@ -13,6 +13,7 @@ from streamwarden.services.forks.gathering import SavedOrigin
 from streamwarden.services.forks.scripts import is_script
 from streamwarden.services.forks.spec import run_name
 from streamwarden.services.forks.working_folder import in_working_folder
+from streamwarden.services.savepoints.folders import in_use
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import require_whole
 from streamwarden.stream.spec import StreamSpec
@@ -37,14 +38,16 @@ def fork_from(spec: StreamSpec, savepoint: Savepoint, into: Path) -> Fork:
             next_step="run a drill of the stream: its forks of scripts begin with an empty checkpoint",
         )
     savepoints = Savepoints.of(spec)
-    require_whole(savepoints, savepoint)
-    places = Places.under(savepoints.place(savepoint.id).path)
+    place = savepoints.place(savepoint.id)
+    places = Places.under(place.path)
     saved = SavedOrigin(
         checkpoint=places.checkpoint,
         output=places.output,
         written_as=savepoint.checkpoint,
         batch=savepoint.batch,
     )
-    made = fork(spec, into=into / FORK, saved=saved)
+    with in_use(place):
+        require_whole(savepoints, savepoint)
+        made = fork(spec, into=into / FORK, saved=saved)
     named = replace(made.spec, name=run_name(spec.name, str(into)))
     return replace(made, spec=in_working_folder(named, spec, into))

@@ -8,7 +8,7 @@ from streamwarden.services.savepoints.saved import Condition, Savepoints
 def delete(savepoints: Savepoints, savepoint: str) -> None:
     """Remove a savepoint, whole or not.
 
-    Raises CheckpointError if there is none, a living process works on it, or the storage refuses.
+    Raises CheckpointError if there is none, a living process works on it or reads it, or the storage refuses.
     """
     place = savepoints.place(savepoint)
     try:
@@ -16,6 +16,13 @@ def delete(savepoints: Savepoints, savepoint: str) -> None:
             raise CheckpointError(
                 f"the savepoint {savepoint} of {savepoints.stream} is being created or deleted",
                 expected="a savepoint that no process works on",
+                where=place.path,
+                next_step="wait until that process has ended",
+            )
+        if savepoints.is_used(savepoint):
+            raise CheckpointError(
+                f"the savepoint {savepoint} of {savepoints.stream} is being forked or restored",
+                expected="a savepoint that no process reads",
                 where=place.path,
                 next_step="wait until that process has ended",
             )
