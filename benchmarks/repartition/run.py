@@ -81,7 +81,7 @@ def stream(root: Path, partitions: int) -> StreamSpec:
 
 def session(spec: StreamSpec, scratch: str) -> SparkSession:
     """With the settings that the runner submits."""
-    os.environ["JAVA_HOME"] = str(find_java().parents[1])
+    os.environ.setdefault("JAVA_HOME", str(find_java()))
     own = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     places = {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
     builder = SparkSession.builder.master("local[2]").appName("repartition")

@@ -20,9 +20,11 @@ from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.logs import offsets
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.state.repartitioning import repartition
 from streamwarden.stream.spec import Backend, StreamSpec
+from streamwarden.verification.comparing.balance import Outcome
 from support.spark.drivers import Project, project
 from support.spark.job_runs import forged, passed, publish, stream
 from support.spark.mid_batch import newest
@@ -71,4 +73,8 @@ def test_a_job_goes_on_with_other_partitions_and_its_oracle_finds_every_row(made
     assert newest_batch > last + FILES
     assert offsets(checkpoint_of(spec), newest_batch).shuffle_partitions == 8
     assert passed(spec).records == 2 * FILES * EACH
+    books = audit(spec, last=newest_batch - last + 2)
+    assert books.outcome is Outcome.BALANCED, books
+    assert books.range is not None
+    assert books.range.after < last, "the batch that was added is one of those that were audited"
     forged(spec, tmp_path / "forged")
