@@ -18,6 +18,7 @@ from streamwarden.health.signals.services import Need, needs
 from streamwarden.health.window import Answer, Batch, DeclaredInput, Reading, Service, StateInstance, WaitingInput
 from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.lifecycle.savepoints.savepoint import root_of
 from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.monitoring.reachability import Services
 from streamwarden.sources.base import StoredSource
@@ -126,6 +127,7 @@ def _state(checkpoint: Location) -> tuple[StateInstance, ...]:
             partition=store.partition,
             snapshot=max(store.snapshots, default=None),
             version=store.newest,
+            kept_since=store.kept_since,
             size=store.bytes,
         )
         for store in state_stores(checkpoint)
@@ -148,7 +150,9 @@ def _readings(spec: StreamSpec, checkpoint: Location) -> Mapping[Reading[Any], o
         options = [spec.source.options, *(source.options for source in job_facts(spec).inputs)]
         return any(map(is_recursive, options))
 
-    declared = DeclaredInput(folders=spec.source.folders, recursive=recursive)
+    scheduled = spec.savepoints.schedule is not None
+    saved = open_path(root_of(spec), spec.storage.connection) if scheduled else None
+    declared = DeclaredInput(folders=spec.source.folders, recursive=recursive, savepoints=saved)
     found: dict[Reading[Any], object] = {}
     for reading in (reading for check in CHECKS for reading in check.readings):
         with suppress(StreamwardenError, OSError):
