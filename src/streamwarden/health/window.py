@@ -177,18 +177,31 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredSavepoints:
+    """Savepoints that a schedule takes.
+
+    Args:
+        root: the folder that has one for each.
+        interval: of the schedule at a time (Unix seconds), in seconds.
+    """
+
+    root: Location
+    interval: Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredInput:
     """What the stream's file and its script say of the input, and of where savepoints are.
 
     Args:
         folders: of the sources.
         recursive: whether they read every subfolder, which may need the script's text.
-        savepoints: the folder of those of the stream, if they are taken on a schedule.
+        savepoints: those of the stream, if they are taken on a schedule.
     """
 
     folders: Sequence[str]
     recursive: Callable[[], bool]
-    savepoints: Location | None = None
+    savepoints: DeclaredSavepoints | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,7 @@ from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import DeclaredInput, StateInstance, Window
 from streamwarden.lifecycle.savepoints.savepoint import MANIFEST
 from streamwarden.services.monitoring.probe import probe
+from streamwarden.services.monitoring.schedules import interval_at
 from streamwarden.stream.savepoints import SavepointsSpec
 from streamwarden.stream.spark import SparkSpec
 from streamwarden.stream.spec import Backend, StateSpec
@@ -162,8 +163,22 @@ def overdue(
     return judge(savepoint_overdue.CHECK, seen)
 
 
-def taken(days: float, batch: int = 400, query: str = QUERY) -> NewestSavepoint:
-    return NewestSavepoint(id="20270101T020000Z", query_id=query, batch=batch, taken_at=NOW - days * DAY)
+def taken(days: float, batch: int = 400, query: str = QUERY, interval: float = DAY) -> NewestSavepoint:
+    at = NOW - days * DAY
+    return NewestSavepoint(id="20270101T020000Z", query_id=query, batch=batch, taken_at=at, interval=interval)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "hours"), [("0 2 * * *", 24), ("*/15 * * * *", 0.25), ("@weekly", 168), ("0 2 * * 1-5", 24)]
+)
+def test_the_interval_is_that_of_the_schedule(schedule: str, hours: float) -> None:
+    monday = datetime(2026, 11, 23, 12, 0, tzinfo=UTC).timestamp()
+    assert interval_at(schedule, monday) == hours * 3600
+
+
+def test_over_a_weekend_without_a_date_the_interval_is_longer() -> None:
+    saturday = datetime(2026, 11, 28, 12, 0, tzinfo=UTC).timestamp()
+    assert interval_at("0 2 * * 1-5", saturday) == 72 * 3600
 
 
 @pytest.mark.parametrize(
@@ -175,8 +190,8 @@ def taken(days: float, batch: int = 400, query: str = QUERY) -> NewestSavepoint:
         (overdue(taken(3.0)), WARNING),
         (overdue(taken(3.1)), CRITICAL),
         (overdue(taken(30, batch=500)), OK),
-        (overdue(taken(0.2), schedule="0 * * * *"), CRITICAL),
-        (overdue(taken(6), schedule="@weekly"), OK),
+        (overdue(taken(0.2, interval=3600)), CRITICAL),
+        (overdue(taken(6, interval=7 * DAY)), OK),
         (overdue(taken(30), schedule=None), OK),
         (overdue(None), UNKNOWN),
         (overdue(taken(30), committed=None), UNKNOWN),
@@ -200,7 +215,7 @@ def test_without_a_savepoint_of_this_query_its_age_runs_from_when_that_was_seen(
 def test_the_newest_savepoint_is_the_newest_whose_manifest_can_be_read(tmp_path: Path) -> None:
     """What an interrupted or failed one left is named."""
     root = open_path(tmp_path)
-    assert newest_savepoint(open_path(tmp_path / "none")) == NewestSavepoint()
+    assert newest_savepoint(open_path(tmp_path / "none"), lambda at: 60.0) == NewestSavepoint(interval=60.0)
     for name, text in (
         ("20270101T020000Z", json.dumps({"query_id": "q", "batch": 7, "taken_at": "2027-01-01T02:00:05+00:00"})),
         ("20270102T020000Z", "{"),
@@ -210,7 +225,7 @@ def test_the_newest_savepoint_is_the_newest_whose_manifest_can_be_read(tmp_path:
         (tmp_path / name).mkdir()
         if text is not None:
             (tmp_path / name / MANIFEST).write_text(text)
-    found = newest_savepoint(root)
+    found = newest_savepoint(root, lambda at: 86400.0)
     at = datetime(2027, 1, 1, 2, 0, 5, tzinfo=UTC).timestamp()
     assert found == NewestSavepoint(
         id="20270101T020000Z", query_id="q", batch=7, taken_at=at, left=("20270103T020000Z", "20270102T020000Z")

@@ -1,6 +1,5 @@
 """Savepoint overdue: the age of the newest savepoint, in intervals of the stream's schedule."""
 
-from datetime import UTC, datetime
 from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location
@@ -12,7 +11,11 @@ from streamwarden.units import format_duration
 
 
 def _read(checkpoint: Location, declared: DeclaredInput) -> NewestSavepoint | None:
-    return None if declared.savepoints is None else newest_savepoint(declared.savepoints)
+    return (
+        None
+        if declared.savepoints is None
+        else newest_savepoint(declared.savepoints.root, declared.savepoints.interval)
+    )
 
 
 NEWEST: Final = Reading(_read)
@@ -32,28 +35,19 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         reason = f"the savepoint {newest.id} has the newest committed batch, {newest.batch}"
         return CHECK.verdict(window, Status.OK, reason, 0.0, {"savepoint": newest.id})
     since = newest.taken_at if own else _missed_since(window)
-    interval, limits_in_force = interval_at(schedule, since), thresholds.of(CHECK.name)
-    age = max(0.0, window.now - since)
-    value = round(age / interval, 6)
+    age, limits_in_force = max(0.0, window.now - since), thresholds.of(CHECK.name)
+    value = round(age / newest.interval, 6)
     reason = (
         f"{_which(newest, own)} {format_duration(age)}, {CHECK.shown(value, limits_in_force)} intervals of the "
         f"schedule {schedule} ({CHECK.limits_text(limits_in_force)})"
     )
     if newest.left:
         reason += f"; newer and no savepoint: {', '.join(newest.left)}"
-    evidence: dict[str, object] = {"savepoint": newest.id, "since": since, "interval_seconds": interval}
+    evidence: dict[str, object] = {"savepoint": newest.id, "since": since, "interval_seconds": newest.interval}
     status = CHECK.grade(value, limits_in_force)
     if not own and status is Status.OK:
         status = Status.UNKNOWN  # not yet due, but nothing can be restored
     return CHECK.verdict(window, status, reason, value, {**evidence, "query_id": log.query_id})
-
-
-def interval_at(schedule: str, at: float) -> float:
-    """Seconds between the two times of the schedule around `at` (Unix seconds)."""
-    from croniter import croniter  # imported here: most streams have no schedule
-
-    after = float(croniter(schedule, datetime.fromtimestamp(at, UTC)).get_next(float))
-    return after - float(croniter(schedule, datetime.fromtimestamp(after, UTC)).get_prev(float))
 
 
 def _missed_since(window: Window) -> float:
