@@ -122,7 +122,7 @@ def test_a_person_approves_and_the_stream_is_put_back_in_both_names(
     run.approve()
     assert run.restore() == "done"
     assert (committed(space), restored_by(space)) == (BATCH, [BY])
-    assert notes["run"] == [f"counted is put back to {saved} and goes on after batch {BATCH}"]
+    assert notes["run"] == [f"counted is put back to savepoint {saved} and goes on after batch {BATCH}"]
     assert space.store.stops.desired("counted") is None, "a stream that this run did not stop is not started"
 
 

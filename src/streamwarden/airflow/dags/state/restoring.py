@@ -27,7 +27,7 @@ from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.drills.reporting.report import show_time
 from streamwarden.errors import LeaseHeld, StoreError, StreamwardenError
-from streamwarden.lifecycle.exchanges.exchange import RESTORED, journal_of
+from streamwarden.lifecycle.exchanges.exchange import RESTORED
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.redaction import redacted_text
@@ -203,6 +203,8 @@ class RestoreOperator(_RestoreTask):
 
     def stopped(self, context: Any, event: dict[str, Any] | None = None) -> None:
         """Restore the stream, which is stopped by now, and start it again if this run has stopped it."""
+        from streamwarden.services.exchanges.journals import interrupted
+
         space, by = workspace(self.project), _by(context)
         spec = space.query(context["params"]["stream"])
         try:
@@ -210,7 +212,7 @@ class RestoreOperator(_RestoreTask):
         except (StoreError, LeaseHeld):
             raise  # tried again: the driver that was stopped returns its lease in a moment
         except StreamwardenError as error:
-            if not _is_begun(spec):
+            if interrupted(spec) is None:  # otherwise no driver may start until the restore is complete
                 self._start_again(space, by, context)
             raise AirflowFailException(str(error)) from error
         self._start_again(space, by, context)
@@ -239,13 +241,6 @@ def _may_stop(space: Workspace, stream: str, by: str) -> bool:
     """Whether the stream is wanted running, or was stopped by an earlier try: what a person stopped stays stopped."""
     state = space.store.stops.desired(stream)
     return state is None or state.desired is Desired.RUNNING or state.changed_by == by
-
-
-def _is_begun(spec: StreamSpec) -> bool:
-    """Whether a restore was begun and is not complete: until then no driver is started."""
-    from streamwarden.adapters.storage.files import checkpoint_of
-
-    return Path(journal_of(checkpoint_of(spec).path)).exists()
 
 
 def _was_done(space: Workspace, name: str, by: str, context: Any) -> bool:
