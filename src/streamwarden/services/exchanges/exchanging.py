@@ -25,6 +25,7 @@ from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.exchanges.exchange import PREPARED, Exchange, journal_of
+from streamwarden.lifecycle.queries import owner
 from streamwarden.services.exchanges.journals import interrupted, require_same
 from streamwarden.services.exchanges.outputs import bring_output, require_number_free
 from streamwarden.services.exchanges.refusals import alone, require_continuable, require_on_disk
@@ -138,8 +139,10 @@ def _carried_out(
 
 def _record(store: "Store", begun: Exchange, output: str, at: float) -> None:
     """Who did it and why is in the stream's history. After a restore, later batches that the store knows of the query
-    do not count any more at a launch."""
-    latest = store.drivers.latest(begun.stream)
+    do not count any more, at a launch and as the stream's newest."""
+    if begun.goes_back:
+        store.batches.take_back(begun.stream, begun.query_id, begun.batch, begun.stamp)
+    latest = store.drivers.latest(owner(begun.stream))
     if latest is not None:
         observed = f"{begun.subject}, batch {begun.batch}; {output}"
         detail = {"by": begun.by, "reason": begun.reason or "no reason was given", "observed": observed}

@@ -12,19 +12,18 @@ from typing import Final
 
 from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport
-from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG, Damaged
 from streamwarden.checkpoint.formats.sink import read_sink_manifest
-from streamwarden.checkpoint.formats.state import SSTS, StateFile, StateStore
-from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.needed import to_continue
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import Link, Survey
 from streamwarden.lifecycle.savepoints import plan as plans
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint, savepoint_id
 from streamwarden.services.exchanges.refusals import damaged_copy, require_continuable
 from streamwarden.services.forks.files import carry_out
-from streamwarden.services.forks.gathering import survey
+from streamwarden.services.forks.gathering import named_tables, survey
 from streamwarden.services.savepoints.describing import Author, describe
 from streamwarden.services.savepoints.documents import write_manifest
 from streamwarden.services.savepoints.folders import claim_new, empty, release, remove, unusable
@@ -138,22 +137,16 @@ def _gather(spec: StreamSpec, batch: int | None) -> Gathered:
     checkpoint, output = checkpoint_of(spec), output_of(spec)
     history = survey(checkpoint, output)
     at = plans.batch_to_save(history, batch)
-    tables = {store.folder: _tables(checkpoint, store, file) for store, file in plans.snapshots(history, at)}
-    return Gathered(batch=at, survey=plans.needed(history, at, tables), output=output)
-
-
-def _tables(checkpoint: Location, store: StateStore, snapshot: StateFile) -> frozenset[str]:
-    """The tables that a snapshot names. Raises CheckpointError if it is damaged, FileNotFoundError."""
-    file = checkpoint / store.folder / snapshot.name
     try:
-        return frozenset(join(SSTS, name) for name in snapshot_files(file))
+        part = to_continue(history, at, named_tables(history, checkpoint, [at]))
     except Damaged as error:
         raise CheckpointError(
             f"the state cannot be copied: {error}",
-            expected="a whole snapshot",
-            where=file.path,
+            expected="whole snapshots",
+            where=checkpoint.path,
             next_step="run `streamwarden inspect` on the stream: it says what Spark will do about it",
         ) from error
+    return Gathered(batch=at, survey=part, output=output)
 
 
 def _inspected(spec: StreamSpec, place: Location, batch: int) -> CheckpointReport:

@@ -20,6 +20,7 @@ from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
 from streamwarden.services.exchanges.refusals import require_on_disk
 from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.folders import in_use
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import require_whole
 from streamwarden.sinks.base import Sink
@@ -66,11 +67,14 @@ class _Restore(Change):
         )
 
     def fill(self, exchange: Exchange) -> None:
+        savepoints = Savepoints.of(self.spec)
         saved = open_path(self._places.checkpoint, self.spec.storage.connection)
-        for name, _ in saved.walk():
-            target = Path(exchange.prepared) / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            link_or_copy(saved / name, target)
+        with in_use(savepoints.place(self.saved.id)):
+            require_whole(savepoints, self.saved)
+            for name, _ in saved.walk():
+                target = Path(exchange.prepared) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                link_or_copy(saved / name, target)
 
     def plan_output(self, exchange: Exchange) -> Mapping[str, Any]:
         assert isinstance(self.spec.sink, Sink)  # checked with the savepoint
@@ -84,11 +88,9 @@ class _Restore(Change):
 
 def _restore_to(spec: StreamSpec, savepoint: str | None, author: Author) -> _Restore:
     """The restore that was asked for. Raises CheckpointError if it is not possible."""
-    savepoints = Savepoints.of(spec)
-    saved = savepoints.get(savepoint)
+    saved = Savepoints.of(spec).get(savepoint)
     require_on_disk(spec, *filter(None, [spec.quarantine]))
     _require_own(spec, saved)
-    require_whole(savepoints, saved)
     return _Restore(spec, saved, author)
 
 

@@ -130,8 +130,15 @@ def test_a_launch_goes_on_from_the_savepoint(spec: StreamSpec, store: Store) -> 
     store.leases.release(lease, now=time.time() - 90)
     query_id = json.loads(Path(spec.checkpoint, "metadata").read_text())["id"]
     store.batches.upsert_logged(spec.name, query_id, NEWEST, time.time() - 60, time.time() - 60)
+    store.batches.upsert_logged(spec.name, query_id, BATCH, time.time() - 70, time.time() - 70)
+    assert store.batches.newest([spec.name])[spec.name].batch_id == NEWEST
     restore(store, spec, None, ANN)
     require_fit(store, spec, "d", {}, at=time.time())
+    newest = store.batches.newest([spec.name])[spec.name]
+    assert newest.batch_id == BATCH, "status and pages do not show a batch that was taken back"
+    store.batches.upsert_logged(spec.name, query_id, NEWEST, time.time() + 60, time.time() + 60)
+    assert store.batches.newest([spec.name])[spec.name].at > newest.at + 60, "that which gets its number is a new one"
+    assert store.batches.summary(spec.name).batches == 3, "what ran is still counted"
     (event,) = [event for event in history(store, spec.name, 0.0) if event.kind is EventKind.RESTORED]
     assert event.who == "ann"
     assert f"batch {BATCH}" in event.why
