@@ -1,5 +1,6 @@
 """The verbs of a stream as DAGs with a form: stop, restart, start."""
 
+import logging
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,8 @@ from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired, superseded
 from streamwarden.services.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
@@ -40,7 +43,7 @@ _BEGIN_ANEW: Final = {
 
 REASON: Final = Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason")
 
-TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
+TRIED_AGAIN: Final[dict[str, Any]] = {"retries": 24, "retry_delay": timedelta(seconds=5)}
 """Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
 
 
@@ -70,7 +73,7 @@ class ControlOperator(BaseOperator):
                 space.fleet.set_running(stream, who, reason, context["params"].get("begin_anew"))
             else:
                 if self.verb == "restart":  # nothing else would start it again
-                    self._make_sure_it_is_supervised(stream, context)
+                    make_sure_it_is_supervised(stream, context)
                 request = space.fleet.request_stop(
                     stream, requested_by=who, reason=reason, restart=self.verb == "restart"
                 )
@@ -80,7 +83,7 @@ class ControlOperator(BaseOperator):
             raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
         self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
         if self.verb == "start":
-            self._make_sure_it_is_supervised(stream, context)
+            make_sure_it_is_supervised(stream, context)
         elif request is None:
             self.log.info("%s has no living driver", stream)
         else:
@@ -106,19 +109,6 @@ class ControlOperator(BaseOperator):
             restart=self.verb == "restart",
             state=space.store.stops.desired(stream),
             latest=space.store.drivers.latest(stream),
-        )
-
-    def _make_sure_it_is_supervised(self, stream: str, context: Any) -> None:
-        dag_id = f"{PREFIX}{stream}"
-        if not context["ti"].get_dag(dag_id).is_paused:
-            return
-        refusal = unpause(dag_id)
-        if refusal is None:
-            self.log.info("unpaused %s", dag_id)
-            return
-        raise AirflowFailException(
-            f"{stream} is wanted running, but its DAG {dag_id} is paused and could not be unpaused ({refusal}); "
-            f"next: unpause {dag_id} in the UI"
         )
 
 
@@ -156,6 +146,20 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
     ) as dag:
         ControlOperator(task_id=verb, verb=verb, project=str(project))
     return dag
+
+
+def make_sure_it_is_supervised(stream: str, context: Any) -> None:
+    """Unpause the stream's DAG, which launches its drivers. Raises AirflowFailException if that is refused."""
+    dag_id = f"{PREFIX}{stream}"
+    if not context["ti"].get_dag(dag_id).is_paused:
+        return
+    refusal = unpause(dag_id)
+    if refusal is not None:
+        raise AirflowFailException(
+            f"{stream} is wanted running, but its DAG {dag_id} is paused and could not be unpaused ({refusal}); "
+            f"next: unpause {dag_id} in the UI"
+        )
+    _log.info("unpaused %s", dag_id)
 
 
 def asked_by(context: Any) -> str:

@@ -45,7 +45,7 @@ from streamwarden.airflow.dags.drills import drill_dags
 from streamwarden.airflow.dags.health import health_dags
 from streamwarden.airflow.dags.housekeeping import housekeeping_dags
 from streamwarden.airflow.dags.publishing import publishing_dags
-from streamwarden.airflow.dags.savepoints import savepoint_dags
+from streamwarden.airflow.dags.state.savepoints import savepoint_dags
 from streamwarden.airflow.dags.streams import stream_dags
 
 MAKERS = (

@@ -82,6 +82,22 @@ class Held:
         return self.logs.commits.get(batch)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The batches whose state a checkpoint can still show, ascending, and the tables that it has."""
+
+    batches: tuple[int, ...]
+    tables: tuple[StateTable, ...]
+
+
+def kept(spec: StreamSpec) -> Kept:
+    """What can be looked at now. Reads the checkpoint in its place. Raises CheckpointError."""
+    origin = checkpoint_of(spec)
+    with _readable(origin):
+        logs = gather(spec, origin)
+        return Kept(batches=tuple(logs.readable_batches()), tables=_layout(origin, logs.stores).tables)
+
+
 @contextmanager
 def held(spec: StreamSpec) -> Iterator[Held]:
     """The stream's checkpoint, held until the block ends. Raises CheckpointError if there is no state to read."""

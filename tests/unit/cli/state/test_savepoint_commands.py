@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from streamwarden.cli.commands.state import savepoints
 from streamwarden.cli.exit_codes import Exit
 from support.checkpoints.recorded import Unpack, replace
 from support.command_line import CommandLine
@@ -70,6 +73,44 @@ def test_a_dry_run_lists_the_files_and_writes_none(saved: CommandLine) -> None:
     assert f"{saved.project.data}/m/checkpoint/commits/7" in planned.out
     assert not (saved.project.data / "savepoints").exists()
     assert saved("savepoint", "create", "minutes", "--batch", "7", "--dry-run", "--json").json["batch"] == 7
+
+
+def test_a_dry_run_deletes_and_forks_nothing(saved: CommandLine) -> None:
+    saved("savepoint", "create", "minutes")
+    (entry,) = saved("savepoint", "list", "minutes", "--json").json
+    before = set(saved.project.data.rglob("*"))
+    gone = saved("savepoint", "delete", "minutes", entry["id"], "--dry-run")
+    assert (gone.code, f"{entry['id']} would be deleted: 25 files" in gone.out) == (Exit.OK, True), gone.out
+    forked = saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run")
+    assert (forked.code, "after batch 13 (24 files" in forked.out) == (Exit.OK, True), forked.out + forked.err
+    assert set(saved.project.data.rglob("*")) == before
+    assert saved("savepoint", "delete", "minutes", "20200101T000000Z", "--dry-run").code == Exit.BAD
+    (saved.project.data / "tried/fork").mkdir(parents=True)
+    (saved.project.data / "tried/fork/x").touch()
+    assert (
+        saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run").code == Exit.BAD
+    )
+
+
+def test_a_terminal_shows_how_far_it_is_and_a_pipe_does_not(
+    saved: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bar is on stderr: what a program reads stays JSON."""
+    told: list[tuple[str, int, int]] = []
+
+    @contextmanager
+    def bar() -> Iterator[Callable[[str, int, int], None]]:
+        yield lambda *step: told.append(step)
+
+    assert saved("savepoint", "create", "minutes").err == ""
+    monkeypatch.setattr(savepoints, "progress_bar", bar)
+    saved("savepoint", "create", "minutes")
+    saved("savepoint", "verify", "minutes")
+    copied, read = ([step for step in told if step[0] == what] for what in ("files copied", "bytes read"))
+    assert [done for _, done, _ in copied] == list(range(1, 25))
+    assert {of for _, _, of in copied} == {24}
+    totals = [done for _, done, of in read if done == of]
+    assert len(totals) == 2, "the digests of the new savepoint, and those of its verification"
 
 
 def test_the_manifest_of_a_declared_stream_has_its_file(saved: CommandLine) -> None:
