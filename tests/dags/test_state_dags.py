@@ -64,7 +64,14 @@ class Run:
     def __init__(self, space: Workspace, *, tries: int = 1, **params: Any) -> None:
         self.space, self.left = space, {}
         self.began = time.time()
-        self.params = {"stream": "counted", "savepoint": None, "reason": "a wrong job", "stop_first": False, **params}
+        self.params = {
+            "stream": "counted",
+            "savepoint": None,
+            "reason": "a wrong job",
+            "stop_first": False,
+            "try_first": False,
+        }
+        self.params |= params
         self.tries = tries
 
     @property

@@ -98,6 +98,7 @@ for _each in (
     preparing.prepare,
     local.up,
     housekeeping.sweep,
+    restoring.rewind,
 ):
     app.command()(_each)
 app.add_typer(showing.app, name="state")
