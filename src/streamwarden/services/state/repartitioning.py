@@ -32,6 +32,7 @@ from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
 from streamwarden.services.exchanges.outputs import require_number_free
+from streamwarden.services.exchanges.refusals import require_on_disk
 from streamwarden.services.fleet.launching.one_off_spark import run_program
 from streamwarden.services.forks.files import carry_out
 from streamwarden.services.forks.gathering import survey
@@ -62,6 +63,7 @@ class Repartitioned:
 
 def planned(spec: StreamSpec, partitions: int) -> Repartition:
     """What `repartition` would do; it writes nothing. Raises CheckpointError if it is not possible."""
+    require_on_disk(spec, spec.checkpoint)
     wanted = plan(read_checkpoint(checkpoint_of(spec)), spec.name, partitions)
     require_number_free(spec, _exchange(wanted, checkpoint_of(spec).path, "", Author(by="", reason="")))
     return wanted
