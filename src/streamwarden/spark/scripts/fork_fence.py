@@ -22,8 +22,11 @@ _PLACES: Final = tuple(dict.fromkeys(kind.PLACE for kind in KINDS.values() if ki
 """Options of a writer that name a place."""
 
 
-def fence_fork(spec: StreamSpec) -> None:
+def fence_fork(spec: StreamSpec, also: str | None = None) -> None:
     """Keep this process within the fork `spec`; does nothing in the driver of any other stream, or of a script's fork.
+
+    Args:
+        also: another checkpoint, in which a query may begin that writes nowhere.
 
     Raises JobError, before the job's code runs, for a script that was not forked as one: it chooses its places itself.
     """
@@ -36,7 +39,8 @@ def fence_fork(spec: StreamSpec) -> None:
             where=spec.job,
             next_step="make the fork again: the job was a module with build() when it was made",
         )
-    watch_starts(lambda start: _refuse_outside(spec, start))  # returns nothing: the query starts as it is written
+    # Returns nothing: the query starts as it is written.
+    watch_starts(lambda start: None if _is_of_nothing(start, also) else _refuse_outside(spec, start))
 
 
 def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:
@@ -70,6 +74,12 @@ def _own(spec: StreamSpec) -> str | None:
 
 def _within(place: str, own: str) -> bool:
     return same_place(place, own) or plain_path(place).startswith(f"{plain_path(own)}/")
+
+
+def _is_of_nothing(start: QueryStart, checkpoint: str | None) -> bool:
+    options = start.options
+    place = options.get(CHECKPOINT.lower())
+    return None not in (place, checkpoint) and same_place(str(place), str(checkpoint)) and options.get(FORMAT) == "noop"
 
 
 def _refuse_outside(spec: StreamSpec, start: QueryStart) -> None:
