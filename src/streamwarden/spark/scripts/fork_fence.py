@@ -40,7 +40,7 @@ def fence_fork(spec: StreamSpec, also: str | None = None) -> None:
             next_step="make the fork again: the job was a module with build() when it was made",
         )
     # Returns nothing: the query starts as it is written.
-    watch_starts(lambda start: None if _is_of_nothing(start, also) else _refuse_outside(spec, start))
+    watch_starts(lambda start: None if writes_nothing(start.options, also) else _refuse_outside(spec, start))
 
 
 def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:
@@ -67,6 +67,13 @@ def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None
     return None
 
 
+def writes_nothing(options: Mapping[str, str | None], checkpoint: str | None) -> bool:
+    """Whether the query begins in this checkpoint and writes nowhere. Pure."""
+    place = options.get(CHECKPOINT.lower())
+    here = place is not None and checkpoint is not None and same_place(place, checkpoint)
+    return here and options.get(FORMAT) == "noop"
+
+
 def _own(spec: StreamSpec) -> str | None:
     """Where Spark's own writer writes the fork's output; None if another one does, or nothing is declared."""
     return spec.sink.place if spec.sink.FORMATS else None
@@ -74,12 +81,6 @@ def _own(spec: StreamSpec) -> str | None:
 
 def _within(place: str, own: str) -> bool:
     return same_place(place, own) or plain_path(place).startswith(f"{plain_path(own)}/")
-
-
-def _is_of_nothing(start: QueryStart, checkpoint: str | None) -> bool:
-    options = start.options
-    place = options.get(CHECKPOINT.lower())
-    return None not in (place, checkpoint) and same_place(str(place), str(checkpoint)) and options.get(FORMAT) == "noop"
 
 
 def _refuse_outside(spec: StreamSpec, start: QueryStart) -> None:
