@@ -130,7 +130,7 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     world.job("counts", COUNTS.replace("def build(", "def built("))
     refused = in_process(world.root, "savepoint", "restore", "counts")
     assert refused.code == Exit.BAD, refused
-    assert "does not go on from it, and nothing was changed" in refused.err, "this job cannot"
+    assert "does not go on from it" in refused.err, "this job cannot"
     world.job("counts", COUNTS)
     restored = in_process(world.root, "savepoint", "restore", "counts", "--reason", "a wrong version")
     assert restored.code == Exit.OK, restored

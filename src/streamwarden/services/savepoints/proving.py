@@ -40,7 +40,7 @@ def _proven(fleet: "Fleet", spec: StreamSpec, saved: Savepoint, by: str) -> str:
         try:
             made = fork_from(spec, saved, folder / "tried")
         except CheckpointError as error:
-            raise _refused(saved, error.observed, error.where) from error
+            raise _refused(f"no fork of the savepoint {saved.id} can be made: {error.observed}", error.where) from error
         try:
             return _judged(saved, made, _run(fleet, made, saved.batch, by))
         finally:
@@ -67,7 +67,8 @@ def _judged(saved: Savepoint, made: Fork, ended: "Observation") -> str:
         return f"the driver of a fork started from it and committed batch {newest}"
     if ended.exit is None or ended.exit.kind not in good or made.unseen:
         what = "left no record of its end" if ended.exit is None else describe(ended.exit)
-        raise _refused(saved, f"its driver did not commit a batch: {what}", f"{ended.record.folder}/driver.log")
+        observed = f"a fork of the savepoint {saved.id} does not go on from it: {what}"
+        raise _refused(observed, f"{ended.record.folder}/driver.log")
     return "the driver of a fork started from it, and there was nothing to read"
 
 
@@ -76,9 +77,9 @@ def _newest(made: Fork) -> int:
     return -1 if committed is None else committed
 
 
-def _refused(saved: Savepoint, observed: str, where: str) -> CheckpointError:
+def _refused(observed: str, where: str) -> CheckpointError:
     return CheckpointError(
-        f"a fork of the savepoint {saved.id} does not go on from it, and nothing was changed: {observed}",
+        f"nothing was changed: {observed}",
         expected="a driver that starts from the savepoint with the job as it is now, and commits a batch",
         where=where,
         next_step="correct the job, or choose another savepoint; `--no-proof` puts the stream back without trying it",
