@@ -156,11 +156,11 @@ def _look(
     )
 
 
-def ask(spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question]) -> list[Any]:
+def ask(spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], *, cores: int = 1) -> list[Any]:
     """The answers of the reading process as JSON, in the order of the questions. Raises as `show`."""
     (folder / "request.json").write_text(json.dumps([asdict(one) for one in questions]), encoding="utf-8")
     try:
-        status = run_program("state", reader(spec, layout), folder, reads=spec, within=_WITHIN, share=1.0)
+        status = run_program("state", reader(spec, layout, cores=cores), folder, reads=spec, within=_WITHIN, share=1.0)
     except subprocess.TimeoutExpired as error:
         raise _died(spec, f"the reading took longer than {_WITHIN:.0f} s") from error
     refused, result = folder / "refused.json", folder / "result.json"
