@@ -34,9 +34,7 @@ def data_file(spec: StreamSpec) -> Path:
 
 
 def test_equal_rows_are_said_to_be_equal(pair: tuple[StreamSpec, StreamSpec]) -> None:
-    count = pq.read_table(data_file(pair[0])).num_rows
-    assert count
-    assert compared(*pair, BATCH) == f"its {count} rows are those that the stream wrote for that batch"
+    assert compared(*pair, BATCH) == "its 3 rows are those that the stream wrote for that batch"
 
 
 def test_rows_that_differ_are_counted(pair: tuple[StreamSpec, StreamSpec]) -> None:
