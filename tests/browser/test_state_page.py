@@ -31,6 +31,7 @@ STATE = "/streamwarden/streams/counted/state"
 def saved(installation: Installation) -> Iterator[str]:
     """A savepoint of the running stream."""
     spec = installation.space.stream("counted")
+    wait_for("committed batches", lambda: installation.committed() >= 2, timeout=LONG, explain=installation.story)
     made = create(spec, None, Author(by="ann", reason="before the <b>new</b> job")).id
     yield made
     delete(Savepoints.of(spec), made)
