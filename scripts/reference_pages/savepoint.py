@@ -51,5 +51,11 @@ def _type(described: dict[str, Any]) -> str:
         return "object"
     if described["type"] == "array":
         return "list of objects" if "$ref" in described["items"] else f"list of {_type(described['items'])}"
-    words = {"string": "text", "integer": "whole number", "object": "object", "null": "null"}
+    words = {
+        "string": "text",
+        "integer": "whole number",
+        "boolean": "true or false",
+        "object": "object",
+        "null": "null",
+    }
     return "time, ISO 8601" if described.get("format") == "date-time" else words[described["type"]]

@@ -17,7 +17,11 @@ from streamwarden.airflow.unpausing import is_paused
 from support.airflow.database import run_with_database
 from support.airflow.harness import REPOSITORY
 
-ACTIVE = {"stop_stream", "start_stream", "restart_stream", "health", "housekeeping"}
+ACTIVE = {
+    *("stop_stream", "start_stream", "restart_stream"),
+    *("create_savepoint", "look_at_state", "restore_stream", "verify_savepoint"),
+    *("health", "housekeeping"),
+}
 
 PAUSED = """
 from airflow.models.dag import DagModel

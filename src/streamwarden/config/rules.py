@@ -26,7 +26,7 @@ LONGEST_PATH: Final = 1024
 LONGEST_NAME: Final = 255
 """Bytes of the name of a folder on the usual file systems."""
 
-RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints")
+RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints", "upgrades")
 """Folders of the data folder that Streamwarden itself writes to."""
 
 
@@ -57,6 +57,7 @@ def rules_of_one(spec: StreamSpec, raw: StreamSpec, *, stem: str, data: Path) ->
         *_job(raw.job, spec.job, spec.project),
         *label_problems(spec.owner, spec.tags),
         *schedule_problems(spec.audit.schedule, ("audit", "schedule")),
+        *schedule_problems(spec.savepoints.schedule, ("savepoints", "schedule")),
         *_spelling(raw),
         *_numbers(spec),
         *_queries(spec),
@@ -140,6 +141,7 @@ def _numbers(spec: StreamSpec) -> list[Problem]:
         (("state", "shuffle_partitions"), state.shuffle_partitions, state.shuffle_partitions >= 1, "at least 1"),
         (("state", "ttl"), state.ttl, state.ttl is None or state.ttl > 0, "a positive duration or null"),
         (("audit", "batches"), spec.audit.batches, (spec.audit.batches or 1) >= 1, "at least 1, or null"),
+        (("savepoints", "keep"), spec.savepoints.keep, spec.savepoints.keep >= 1, "at least 1"),
         (("audit", "share"), spec.audit.share, 0 < spec.audit.share <= 1, "above 0 and at most 1"),
         (("restart", "factor"), restart.factor, restart.factor >= 1, "at least 1"),
         (("restart", "cap"), restart.cap, restart.cap >= restart.initial, f"at least `initial`, {restart.initial:g} s"),

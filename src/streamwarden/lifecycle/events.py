@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.exchanges.exchange import RESTORED, REWRITTEN
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW
-from streamwarden.lifecycle.savepoints.restore import RESTORED
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.restarter import GAVE_UP
 
@@ -31,6 +31,7 @@ def ui_address(events: Iterable[DriverEvent]) -> str | None:
 class EventKind(StrEnum):
     LAUNCHED = "launched"  # the first launch, or one after a stop
     RESTORED = "restored"  # a person put the stream back to a savepoint
+    REWRITTEN = "state rewritten"  # a person changed the files or the content of its state
     BEGAN_ANEW = "began anew"  # a person let it begin although checkpoint, store and output contradicted each other
     CRASHED = "crashed"  # the driver failed, was killed or vanished, and no stop was requested
     RESTARTED = "restarted"  # the launch after a crash, or the one of a requested restart
@@ -171,7 +172,11 @@ _ENDS: Final[Mapping[ExitKind, EventKind]] = {
 }
 
 
-_BY_PEOPLE: Final[Mapping[str, EventKind]] = {BEGAN_ANEW: EventKind.BEGAN_ANEW, RESTORED: EventKind.RESTORED}
+_BY_PEOPLE: Final[Mapping[str, EventKind]] = {
+    BEGAN_ANEW: EventKind.BEGAN_ANEW,
+    RESTORED: EventKind.RESTORED,
+    REWRITTEN: EventKind.REWRITTEN,
+}
 
 
 def _done_by(driver: DriverRecord, event: DriverEvent) -> StreamEvent:

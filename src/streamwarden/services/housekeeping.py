@@ -1,4 +1,4 @@
-"""Removes the folders of old drills and of the drivers of their forks, and leftovers of killed audits.
+"""Removes the folders of old drills and of the drivers of their forks, leftovers of killed audits, and old looks.
 
 The journals of the drills stay in the store.
 """
@@ -11,6 +11,7 @@ from typing import Final
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.services.auditing.work import remove_abandoned
+from streamwarden.services.state.looks import remove_expired
 
 KEEP: Final = 30 * 86400.0
 """Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""
@@ -18,17 +19,18 @@ KEEP: Final = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class RemovedFolders:
-    """Counts of removed folders."""
+    """Counts of removed folders, and of looks at state."""
 
     drills: int
     fork_drivers: int
     audits: int
+    looks: int
 
 
 def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
     """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
     still runs, or whose end was never recorded, is kept. Of audits, the files of the killed ones go at once, and
-    all evidence stays.
+    all evidence stays. Looks at state go after an hour.
 
     Raises StoreError if the store is unavailable: then no folder was removed that it might still need.
     """
@@ -44,6 +46,7 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
         drills=sum(not folder.exists() for folder in drills),
         fork_drivers=sum(not folder.exists() for folder in forks),
         audits=remove_abandoned(data),
+        looks=remove_expired(data, now),
     )
 
 

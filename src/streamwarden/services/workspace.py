@@ -129,6 +129,17 @@ class Workspace(AbstractContextManager["Workspace"]):
         """
         from streamwarden.config.loading import unknown
 
+        queries = self._queries(name)
+        if name not in queries:
+            next_step = f"name one of them; `streamwarden status {owner(name)}` lists them"
+            raise unknown("query", name, list(queries), next_step)
+        return queries[name]
+
+    def queries(self, stream: str) -> tuple[StreamSpec, ...]:
+        """Each query of a stream with its own checkpoint; the stream itself if it has one query. Raises ConfigError."""
+        return tuple(self._queries(stream).values())
+
+    def _queries(self, name: str) -> dict[str, StreamSpec]:
         spec = self.declared_or_running(owner(name))
         records: tuple[QueryRecord, ...] = ()
         try:
@@ -136,11 +147,8 @@ class Workspace(AbstractContextManager["Workspace"]):
         except StoreError:
             if SEPARATOR in name and name.partition(SEPARATOR)[2] not in spec.queries:
                 raise
-        parts = {part.spec.name: part for part in stream_parts(spec, records, time.time())}
-        queries = [query for query, part in parts.items() if part.part is Part.QUERY]
-        if name not in parts or parts[name].part is Part.DRIVER:
-            raise unknown("query", name, queries, f"name one of them; `streamwarden status {spec.name}` lists them")
-        return parts[name].spec
+        parts = stream_parts(spec, records, time.time())
+        return {part.spec.name: part.spec for part in parts if part.part is not Part.DRIVER}
 
     def _tenure(self, stream: str) -> Tenure | None:
         from streamwarden.services.fleet.stream_history import tenure

@@ -15,7 +15,7 @@ from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 
 from streamwarden.airflow.links import PAGES
-from support.airflow.web_fleet import EVIL, fill
+from support.airflow.web_fleet import EVIL, LOOK, SAVEPOINT, fill
 from support.airflow.web_server import bearer, served, token
 
 EXAMPLES = {
@@ -27,12 +27,16 @@ EXAMPLES = {
     "incident_id": "i-1",
     "mute_id": "m-1",
     "driver_id": "counted-1",
+    "savepoint": SAVEPOINT,
+    "look_id": LOOK,
 }
 """A value of each name in an address."""
 BODIES = {"/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"}}
 """What a request has to say where the rights depend on it."""
 OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
 """They hold nothing of any stream: our own files, the description of the API, and the way to another page."""
+OF_WHO_MAY_CHANGE = ("/api/v1/streams/{stream}/looks", "/api/v1/streams/{stream}/looks/{look_id}")
+"""They hold data of the stream's state."""
 LISTS = (
     "/metrics",
     "/",
@@ -104,9 +108,21 @@ def test_a_user_without_rights_gets_nothing_of_any_stream(server: TestClient, me
 
 @pytest.mark.parametrize("path", [path for method, path in _routes() if method == "GET" and "static" not in path])
 def test_a_viewer_may_read(server: TestClient, path: str) -> None:
-    """With the header, and with the cookie that the UI sets."""
-    assert _ask(server, "GET", path, headers=bearer("VIEWER")).status_code in (200, 307)
-    assert _ask(server, "GET", path, cookies={"_token": token("VIEWER")}).status_code in (200, 307)
+    """With the header, and with the cookie that the UI sets. The contents of a state are for who may change it."""
+    may = (403,) if path in OF_WHO_MAY_CHANGE else (200, 307)
+    assert _ask(server, "GET", path, headers=bearer("VIEWER")).status_code in may
+    assert _ask(server, "GET", path, cookies={"_token": token("VIEWER")}).status_code in may
+
+
+def test_the_contents_of_a_state_are_for_who_may_change_the_stream(server: TestClient) -> None:
+    for path in OF_WHO_MAY_CHANGE:
+        assert EVIL in _ask(server, "GET", path, headers=bearer("USER")).text
+    seen = _ask(server, "GET", "/streams/{stream}/state", headers=bearer("USER")).text
+    assert "name=&lt;script&gt;" in seen
+    for part in ("", "?part=looks"):
+        shown = server.get(f"{PAGES}/streams/counted/state{part}", headers=bearer("VIEWER")).text
+        assert "name=&lt;script&gt;" not in shown
+        assert LOOK not in shown
 
 
 @pytest.mark.parametrize(("method", "path"), [each for each in _routes() if each[0] != "GET"])
@@ -145,7 +161,7 @@ def test_every_page_escapes_what_jobs_and_people_wrote_and_lets_no_script_run(se
     for method, path in _routes():
         if method != "GET" or path.startswith(("/api", "/static", "/dags", "/metrics")):
             continue
-        answer = _ask(server, method, path, headers=bearer("VIEWER"))
+        answer = _ask(server, method, path, headers=bearer("USER"))
         assert EVIL not in answer.text, path
         assert "script-src 'self'" in answer.headers["content-security-policy"]
         assert "unsafe-eval" not in answer.headers["content-security-policy"]
@@ -207,6 +223,12 @@ def test_no_other_site_acts_in_the_name_of_a_person(server: TestClient, site: st
         headers={"Sec-Fetch-Site": site},
     )
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize(("method", "path"), [each for each in _routes() if each[0] != "GET"])
+def test_no_route_takes_a_request_of_another_site(server: TestClient, method: str, path: str) -> None:
+    site = {"Sec-Fetch-Site": "cross-site"}
+    assert _ask(server, method, path, cookies={"_token": token("USER")}, headers=site).status_code == 403
 
 
 @pytest.mark.parametrize(

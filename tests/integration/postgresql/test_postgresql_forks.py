@@ -17,6 +17,7 @@ from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.sections import ForkSpec
 from streamwarden.errors import CheckpointError, DrillAborted
+from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.lifecycle.forks.places import SCHEMA
 from streamwarden.lifecycle.forks.topic_copy import Feed
 from streamwarden.services.drilling.archive import DrillArchive
@@ -26,7 +27,7 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.forking import fork_from
-from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.table import Column, Target
@@ -205,15 +206,39 @@ def test_a_fork_of_a_savepoint_has_the_rows_up_to_its_batch(base: Base, saved: S
 
 def test_a_table_is_put_back_to_a_savepoint_in_one_transaction(base: Base, saved: StreamSpec, store_url: str) -> None:
     with Store(store_url) as store:
-        done = restore(store, saved, None, ANN)
-    assert done.output == "6 rows of batches after 10 were removed from web.counts"
+        done = restore(store, saved, None, Request(author=ANN))
+    assert done.output == "6 rows of batches after 10 are removed from web.counts"
     assert count(base, saved) == (22, 10)
     plan = hashlib.sha256(Path(saved.checkpoint, "offsets/10").read_bytes()).hexdigest()
     assert base.ask("SELECT batch_id, plan, rows FROM web.streamwarden_sink") == [(10, plan, 2)]
     assert isinstance(saved.sink, PostgresqlSink)
-    assert saved.sink.restore_output(saved, done.restore, b"").startswith("0 rows"), "again, as after a kill"
+    assert saved.sink.restore_output(saved, done.exchange, b"").startswith("0 rows"), "again, as after a kill"
     assert write(base, saved, 11)
     assert count(base, saved) == (24, 11)
+
+
+def test_a_batch_that_was_not_executed_is_noted(base: Base, origin: StreamSpec) -> None:
+    """A rewritten checkpoint has one. Without the note the writer refuses the batch after it."""
+    with pytest.raises(CheckpointError, match=f"the table ends with batch {NEWEST}"):
+        write(base, origin, NEWEST + 2)
+    plan = Path(origin.checkpoint, f"offsets/{NEWEST}").read_bytes()
+    rewrite = Exchange(
+        operation="repartition",
+        subject="8 partitions",
+        command="",
+        stream=origin.name,
+        query_id=str(log_position(open_path(origin.checkpoint)).query_id),
+        batch=NEWEST + 1,
+        stamp="",
+        by="ann",
+        reason="",
+        checkpoint=origin.checkpoint,
+    )
+    origin.sink.require_passable(origin, rewrite)
+    assert origin.sink.pass_over(origin, rewrite, plan).startswith(f"batch {NEWEST + 1}, which has no rows, was noted")
+    assert origin.sink.pass_over(origin, rewrite, plan) == "", "again, as after a kill"
+    assert write(base, origin, NEWEST + 2)
+    assert count(base, origin) == (2 * (NEWEST + 2), NEWEST + 2)
 
 
 def test_a_table_that_cannot_be_put_back_is_left_as_it_is(base: Base, saved: StreamSpec, store_url: str) -> None:
@@ -229,6 +254,6 @@ def test_a_table_that_cannot_be_put_back_is_left_as_it_is(base: Base, saved: Str
         for statement, spec, message in (*cases, (asked, saved, "it ends with batch 9")):
             base.ask(statement)
             with pytest.raises(CheckpointError, match=message):
-                restore(store, spec, None, ANN)
+                restore(store, spec, None, Request(author=ANN))
     assert count(base, saved) == (2 * (NEWEST + 1), NEWEST)
     assert log_position(open_path(saved.checkpoint)).committed == NEWEST

@@ -19,10 +19,13 @@ from typing import Any
 
 import pytest
 
+from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.errors import CheckpointError, ConfigError
 from streamwarden.lifecycle.time_travel.answers import Shown
+from streamwarden.lifecycle.time_travel.tables import TableKind
 from streamwarden.services.state.exports import export_to, target_of
 from streamwarden.services.state.looking import Selection, diff, history, show
+from streamwarden.services.state.two_states import StateAt, compare_states
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Archives, stream_of
 from support.spark.state_looks import read_here
@@ -286,3 +289,24 @@ def test_what_spark_cannot_read_is_said(run: Run) -> None:
     assert caught.value.next_step
     with pytest.raises(ConfigError, match=r"window\.start, window\.end, key"):
         show(run("hdfs"), Selection(keys=("k1",)))
+
+
+def test_the_states_of_two_checkpoints_are_compared_to_the_byte(archives: Archives, run: Run, tmp_path: Path) -> None:
+    """Every variable, and the indexes beside them, which no table shows."""
+    spec = run("processor")
+    other = replace(spec, checkpoint=str(archives.unpack("spark-4.3.0-processor", tmp_path / "a copy")))
+
+    def at(batch: int, partitions: int = 2, *, of: StreamSpec = spec) -> StateAt:
+        return StateAt(checkpoint=checkpoint_of(of), batch=batch, partitions=partitions)
+
+    found = compare_states(spec, at(3), at(3, of=other))
+    assert [table.table.variable for table in found.tables] == ["count", "ids", "seconds", "timers", "default"]
+    assert found.different == ()
+    assert all(table.difference.unchanged == 3 for table in found.tables)
+    store = found.tables[-1]
+    assert store.table.kind is TableKind.STORE
+    assert store.difference.rows_after > sum(table.difference.rows_after for table in found.tables[:-1])
+    assert found.misplaced == (0, 0)
+    controls = compare_states(spec, at(3, partitions=3), at(2, of=other))
+    assert controls.different == controls.tables
+    assert controls.misplaced[0] > 0, "of three partitions, another one would be right"

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import UTC, datetime
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.savepoints.savepoint import Savepoint, SinkPosition, began_at
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.lifecycle.time_travel.answers import Entry as StateEntry
+from streamwarden.lifecycle.time_travel.answers import Share, Shown
+from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
+from streamwarden.services.savepoints.documents import write_manifest
+from streamwarden.services.savepoints.folders import claim_new, release
+from streamwarden.services.savepoints.saved import Savepoints
+from streamwarden.services.state.looks import Looks, Seen, Wanted
 from streamwarden.services.workspace import Workspace
 from support.airflow.project import add_stream
 from support.streams.queries import query_record
 from support.streams.stored_journals import facts_with
 
 EVIL = "<script>alert('x')</script>"
+SAVEPOINT = "20261125T204502Z"
+LOOK = "20261125T204502Z-0123abcd"
 DRILL = """
 name: kill_driver
 stream: counted
@@ -31,6 +43,7 @@ def fill(space: Workspace) -> None:
     (space.project / "config" / "drills" / "kill_driver.yaml").write_text(DRILL)
     add_stream(space.project, "halted")
     add_stream(space.project, "pair")
+    _save(space)
     now = time.time()
     facts = facts_with("kill_driver", lost=1, samples={"lost": [EVIL]})
     run = DrillRun(
@@ -81,6 +94,56 @@ def fill(space: Workspace) -> None:
             until=now + 86400,
             streams=("halted",),
         )
+    )
+
+
+def _save(space: Workspace) -> None:
+    """A savepoint of `counted` with a script in what a person wrote, and two looks at its state: one is answered."""
+    savepoints = Savepoints.of(space.stream("counted"))
+    place = savepoints.place(SAVEPOINT)
+    assert claim_new(place)
+    release(place)
+    write_manifest(place, manifest(SAVEPOINT, "counted", reason=f"before the change {EVIL}", by=f"ann {EVIL}"))
+    looks = Looks(space.data, "counted")
+    looks.ask("ann", Wanted(keys=(EVIL,)), time.time())
+    entry = StateEntry(partition=0, key=(EVIL,), value=json.dumps({"name": EVIL}))
+    shown = Shown(
+        fields=("key",),
+        rows=1,
+        entries=(entry,),
+        partitions=(Share(partition=0, rows=1, bytes=30),),
+        largest=(Share(key=(EVIL,), rows=1, bytes=30),),
+    )
+    table = StateTable(operator=0, name="stateStoreSave", kind=TableKind.ROWS)
+    looks.put(
+        Seen(id=LOOK, stream="counted", by=f"ann {EVIL}", asked_at=0, wanted=Wanted(), answered_at=0, table=table,
+             batches=(7,), shown=shown)
+    )  # fmt: skip
+
+
+def manifest(savepoint: str, stream: str, *, batch: int = 7, by: str = "ann", reason: str = "") -> Savepoint:
+    """The manifest of a savepoint without files."""
+    return Savepoint(
+        id=savepoint,
+        stream=stream,
+        query_id="11111111-2222-3333-4444-555555555555",
+        batch=batch,
+        taken_at=datetime.fromtimestamp(began_at(savepoint), UTC),
+        by=by,
+        reason=reason,
+        streamwarden="0.1.0",
+        spark="4.3.0",
+        checkpoint="/checkpoints/counted",
+        formats={},
+        conf={},
+        provider="RocksDBStateStoreProvider",
+        partitions=1,
+        watermark_ms=None,
+        operators=(),
+        sink=SinkPosition(kind="parquet", place="/output/counted"),
+        job=None,
+        declaration=None,
+        files=(),
     )
 
 

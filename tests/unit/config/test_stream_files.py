@@ -136,6 +136,8 @@ def test_a_stored_spec_that_fits_no_more_says_so() -> None:
         ("restart: {budget: 5 per 0s}", "restart.budget", "a positive span"),
         ("restart: {factor: 0.5}", "restart.factor", "at least 1"),
         ("audit: {share: 0}", "audit.share", "above 0 and at most 1"),
+        ("savepoints: {keep: 0}", "savepoints.keep", "at least 1"),
+        ("savepoints: {schedule: nightly}", "savepoints.schedule", "a cron expression or preset"),
         ("restart: {factor: .nan}", "restart.factor", "a finite number"),
         ("restart: {initial: 5m, cap: 1m}", "restart.cap", "at least `initial`"),
         ("stop: {batch_deadline: 0}", "stop.batch_deadline", "a positive duration"),

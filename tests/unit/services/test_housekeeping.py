@@ -9,6 +9,7 @@ from streamwarden.adapters.store import Store
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.services.housekeeping import KEEP, RemovedFolders, sweep
+from streamwarden.services.state.looks import Looks, Wanted
 
 NOW = 1_800_000_000.0
 OLD, RECENT = NOW - KEEP - 1, NOW - KEEP + 1
@@ -56,7 +57,8 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
     evidence.write_text("{}")
     killed = tmp_path / "audits" / ".work" / "s-abc"
     (killed / "checkpoint").mkdir(parents=True)
-    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1)
+    Looks(tmp_path, "s").ask("ann", Wanted(), NOW)
+    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1, looks=1)
     assert evidence.exists()
     assert not killed.exists()
     assert [path.exists() for path in gone] == [False, False]
@@ -66,4 +68,4 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
 
 
 def test_a_data_folder_that_has_seen_no_drill_is_swept_too(store: Store, tmp_path: Path) -> None:
-    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(drills=0, fork_drivers=0, audits=0)
+    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(drills=0, fork_drivers=0, audits=0, looks=0)

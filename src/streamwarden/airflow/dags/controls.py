@@ -1,5 +1,6 @@
 """The verbs of a stream as DAGs with a form: stop, restart, start."""
 
+import logging
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,8 @@ from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.stop import Desired, superseded
 from streamwarden.services.workspace import Workspace
 
+_log = logging.getLogger(__name__)
+
 VERBS: Final = {
     "stop": "Stops a stream at a batch boundary and keeps it stopped until a user starts it again.",
     "restart": "Stops a stream at a batch boundary and starts it again at once, with its YAML file as it is now.",
@@ -38,7 +41,9 @@ _BEGIN_ANEW: Final = {
     )
 }
 
-TRIED_AGAIN: Final = {"retries": 24, "retry_delay": timedelta(seconds=5)}
+REASON: Final = Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason")
+
+TRIED_AGAIN: Final[dict[str, Any]] = {"retries": 24, "retry_delay": timedelta(seconds=5)}
 """Bridges some minutes without the store or Airflow's own API; a request is still carried out only once."""
 
 
@@ -58,7 +63,7 @@ class ControlOperator(BaseOperator):
         self.project = project
 
     def execute(self, context: Any) -> None:
-        stream, reason, who = context["params"]["stream"], context["params"]["reason"], _who(context)
+        stream, reason, who = context["params"]["stream"], context["params"]["reason"], asked_by(context)
         try:
             space = workspace(self.project)
             if context["ti"].try_number > 1 and (since := self._superseded(space, stream, context)):
@@ -68,7 +73,7 @@ class ControlOperator(BaseOperator):
                 space.fleet.set_running(stream, who, reason, context["params"].get("begin_anew"))
             else:
                 if self.verb == "restart":  # nothing else would start it again
-                    self._make_sure_it_is_supervised(stream, context)
+                    make_sure_it_is_supervised(stream, context)
                 request = space.fleet.request_stop(
                     stream, requested_by=who, reason=reason, restart=self.verb == "restart"
                 )
@@ -78,7 +83,7 @@ class ControlOperator(BaseOperator):
             raise AirflowFailException(f"{self.verb} of {stream}: {error}") from error
         self.log.info("%s of %s, asked by %s: %s", self.verb, stream, who, reason)
         if self.verb == "start":
-            self._make_sure_it_is_supervised(stream, context)
+            make_sure_it_is_supervised(stream, context)
         elif request is None:
             self.log.info("%s has no living driver", stream)
         else:
@@ -106,19 +111,6 @@ class ControlOperator(BaseOperator):
             latest=space.store.drivers.latest(stream),
         )
 
-    def _make_sure_it_is_supervised(self, stream: str, context: Any) -> None:
-        dag_id = f"{PREFIX}{stream}"
-        if not context["ti"].get_dag(dag_id).is_paused:
-            return
-        refusal = unpause(dag_id)
-        if refusal is None:
-            self.log.info("unpaused %s", dag_id)
-            return
-        raise AirflowFailException(
-            f"{stream} is wanted running, but its DAG {dag_id} is paused and could not be unpaused ({refusal}); "
-            f"next: unpause {dag_id} in the UI"
-        )
-
 
 def control_dags(dag_file: str) -> dict[str, DAG]:
     """`stop_stream`, `restart_stream`, `start_stream`. A stream that runs without a file can be stopped, too."""
@@ -127,10 +119,14 @@ def control_dags(dag_file: str) -> dict[str, DAG]:
     return {f"{verb}_stream": _dag(verb, project, names) for verb in VERBS}
 
 
-def _dag(verb: str, project: Path, names: list[str]) -> DAG:
-    # No default: the form insists on a choice, so that no user stops the first stream of the list by accident.
+def stream_choice(names: list[str]) -> Param:
+    """The field of a form that names a stream. It has no default: the form insists on a choice, so that no user stops
+    the first stream of the list by accident."""
     choice: dict[str, Any] = {"enum": names} if names else {}
-    stream = Param(type="string", title="Stream", description="The stream to act on", **choice)
+    return Param(type="string", title="Stream", description="The stream to act on", **choice)
+
+
+def _dag(verb: str, project: Path, names: list[str]) -> DAG:
     with DAG(
         dag_id=f"{verb}_stream",
         description=VERBS[verb],
@@ -143,8 +139,8 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
         tags=sorted({TAG, "control"}),
         default_args={"owner": "streamwarden", **TRIED_AGAIN, **report_failures(project)},
         params={
-            "stream": stream,
-            "reason": Param("asked in Airflow", type="string", minLength=1, maxLength=500, title="Reason"),
+            "stream": stream_choice(names),
+            "reason": REASON,
             **(_BEGIN_ANEW if verb == "start" else {}),
         },
     ) as dag:
@@ -152,7 +148,21 @@ def _dag(verb: str, project: Path, names: list[str]) -> DAG:
     return dag
 
 
-def _who(context: Any) -> str:
+def make_sure_it_is_supervised(stream: str, context: Any) -> None:
+    """Unpause the stream's DAG, which launches its drivers. Raises AirflowFailException if that is refused."""
+    dag_id = f"{PREFIX}{stream}"
+    if not context["ti"].get_dag(dag_id).is_paused:
+        return
+    refusal = unpause(dag_id)
+    if refusal is not None:
+        raise AirflowFailException(
+            f"{stream} is wanted running, but its DAG {dag_id} is paused and could not be unpaused ({refusal}); "
+            f"next: unpause {dag_id} in the UI"
+        )
+    _log.info("unpaused %s", dag_id)
+
+
+def asked_by(context: Any) -> str:
     """The user who triggered the run, where Airflow says so."""
     user = getattr(context["dag_run"], "triggering_user_name", None)
     return f"{user or 'somebody'} (Airflow)"

@@ -22,9 +22,9 @@ _DOC = """\
 
 Runs once an hour. It rolls up the progress of single batches into hourly numbers, which the growth forecast reads. It
 deletes rows past their retention, the folders of drills that ended more than 30 days ago with those of their forks'
-drivers, and the links to checkpoints that killed audits left. It deletes the runs of the DAGs `health` and
-`publish_progress` that are older than a day, with the account of the connection `streamwarden_airflow`. It never
-touches a stream's checkpoint or driver, and you may run it by hand at any time.
+drivers, the links to checkpoints that killed audits left, and looks at state after an hour. It deletes the
+runs of the DAGs `health` and `publish_progress` that are older than a day, with the account of the connection
+`streamwarden_airflow`. It never touches a stream's checkpoint or driver, and you may run it by hand at any time.
 """
 
 EACH_MINUTE: Final = ("health", "publish_progress")
@@ -61,7 +61,7 @@ def housekeeping_dags(dag_file: str) -> dict[str, DAG]:
         def prune() -> None:
             workspace(project).store.prune(time.time())
 
-        @task(doc_md="Removes the folders of drills that ended more than 30 days ago, and what killed audits left.")
+        @task(doc_md="Removes folders of drills that ended 30 days ago, leftovers of audits, and old looks at state.")
         def sweep_drills() -> None:
             place = workspace(project)
             sweep(place.store, place.data, time.time())

@@ -15,8 +15,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from streamwarden.drills.reporting.report import clock, distance, verdict_word
 from streamwarden.lifecycle.supervision.restart import describe
+from streamwarden.lifecycle.time_travel.answers import stretches
+from streamwarden.lifecycle.time_travel.bounds import LONGEST as LONGEST_VALUE
 from streamwarden.redaction import redacted_text
-from streamwarden.services.overview.anatomy import replay_words
+from streamwarden.services.overview import state_words
+from streamwarden.services.overview.anatomy import moment_words, replay_words, versions_words
 from streamwarden.units import format_duration, format_fact, format_size
 
 _UNBROKEN: Final = "\N{NO-BREAK SPACE}"
@@ -87,6 +90,13 @@ def environment() -> Environment:
         "distance": distance,
         "exit_words": describe,
         "replay": replay_words,
+        "batches": versions_words,
+        "moment": moment_words,
+        "state_key": state_words.key_words,
+        "state_value": lambda entry: state_words.value_words(entry.value, entry.item, longest=LONGEST_VALUE),
+        "changed_entry": state_words.changed_entry,
+        "happened": state_words.what_happened,
+        "stretches": stretches,
     }
     return env
 

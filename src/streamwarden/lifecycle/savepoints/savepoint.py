@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.schemas import StateSchema
+from streamwarden.stream.spec import StreamSpec
 
 FORMAT: Final = 1
 """Of the manifest. A reader refuses a newer one."""
@@ -19,8 +21,11 @@ MANIFEST: Final = "savepoint.json"
 CLAIM: Final = "creating.json"
 """Names the process that creates the savepoint, or deletes it, until it has ended."""
 
-OWN_FILES: Final = frozenset({MANIFEST, CLAIM})
-"""Files of a savepoint's folder that its manifest does not list."""
+_USE: Final = "used-by-"
+"""Begins the name of a file that names a process which reads the savepoint."""
+
+FOLDER: Final = "savepoints"
+"""Of the data folder: where the savepoints of a stream are whose file does not say."""
 
 _ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _ID_TIME: Final = "%Y%m%dT%H%M%SZ"
@@ -100,6 +105,8 @@ class Savepoint:
     """who took it"""
     reason: str
     """why"""
+    scheduled: bool = False
+    """whether the schedule took it: only these are deleted by `savepoints.keep`"""
     streamwarden: str
     """version of the package that wrote it"""
     spark: str | None
@@ -133,9 +140,29 @@ class Savepoint:
         return sum(file.size for file in self.files)
 
 
+def root_of(spec: StreamSpec) -> str:
+    """Folder or URL that holds a folder for each savepoint of a stream, or of a query."""
+    return join(spec.savepoints.folder or join(spec.data, FOLDER), spec.name)
+
+
 def savepoint_id(at: float) -> str:
     """`20261125T204502Z`: names sort by time. `at`: when it was begun, Unix seconds."""
     return f"{datetime.fromtimestamp(at, UTC):{_ID_TIME}}"
+
+
+def is_own(path: str) -> bool:
+    """Whether it is a file of a savepoint's folder that its manifest does not list."""
+    return path in (MANIFEST, CLAIM) or is_use(path)
+
+
+def use_name(reader: str) -> str:
+    """The name of the file by which a reader keeps the savepoint from being deleted."""
+    return f"{_USE}{reader}.json"
+
+
+def is_use(name: str) -> bool:
+    """Whether it is such a file."""
+    return name.startswith(_USE)
 
 
 def is_id(name: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from streamwarden.lifecycle.savepoints.savepoint import OWN_FILES, SavedFile
+from streamwarden.lifecycle.savepoints.savepoint import SavedFile, is_own
 
 
 class Fault(StrEnum):
@@ -43,7 +43,7 @@ def file_faults(
             yield FileFault(file.path, Fault.SIZE, f"{there[file.path]:,} bytes", f"{file.size:,} bytes")
         else:
             yield from _content_faults(file, digest)
-    for path in sorted(there.keys() - {file.path for file in files} - OWN_FILES):
+    for path in sorted(path for path in there.keys() - {file.path for file in files} if not is_own(path)):
         yield FileFault(path, Fault.EXTRA, f"{there[path]:,} bytes", "no such file")
 
 

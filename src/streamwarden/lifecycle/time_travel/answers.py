@@ -18,6 +18,7 @@ class Asked(StrEnum):
     SHOW = "show"
     HISTORY = "history"
     DIFF = "diff"
+    PLACEMENT = "placement"
     EXPORT = "export"
 
 
@@ -28,9 +29,11 @@ class Question:
     Args:
         checkpoint: URI of a checkpoint that nobody changes meanwhile.
         batches: ascending; two for a difference, all of them for a history, else one.
+        later: of a difference: URI of the checkpoint that has the second batch, if it is another one.
         keys: values of `--key`; empty: all keys.
         limit: rows, and entries of a sample, that the answer holds at most.
         format: of an export: `parquet` or `csv`.
+        partitions: of a placement: how many partitions the state has.
     """
 
     asked: Asked
@@ -40,6 +43,14 @@ class Question:
     keys: tuple[str, ...] = ()
     limit: int = 20
     format: str = "parquet"
+    later: str | None = None
+    partitions: int = 0
+
+    @property
+    def sides(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Checkpoint and batch of both states of a difference."""
+        before, after = self.batches
+        return (self.checkpoint, before), (self.later or self.checkpoint, after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +160,15 @@ class Exported:
     header: tuple[str, ...] = ()
 
 
-Answer = Shown | History | Difference | Exported
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Rows of a store, and how many of them are not in the partition in which a task looks for their key."""
+
+    rows: int
+    misplaced: int
+
+
+Answer = Shown | History | Difference | Exported | Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 Most operators keep one table. A join of two streams keeps one for each side, transformWithState one for each state
 variable and one for its timers. Spark's reader of state takes one of them at a time.
+
+A whole store is a table, too, for a comparison to the byte: it has what no other table shows, such as indexes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +38,7 @@ class TableKind(StrEnum):
     LIST = "list"
     MAP = "map"
     TIMERS = "timers"
+    STORE = "store"
 
 
 _OF_VARIABLE: Final = {"ValueState": TableKind.VALUE, "ListState": TableKind.LIST, "MapState": TableKind.MAP}
@@ -47,7 +50,7 @@ class StateTable:
 
     Args:
         operator: its number; name: Spark's name of the operator.
-        variable: a state variable, `timers`, or the side of a join; None: the operator has one table.
+        variable: a state variable, `timers`, the side of a join, or a store; None: the operator has one table.
         expiry: the field of a value that says when the entry expires; None: nothing in the state says it.
     """
 
@@ -109,6 +112,11 @@ def _of_processor(operator: int, name: str, variables: Mapping[str, str]) -> lis
         timers = f"${_TIMERS}" if _TIMERS in own else _TIMERS
         tables.append(StateTable(operator=operator, name=name, kind=TableKind.TIMERS, variable=timers))
     return tables
+
+
+def stores_of(operator: int, name: str, stores: Sequence[str]) -> list[StateTable]:
+    """The whole stores of an operator, for a comparison."""
+    return [StateTable(operator=operator, name=name, kind=TableKind.STORE, variable=store) for store in stores]
 
 
 def choose_table(tables: Sequence[StateTable], operator: int | None, variable: str | None, where: str) -> StateTable:

@@ -18,11 +18,12 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import LogPosition, log_position
 from streamwarden.errors import LaunchRefused, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent
+from streamwarden.lifecycle.driver_folder import read_document
+from streamwarden.lifecycle.exchanges.exchange import RESTORED, journal_of
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW, KnownQuery, LaunchFacts, OutputEnd, Refusal, refusal
 from streamwarden.lifecycle.location import is_temporary, same_place
 from streamwarden.lifecycle.queries import Part, StreamPart, stream_parts
-from streamwarden.lifecycle.savepoints.restore import RESTORED, journal_of
 from streamwarden.lifecycle.supervision.stop import DesiredState
 from streamwarden.services.fleet.recorded_starts import committed_at_launch
 from streamwarden.sinks.base import Sink
@@ -52,7 +53,7 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
     """
     if is_fork(spec.name):
         return
-    _require_no_journal(spec)
+    _require_no_journal(store, spec)
     found = refusal(list(gather(store, spec, environ, at)))
     allowed = store.stops.desired(spec.name)
     if found is not None:
@@ -62,17 +63,24 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
     spend_permission(store, spec.name)
 
 
-def _require_no_journal(spec: StreamSpec) -> None:
-    """Raises LaunchRefused if a restore was interrupted: checkpoint and output may be of different batches."""
-    for checkpoint in spec.checkpoints:
-        journal = journal_of(checkpoint)
-        if Path(journal).exists():  # a restore that runs holds the lease
-            raise LaunchRefused(
-                "a restore of the stream was interrupted: its checkpoint and its output may be of different batches",
-                expected="a restore that is complete",
-                where=journal,
-                next_step=f"complete it: run `streamwarden savepoint restore {spec.name}`",
-            )
+def _require_no_journal(store: Store, spec: StreamSpec) -> None:
+    """Raises LaunchRefused if an exchange of the checkpoint was interrupted: checkpoint and output may be of different
+    batches."""
+    seen = (query.checkpoint for query in store.queries.of(spec.name))  # a script opens more than its file declares
+    for checkpoint in (*spec.checkpoints, *seen):
+        journal = Path(journal_of(checkpoint))
+        if not journal.exists():  # an exchange that runs holds the lease
+            continue
+        begun = read_document(journal) or {}
+        operation = begun.get("operation", "exchange of the checkpoint")
+        raise LaunchRefused(
+            f"a {operation} of the stream was interrupted: its checkpoint and its output may be of different batches",
+            expected=f"a {operation} that is complete",
+            where=str(journal),
+            next_step=f"complete it: run `{begun['command']}`"
+            if "command" in begun
+            else "the journal is damaged: restore this file from a backup",
+        )
 
 
 def spend_permission(store: Store, stream: str) -> None:

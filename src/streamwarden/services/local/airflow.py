@@ -39,13 +39,26 @@ HEALTHY_AFTER: Final = 60.0
 starts over once the component has run for `HEALTHY_AFTER`."""
 
 _DAGS: Final = """\
+from streamwarden.airflow.dags.audits import audit_dags
 from streamwarden.airflow.dags.controls import control_dags
 from streamwarden.airflow.dags.drills import drill_dags
 from streamwarden.airflow.dags.health import health_dags
 from streamwarden.airflow.dags.housekeeping import housekeeping_dags
+from streamwarden.airflow.dags.publishing import publishing_dags
+from streamwarden.airflow.dags.state.savepoints import savepoint_dags
 from streamwarden.airflow.dags.streams import stream_dags
 
-for make in (control_dags, drill_dags, health_dags, housekeeping_dags, stream_dags):
+MAKERS = (
+    audit_dags,
+    control_dags,
+    drill_dags,
+    health_dags,
+    housekeeping_dags,
+    publishing_dags,
+    savepoint_dags,
+    stream_dags,
+)
+for make in MAKERS:
     globals().update(make(__file__))
 """
 _PLUGIN: Final = "from streamwarden.airflow.plugin import StreamwardenPlugin\n\n__all__ = ['StreamwardenPlugin']\n"

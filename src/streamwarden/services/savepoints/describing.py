@@ -3,44 +3,68 @@
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport
 from streamwarden.checkpoint.filesystem import Location
-from streamwarden.errors import StreamwardenError
+from streamwarden.errors import StoreError, StreamwardenError
+from streamwarden.lifecycle import driver_folder
 from streamwarden.lifecycle.savepoints.savepoint import (
-    OWN_FILES,
     SavedFile,
     SavedOperator,
     SavedText,
     Savepoint,
     SinkPosition,
+    is_own,
 )
 from streamwarden.redaction import redacted_text
+from streamwarden.services.savepoints.telling import Tell, counted, silent
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
 
 _AT_ONCE: Final = 8
 """Files of an object store, or large ones of this host, that are read at a time."""
 _PIECE: Final = 4 << 20
+BYTES_READ: Final = "bytes read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who takes a savepoint, and why. `spark`: version that the stream's newest driver runs; None: not known."""
+    """Who takes a savepoint, and why. `spark`: version that the stream's newest driver runs; None: not known.
+    `scheduled`: nobody asked for it."""
 
     by: str
     reason: str
     spark: str | None = None
+    scheduled: bool = False
+
+
+def recorded_spark(store: "Store", stream: str) -> str | None:
+    """Version of PySpark that the stream's newest driver was launched with; None if that is not recorded."""
+    with suppress(StoreError):
+        driver = store.drivers.latest(stream)
+        code = None if driver is None else driver_folder.read_document(Path(driver.folder) / driver_folder.CODE)
+        return ((code or {}).get("packages") or {}).get("pyspark")
+    return None
 
 
 def describe(
-    spec: StreamSpec, place: Location, batch: int, report: CheckpointReport, author: Author, taken_at: float
+    spec: StreamSpec,
+    place: Location,
+    batch: int,
+    report: CheckpointReport,
+    author: Author,
+    taken_at: float,
+    tell: Tell = silent,
 ) -> Savepoint:
     """The manifest of the copy in `place`. Reads every byte of it. Raises OSError."""
     query_id = report.position.query_id
@@ -53,6 +77,7 @@ def describe(
         taken_at=datetime.fromtimestamp(taken_at, UTC),
         by=author.by,
         reason=author.reason,
+        scheduled=author.scheduled,
         streamwarden=version("streamwarden"),
         spark=author.spark,
         checkpoint=spec.checkpoint,
@@ -74,23 +99,24 @@ def describe(
         sink=_position(spec, query_id),
         job=_text(spec.job),
         declaration=_text(spec.file),
-        files=saved_files(place),
+        files=saved_files(place, tell),
     )
 
 
-def saved_files(place: Location) -> tuple[SavedFile, ...]:
+def saved_files(place: Location, tell: Tell) -> tuple[SavedFile, ...]:
     """Every file of the copy with its digest, by path. Raises OSError."""
     sizes = sizes_of(place)
     near = isinstance(place.fs, LocalFiles) and max(sizes.values(), default=0) <= _PIECE  # threads would only wait
     with ThreadPoolExecutor(_AT_ONCE) as readers:
         digests = (map if near else readers.map)(lambda path: digest(place / path), sizes)
-        read = zip(sizes.items(), digests, strict=True)
+        files = zip(sizes.items(), digests, strict=True)
+        read = counted(files, BYTES_READ, sum(sizes.values()), tell, lambda file: file[0][1])
         return tuple(SavedFile(path=path, size=size, sha256=sha) for (path, size), sha in read)
 
 
 def sizes_of(place: Location) -> dict[str, int]:
     """Path below the folder -> bytes, of each file, by path. Raises OSError."""
-    return {path: entry.size for path, entry in sorted(place.walk()) if path not in OWN_FILES}
+    return {path: entry.size for path, entry in sorted(place.walk()) if not is_own(path)}
 
 
 def digest(file: Location) -> str:

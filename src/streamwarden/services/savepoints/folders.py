@@ -7,7 +7,9 @@ manifest, or one without.
 import json
 import os
 import time
-from contextlib import suppress
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.savepoints.savepoint import CLAIM, MANIFEST
+from streamwarden.lifecycle.savepoints.savepoint import CLAIM, MANIFEST, is_use, use_name
 
 
 def claim_new(place: Location) -> bool:
@@ -35,7 +37,7 @@ def claim_new(place: Location) -> bool:
     return True
 
 
-def claim(place: Location) -> None:
+def claim(place: Location, name: str = CLAIM) -> None:
     """Say that this process works on the folder. Raises OSError."""
     process = processes.identity(os.getpid())
     assert process is not None  # it is this process
@@ -43,13 +45,13 @@ def claim(place: Location) -> None:
         "process": {"host": process.host, "pid": process.pid, "started_at": process.started_at},
         "at": time.time(),
     }
-    (place / CLAIM).write(json.dumps(document).encode())
+    (place / name).write(json.dumps(document).encode())
 
 
-def claim_of(place: Location) -> tuple[ProcessIdentity, float] | None:
+def claim_of(place: Location, name: str = CLAIM) -> tuple[ProcessIdentity, float] | None:
     """Who works on the folder, and since when (Unix seconds); None: nobody says so. Raises OSError."""
     try:
-        document: dict[str, Any] = json.loads((place / CLAIM).read())
+        document: dict[str, Any] = json.loads((place / name).read())
         return ProcessIdentity(**document["process"]), float(document["at"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
@@ -58,6 +60,26 @@ def claim_of(place: Location) -> tuple[ProcessIdentity, float] | None:
 def release(place: Location) -> None:
     """This process has ended its work on the folder. Raises OSError."""
     _remove(place / CLAIM)
+
+
+@contextmanager
+def in_use(place: Location) -> Iterator[None]:
+    """Keep the savepoint from being deleted while this process reads it. A folder that this user may not write to is
+    read without that."""
+    name = use_name(uuid.uuid4().hex[:12])
+    with suppress(OSError):
+        claim(place, name)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            _remove(place / name)
+
+
+def uses_of(place: Location) -> list[tuple[ProcessIdentity, float]]:
+    """The processes that said that they read the savepoint, and since when. Raises OSError."""
+    claims = (claim_of(place, name) for name in _names(place) if is_use(name))
+    return [claim for claim in claims if claim is not None]
 
 
 def remove(place: Location) -> bool:

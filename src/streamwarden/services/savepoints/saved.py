@@ -14,13 +14,11 @@ from streamwarden.adapters.processes import is_alive
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.savepoints.savepoint import MANIFEST, Savepoint, began_at, is_id
+from streamwarden.lifecycle.driver import ProcessIdentity
+from streamwarden.lifecycle.savepoints.savepoint import MANIFEST, Savepoint, began_at, is_id, root_of
 from streamwarden.services.savepoints.documents import read_manifest
-from streamwarden.services.savepoints.folders import claim_of, unusable
+from streamwarden.services.savepoints.folders import claim_of, unusable, uses_of
 from streamwarden.stream.spec import StreamSpec
-
-FOLDER: Final = "savepoints"
-"""Of the data folder."""
 
 _UNSEEN: Final = 24 * 3600.0
 """Seconds after which a claim of a process on another host counts as abandoned."""
@@ -62,8 +60,7 @@ class Savepoints:
     @classmethod
     def of(cls, spec: StreamSpec) -> Self:
         """The savepoints of a stream or a query."""
-        folder = spec.savepoints.folder or join(spec.data, FOLDER)
-        return cls(spec.name, join(folder, spec.name), spec.storage.connection)
+        return cls(spec.name, root_of(spec), spec.storage.connection)
 
     def place(self, savepoint: str) -> Location:
         """The folder of a savepoint. Raises CheckpointError for a name that no savepoint has."""
@@ -106,13 +103,16 @@ class Savepoints:
         claim = claim_of(self.place(savepoint))
         if claim is None:
             return time.time() - began_at(savepoint) > _UNCLAIMED
-        alive = is_alive(claim[0])
-        return time.time() - claim[1] > _UNSEEN if alive is None else not alive
+        return not _is_valid(*claim)
 
     def is_worked_on(self, savepoint: str) -> bool:
         """Whether a living process of this host creates or deletes it. Raises OSError."""
         claim = claim_of(self.place(savepoint))
         return claim is not None and is_alive(claim[0]) is True
+
+    def is_used(self, savepoint: str) -> bool:
+        """Whether a process reads it, to fork or to restore the stream. Raises OSError."""
+        return any(_is_valid(*use) for use in uses_of(self.place(savepoint)))
 
     def _entry(self, name: str) -> Entry:
         place = self.place(name)
@@ -143,3 +143,9 @@ class Savepoints:
             where=self.root,
             next_step=f"run `streamwarden savepoint {'create' if savepoint is None else 'list'} {self.stream}`",
         )
+
+
+def _is_valid(process: ProcessIdentity, at: float) -> bool:
+    """Whether a process that said at that time what it does may still do it."""
+    alive = is_alive(process)
+    return time.time() - at <= _UNSEEN if alive is None else alive

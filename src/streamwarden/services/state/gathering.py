@@ -15,15 +15,35 @@ from streamwarden.checkpoint.diagnosis.state import diagnose_schemas, second_for
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import COMMITS, Damaged, batch_ids, list_or_empty
 from streamwarden.checkpoint.formats.operators import operator_metadata_path, read_operator_metadata
-from streamwarden.checkpoint.formats.state import FileKind, StateStore
+from streamwarden.checkpoint.formats.state import FileKind, StateStore, state_stores
 from streamwarden.errors import CheckpointError, CheckpointMissing
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.time_travel.batches import choose_batch
-from streamwarden.lifecycle.time_travel.tables import StateTable, tables_of
+from streamwarden.lifecycle.time_travel.tables import StateTable, stores_of, tables_of
 from streamwarden.services.auditing.gathering import Logs, gather
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.forks.copying import hold
 from streamwarden.stream.spec import StreamSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The parts of a checkpoint's state. `tables`: what a person looks at; `whole`: the stores, see `stores_of`."""
+
+    stores: Sequence[StateStore]
+    tables: tuple[StateTable, ...]
+    whole: tuple[StateTable, ...]
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a reader has a whole partition in its heap: the HDFS-backed state store."""
+        kinds = {file.kind for store in self.stores for file in store.files}
+        return bool(kinds & {FileKind.DELTA, FileKind.SNAPSHOT})
+
+    @property
+    def second_format(self) -> bool:
+        """Whether the state files carry unique ids: checkpoint format 2."""
+        return second_format(self.stores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +60,7 @@ class Held:
     folder: Path
     logs: Logs
     kept: tuple[int, ...]
-    tables: tuple[StateTable, ...]
+    layout: Layout
 
     def for_reading(self, batches: Collection[int]) -> str:
         """URI of a checkpoint in which nobody changes the state after these batches. What cannot be linked is copied.
@@ -53,17 +73,6 @@ class Held:
                 reads = hold(self.origin, self.folder, batches)
         return f"file://{reads.path}"
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether a reader has a whole partition in its heap: the HDFS-backed state store."""
-        kinds = {file.kind for store in self.logs.stores for file in store.files}
-        return bool(kinds & {FileKind.DELTA, FileKind.SNAPSHOT})
-
-    @property
-    def second_format(self) -> bool:
-        """Whether the state files carry unique ids: checkpoint format 2."""
-        return second_format(self.logs.stores)
-
     def batch(self, asked: int | None) -> int:
         """See `choose_batch`."""
         return choose_batch(self.kept, max(self.logs.commits, default=None), asked, self.origin.path)
@@ -71,6 +80,22 @@ class Held:
     def committed_at(self, batch: int) -> float | None:
         """Unix seconds; None: unknown."""
         return self.logs.commits.get(batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The batches whose state a checkpoint can still show, ascending, and the tables that it has."""
+
+    batches: tuple[int, ...]
+    tables: tuple[StateTable, ...]
+
+
+def kept(spec: StreamSpec) -> Kept:
+    """What can be looked at now. Reads the checkpoint in its place. Raises CheckpointError."""
+    origin = checkpoint_of(spec)
+    with _readable(origin):
+        logs = gather(spec, origin)
+        return Kept(batches=tuple(logs.readable_batches()), tables=_layout(origin, logs.stores).tables)
 
 
 @contextmanager
@@ -86,16 +111,28 @@ def held(spec: StreamSpec) -> Iterator[Held]:
         with _readable(origin):
             linked = can_link(origin / COMMITS / str(max(commits)), folder)
             logs = gather(spec, hold(origin, folder) if linked else origin)
-            tables = _tables(logs.checkpoint, logs.stores)
+            layout = _layout(logs.checkpoint, logs.stores)
             kept = logs.readable_batches()
-        if not tables:
-            raise CheckpointError(
-                "the query keeps no state",
-                expected="a query with an operator that keeps state",
-                where=spec.checkpoint,
-                next_step=f"`streamwarden inspect {spec.name}` shows what the checkpoint has",
-            )
-        yield Held(origin=origin, folder=folder, logs=logs, kept=tuple(kept), tables=tables)
+        _require_tables(spec, layout)
+        yield Held(origin=origin, folder=folder, logs=logs, kept=tuple(kept), layout=layout)
+
+
+def layout_of(spec: StreamSpec, checkpoint: Location) -> Layout:
+    """The parts of the state in a checkpoint of the stream. Raises CheckpointError if there is none to read."""
+    with _readable(checkpoint):
+        layout = _layout(checkpoint, state_stores(checkpoint))
+    _require_tables(spec, layout)
+    return layout
+
+
+def _require_tables(spec: StreamSpec, layout: Layout) -> None:
+    if not layout.tables:
+        raise CheckpointError(
+            "the query keeps no state",
+            expected="a query with an operator that keeps state",
+            where=spec.checkpoint,
+            next_step=f"`streamwarden inspect {spec.name}` shows what the checkpoint has",
+        )
 
 
 def _require_checkpoint(origin: Location, spec: StreamSpec) -> None:
@@ -124,7 +161,7 @@ def _readable(origin: Location) -> Iterator[None]:
         ) from error
 
 
-def _tables(checkpoint: Location, stores: Sequence[StateStore]) -> tuple[StateTable, ...]:
+def _layout(checkpoint: Location, stores: Sequence[StateStore]) -> Layout:
     """The tables of all operators. Raises Damaged, OSError."""
     metadata = {}
     for operator in sorted({store.operator for store in stores}):
@@ -133,10 +170,11 @@ def _tables(checkpoint: Location, stores: Sequence[StateStore]) -> tuple[StateTa
             metadata[operator] = read_operator_metadata(checkpoint, operator, where)
     schemas, _ = diagnose_schemas(checkpoint, stores, metadata)
     found: list[StateTable] = []
+    whole: list[StateTable] = []
     for operator, own in sorted(schemas.items()):
-        if operator in metadata:
-            found += tables_of(operator, metadata[operator].name, metadata[operator].variables)
-        else:
-            names = [store.name for store in stores if store.operator == operator]
-            found += tables_of(operator, infer_name(names, own) or "unknown", {})
-    return tuple(found)
+        names = sorted({store.name for store in stores if store.operator == operator})
+        known = metadata.get(operator)
+        name = known.name if known else infer_name(names, own) or "unknown"
+        found += tables_of(operator, name, known.variables if known else {})
+        whole += stores_of(operator, name, names)
+    return Layout(stores=stores, tables=tuple(found), whole=tuple(whole))

@@ -6,7 +6,7 @@ copies of them, and writes nothing to the stream's places.
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -25,7 +25,7 @@ from streamwarden.lifecycle.time_travel.answers import (
 )
 from streamwarden.lifecycle.time_travel.tables import StateTable, choose_table
 from streamwarden.services.fleet.launching.one_off_spark import in_quick_jvm, on_this_host, run_program
-from streamwarden.services.state.gathering import Held, held
+from streamwarden.services.state.gathering import Held, Layout, held
 from streamwarden.stream.spec import StreamSpec
 
 MEMORY: Final = 2**30
@@ -142,7 +142,7 @@ def _look(
         CheckpointError: Spark cannot read the state.
         ProcessError: there is no usable Java, or the reading process died.
     """
-    table = choose_table(state.tables, chosen.operator, chosen.variable, spec.name)
+    table = choose_table(state.layout.tables, chosen.operator, chosen.variable, spec.name)
     question = Question(
         asked=asked, checkpoint=state.for_reading(batches), table=table, batches=batches, keys=chosen.keys, **more
     )
@@ -152,15 +152,15 @@ def _look(
         batches=batches,
         committed_at=state.committed_at(batches[-1]),
         kept=state.kept,
-        answer=_ask(spec, state, question, kind),
+        answer=load(kind, ask(spec, state.folder, state.layout, [question])[0]),
     )
 
 
-def _ask(spec: StreamSpec, state: Held, question: Question, kind: type[_Of]) -> _Of:
-    folder = state.folder
-    (folder / "request.json").write_text(json.dumps(asdict(question)), encoding="utf-8")
+def ask(spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], *, cores: int = 1) -> list[Any]:
+    """The answers of the reading process as JSON, in the order of the questions. Raises as `show`."""
+    (folder / "request.json").write_text(json.dumps([asdict(one) for one in questions]), encoding="utf-8")
     try:
-        status = run_program("state", _reader(spec, state), folder, reads=spec, within=_WITHIN, share=1.0)
+        status = run_program("state", reader(spec, layout, cores=cores), folder, reads=spec, within=_WITHIN, share=1.0)
     except subprocess.TimeoutExpired as error:
         raise _died(spec, f"the reading took longer than {_WITHIN:.0f} s") from error
     refused, result = folder / "refused.json", folder / "result.json"
@@ -169,16 +169,17 @@ def _ask(spec: StreamSpec, state: Held, question: Question, kind: type[_Of]) -> 
         raised = ConfigError if why.usage else CheckpointError
         raise raised(why.observed, expected=why.expected, where=why.where, next_step=why.next_step)
     if result.exists():
-        return load(kind, json.loads(result.read_text(encoding="utf-8")))
+        answers: list[Any] = json.loads(result.read_text(encoding="utf-8"))
+        return answers
     said = (folder / "state.log").read_text(encoding="utf-8", errors="replace")
     raise _died(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
 
 
-def _reader(spec: StreamSpec, state: Held) -> StreamSpec:
-    """The stream with the settings of the reading process: one core, so that it reads one partition at a time."""
-    memory = max(MEMORY, spec.spark.driver_memory) if state.in_memory else MEMORY
-    small = on_this_host(in_quick_jvm(spec), "local[1]", memory)
-    conf = {**small.spark.conf, **_CONF, _FORMAT: "2" if state.second_format else "1"}
+def reader(spec: StreamSpec, layout: Layout, *, cores: int = 1) -> StreamSpec:
+    """The stream with the settings of a process that reads its state, one partition at a time on each core."""
+    memory = max(MEMORY, spec.spark.driver_memory) if layout.in_memory else MEMORY
+    small = on_this_host(in_quick_jvm(spec), f"local[{cores}]", memory)
+    conf = {**small.spark.conf, **_CONF, _FORMAT: "2" if layout.second_format else "1"}
     return replace(small, spark=replace(small.spark, conf=conf))
 
 

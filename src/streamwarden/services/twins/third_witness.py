@@ -65,7 +65,7 @@ def third_witness(
     try:
         same = _comparable(stream, fork, batches, plan)
         read = ((stream, _own_output(stream, same)), (fork, output))
-        own, its = (_rows(spec, rows, same, batches[0] - 1, fork) for spec, rows in read)
+        own, its = (rows_of(spec, rows, same, batches[0] - 1, fork) for spec, rows in read)
     except (NotComparable, CheckpointError, VerificationError, Damaged, OSError) as reason:
         why = reason.observed if isinstance(reason, (CheckpointError, VerificationError)) else reason
         return ThirdWitness(f"not compared with the stream's own rows: {why}")
@@ -139,8 +139,14 @@ def _own_output(stream: StreamSpec, same: Sequence[int]) -> Output:
     return stream.sink.read(stream, {}, committed=same[-1], first=same[0], deduplicated=True)
 
 
-def _rows(spec: StreamSpec, output: Output, same: Sequence[int], before: int, fork: StreamSpec) -> Output:
-    """The rows of the output that these batches wrote."""
+def rows_of(spec: StreamSpec, output: Output, same: Sequence[int], before: int, fork: StreamSpec) -> Output:
+    """The rows of the output that these batches wrote.
+
+    Args:
+        before: the batch before them, up to which `fork` has the same data files.
+
+    Raises NotComparable if that is not known any more.
+    """
     if not spec.sink.MANIFEST:
         return replace(output, parts=[_of_batches(part, same) for part in output.parts], problems=())
     names = _names(spec, same[-1]) - _names(fork, before)

@@ -1,32 +1,35 @@
-"""Puts a table back to the batch of a savepoint: the rows of later batches go, in the transaction that sets the batch
-table back."""
+"""Brings a table to the batch of an exchanged checkpoint. If the stream goes back, the rows of later batches go, in the
+transaction that sets the batch table back."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
 
 from streamwarden.adapters.postgresql.access import access, explain
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.savepoints.restore import Restore
+from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.sinks.postgresql import batch_table
 from streamwarden.sinks.postgresql.table import BATCH, Table, find_schema, split
 from streamwarden.stream.spec import OutputMode, StreamSpec
 
 
-def require_possible(spec: StreamSpec, restore: Restore) -> None:
-    """Raises CheckpointError if the table cannot be put back: it lacks the batch, holds rows of other queries, or in
-    update mode its rows were replaced by later ones."""
+def plan_removal(spec: StreamSpec, restore: Exchange) -> str:
+    """Say which rows are going to be removed. Raises CheckpointError if the table cannot be put back: it lacks the
+    batch, holds rows of other queries, or in update mode its rows were replaced by later ones."""
     with _session(spec) as cursor:
-        _require(cursor, _table(cursor, spec), spec, restore)
+        table = _table(cursor, spec)
+        _require(cursor, table, spec, restore)
+        rows = _count(cursor, table, ">", restore.batch)
+    return f"{rows:,} rows of batches after {restore.batch} are removed from {table}"
 
 
-def remove_later(spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+def remove_later(spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
     """Remove the rows of later batches. Repeated, it removes nothing. Raises CheckpointError.
 
     Args:
@@ -41,14 +44,42 @@ def remove_later(spec: StreamSpec, restore: Restore, plan: bytes) -> str:
             sql.SQL("DELETE FROM {} WHERE {} > {}").format(table.identifier, column, sql.Literal(restore.batch))
         ).rowcount
         digest = hashlib.sha256(plan).hexdigest()
-        count = sql.SQL("SELECT count(*) FROM {} WHERE {} = {}")
-        row = cursor.execute(count.format(table.identifier, column, sql.Literal(restore.batch))).fetchone()
-        rows = 0 if row is None else int(row[0])
+        rows = _count(cursor, table, "=", restore.batch)
         batch_table.note(cursor, table, restore.query_id, batch=restore.batch, plan=digest, rows=rows)
-    return f"{removed:,} rows of batches after {restore.batch} were removed from {table}"
+    return f"{removed:,} rows of batches after {restore.batch} are removed from {table}"
 
 
-def _require(cursor: psycopg.Cursor[Any], table: Table, spec: StreamSpec, restore: Restore) -> batch_table.Position:
+def _count(cursor: psycopg.Cursor[Any], table: Table, comparison: Literal["=", ">"], batch: int) -> int:
+    query = sql.SQL("SELECT count(*) FROM {} WHERE {} {} {}")
+    parts = table.identifier, sql.Identifier(BATCH), sql.SQL(comparison), sql.Literal(batch)
+    row = cursor.execute(query.format(*parts)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def require_reachable(spec: StreamSpec) -> None:
+    """Raises CheckpointError if the database does not answer."""
+    with _session(spec) as cursor:
+        _table(cursor, spec)
+
+
+def pass_over(spec: StreamSpec, rewrite: Exchange, plan: bytes) -> str:
+    """Note a batch without rows in the batch table: the next one would be refused without it. Raises CheckpointError.
+
+    Args:
+        plan: content of `offsets/BATCH`.
+    """
+    with _session(spec) as cursor:
+        table = _table(cursor, spec)
+        position = batch_table.read(cursor, table, rewrite.query_id)
+        if position is None or position.batch is None or position.batch >= rewrite.batch:
+            return ""
+        batch_table.claim(cursor, table, rewrite.query_id, stream=spec.name, token=position.token)
+        digest = hashlib.sha256(plan).hexdigest()
+        batch_table.note(cursor, table, rewrite.query_id, batch=rewrite.batch, plan=digest, rows=0)
+    return f"batch {rewrite.batch}, which has no rows, was noted in the batch table of {table}"
+
+
+def _require(cursor: psycopg.Cursor[Any], table: Table, spec: StreamSpec, restore: Exchange) -> batch_table.Position:
     position = batch_table.read(cursor, table, restore.query_id)
     if position is None or position.batch is None or position.batch < restore.batch:
         written = "has no batch" if position is None or position.batch is None else f"ends with batch {position.batch}"
@@ -80,13 +111,13 @@ def _session(spec: StreamSpec) -> Iterator[psycopg.Cursor[Any]]:
     """One transaction; a refusal of the database is a CheckpointError."""
     connection = spec.sink.connection or ""
     try:
-        with access(connection).open(f"restore {spec.name}") as session, session.cursor() as cursor:
+        with access(connection).open(f"exchange {spec.name}") as session, session.cursor() as cursor:
             yield cursor
     except psycopg.Error as error:
         explained = explain(error, connection=connection, where=f"{spec.sink.table} (connection {connection})")
         raise CheckpointError(
-            f"the table cannot be put back: {explained.observed}",
-            expected="a user that may delete rows of the stream's table",
+            f"the table cannot be brought to the batch of the checkpoint: {explained.observed}",
+            expected="a user that may change the stream's table and its batch table",
             where=explained.where,
             next_step=explained.next_step,
         ) from error

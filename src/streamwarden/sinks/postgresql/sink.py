@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
-from streamwarden.lifecycle.savepoints.restore import Restore
 from streamwarden.problems import Problem, show
 from streamwarden.sinks.base import BatchWriter, Sink, missing_key, refused_mode, repeated
 from streamwarden.sinks.output import Output
@@ -114,16 +114,25 @@ class PostgresqlSink(Sink):
     def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
         forks.set_back(forked, batch, plan)
 
-    def plan_restore(self, spec: StreamSpec, restore: Restore, manifest: Location) -> Mapping[str, Any]:
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
         from streamwarden.sinks.postgresql import returning
 
-        returning.require_possible(spec, restore)
-        return {}
+        return OutputPlan(words=returning.plan_removal(spec, restore))
 
-    def restore_output(self, spec: StreamSpec, restore: Restore, plan: bytes) -> str:
+    def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         from streamwarden.sinks.postgresql import returning
 
         return returning.remove_later(spec, restore, plan)
+
+    def require_passable(self, spec: StreamSpec, rewrite: Exchange) -> None:
+        from streamwarden.sinks.postgresql import returning
+
+        returning.require_reachable(spec)
+
+    def pass_over(self, spec: StreamSpec, rewrite: Exchange, plan: bytes) -> str:
+        from streamwarden.sinks.postgresql import returning
+
+        return returning.pass_over(spec, rewrite, plan)
 
     def batch_writer(self, spec: StreamSpec, token: int, ending: Callable[[], bool]) -> BatchWriter | None:
         from streamwarden.sinks.postgresql.writer import TableWriter

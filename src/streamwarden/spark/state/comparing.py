@@ -1,4 +1,4 @@
-"""The difference between the states of two batches.
+"""The difference between the states of two batches, of one checkpoint or of two.
 
 The rows of both states are counted by key, item, value and expiry: a row of which the two have different numbers has
 changed. So lists and joins, whose keys have several rows, are compared as any other table, without their order.
@@ -20,8 +20,8 @@ _GROWTH: Final = 10
 def compare(spark: SparkSession, question: Question) -> Difference:
     """The counts, the keys that grew the most, and a sample of what changed."""
     before, after = (
-        keyed(entries(spark, question.checkpoint, question.table, batch), question.table, question.keys)
-        for batch in question.batches
+        keyed(entries(spark, checkpoint, question.table, batch), question.table, question.keys)
+        for checkpoint, batch in question.sides
     )
     by_key = _by_key(before, after).persist()
     try:

@@ -1,7 +1,7 @@
 """The rows of any table of state under the same columns, whatever operator keeps them.
 
 partition    int
-key          struct; `item`: the key within a map variable, of maps alone
+key          struct; `item`: the key within a map variable, or within a whole store
 value        struct; missing if the table keeps keys alone
 expires_at   timestamp; missing if nothing in the state says when an entry expires
 """
@@ -17,6 +17,7 @@ from pyspark.sql.types import NullType, StructType
 from streamwarden.lifecycle.time_travel.answers import Entry, Key
 from streamwarden.lifecycle.time_travel.keys import wanted_fields
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
+from streamwarden.spark.internals.stores import whole_store
 from streamwarden.spark.state.columns import as_json, as_text, leaves, size, unambiguous, varies
 from streamwarden.spark.state.reader import state_after
 
@@ -33,6 +34,13 @@ _MICROS: Final = "expiresAtMicros"
 
 def entries(spark: SparkSession, checkpoint: str, table: StateTable, batch: int) -> DataFrame:
     """The rows of a table after a batch."""
+    if table.kind is TableKind.STORE:
+        return whole_store(spark, checkpoint, batch, table.operator, str(table.variable)).select(
+            "partition",
+            f.col("partition_key").alias("key"),
+            f.struct("column_family_name", "key_bytes").alias("item"),
+            f.struct("value_bytes").alias("value"),
+        )
     raw = _unambiguous(state_after(spark, checkpoint, batch, table.options))
     columns = [f.col("partition_id").alias("partition"), f.col("key")]
     if table.kind is TableKind.MAP:

@@ -90,7 +90,7 @@ class Reader:
 
     def __call__(self, name: str, spec: StreamSpec, folder: Path, **options: Any) -> int:
         assert name == "state"
-        self.asked.append(json.loads((folder / "request.json").read_text()))
+        self.asked.extend(json.loads((folder / "request.json").read_text()))
         self.specs.append(spec)
         self.meanwhile()
         held = Path(self.asked[-1]["checkpoint"].removeprefix("file://"))
@@ -103,7 +103,9 @@ class Reader:
             (folder / path).write_text(content)
         if self.answer is not None:
             name = "refused" if isinstance(self.answer, Refused) else "result"
-            (folder / f"{name}.json").write_text(json.dumps(asdict(self.answer)))
+            (folder / f"{name}.json").write_text(
+                json.dumps(asdict(self.answer) if name == "refused" else [asdict(self.answer)])
+            )
         return 1
 
 

@@ -68,6 +68,10 @@ async function progress(path, dag, run) {
       { text: "Open the DAG", href: `${airflow}/dags/${dag}`, outside: true },
     ];
   }
+  if (await waitsForApproval(path, run)) {
+    const href = `${airflow}/dags/${dag}/runs/${encodeURIComponent(run.dag_run_id)}/required_actions`;
+    return [`${dag} waits for a person’s approval in Airflow.`, { text: "Answer it", href, outside: true }];
+  }
   const drill = await drillOf(dag, run);
   return [`${dag} is ${run.state} …`, drill && report(drill, "Watch it")];
 }
@@ -78,6 +82,11 @@ async function result(dag, run) {
   if (run.state === "success") return [`Done${note}.`];
   const href = `${airflow}/dags/${dag}/runs/${encodeURIComponent(run.dag_run_id)}`;
   return [`${dag} ended as ${run.state}${note}.`, { text: "Its log says why", href, outside: true }];
+}
+async function waitsForApproval(path, run) {
+  if (run.state !== "running") return false;
+  const url = `${path}/dagRuns/${encodeURIComponent(run.dag_run_id)}/hitlDetails?response_received=false&state=awaiting_input&state=deferred`;
+  return (await call(url, "GET").catch(() => ({}))).total_entries > 0;
 }
 const report = (drill, text) => ({ text, href: `${prefix}/drills/${drill.run_id}` });
 async function drillOf(dag, run) { // the drill that a run of its DAG is, once it has begun
@@ -122,7 +131,7 @@ function ask({ title, text, dag, url, conf, reason }, label) {
   mine.say("");
 }
 
-// A form that is sent as JSON; empty fields are left out.
+// A form that is sent as JSON; empty fields are left out. If it names a DAG, that is run with the id of the answer.
 document.addEventListener("submit", async (event) => {
   const form = event.target.closest("form[data-post]");
   if (!form) return;
@@ -130,8 +139,13 @@ document.addEventListener("submit", async (event) => {
   const said = form.querySelector("[role=status]");
   const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
   try {
-    await call(`${prefix}${form.dataset.post}`, "POST", values);
-    said.textContent = "Done.";
+    const made = await call(`${prefix}${form.dataset.post}`, "POST", values);
+    const { dag, conf, answer } = form.dataset;
+    const say = (text, link) => {
+      if (said.textContent !== text) said.replaceChildren(text, ...(link ? [" ", anchor(link)] : []));
+    };
+    if (dag) await trigger(dag, { ...JSON.parse(conf), [answer]: made.id }, say);
+    else said.textContent = "Done.";
   } catch (error) {
     said.textContent = `It failed: ${error.message}`;
   }

@@ -44,7 +44,7 @@ def sweep(
         str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder is kept.")
     ] = "30 days",
 ) -> int:
-    """Remove the folders of old drills and of their forks' drivers, and what killed audits left.
+    """Remove the folders of old drills and of their forks' drivers, what killed audits left, and old looks at state.
 
     The drills' journals stay in the store, and the evidence of audits stays.
     """
@@ -55,6 +55,6 @@ def sweep(
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
     say(
         f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers and {gone.audits} of "
-        "killed audits"
+        f"killed audits, and {gone.looks} looks at state"
     )
     return Exit.OK

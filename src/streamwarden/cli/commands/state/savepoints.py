@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, clock, number, size
-from streamwarden.cli.output import as_json, say, table, text
+from streamwarden.cli.output import as_json, progress_bar, say, table, text
 from streamwarden.cli.session import AsJson, who, workspace
-from streamwarden.errors import StoreError
-from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.queries import owner
 from streamwarden.units import format_count, format_size
 
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
     from streamwarden.lifecycle.savepoints.savepoint import SavedText, Savepoint, SinkPosition
     from streamwarden.services.savepoints.creating import Gathered
     from streamwarden.services.savepoints.saved import Savepoints
-    from streamwarden.services.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, help="Savepoints: complete copies of a checkpoint at a committed batch.")
 
@@ -54,7 +49,7 @@ def create_savepoint(
     interrupted `create` left is removed.
     """
     from streamwarden.services.savepoints.creating import create, gather
-    from streamwarden.services.savepoints.describing import Author
+    from streamwarden.services.savepoints.describing import Author, recorded_spark
     from streamwarden.services.savepoints.documents import document
     from streamwarden.services.savepoints.saved import Savepoints
 
@@ -63,8 +58,10 @@ def create_savepoint(
     if dry_run:
         _show_plan(gather(spec, batch), Savepoints.of(spec).root, json)
         return Exit.OK
-    author = Author(by=who(), reason=reason, spark=_spark_version(space, owner(spec.name)))
-    savepoint = create(spec, batch, author)
+    spark = recorded_spark(space.store, owner(spec.name)) if space.has_store() else None
+    author = Author(by=who(), reason=reason, spark=spark)
+    with progress_bar() as tell:
+        savepoint = create(spec, batch, author, tell=tell)
     if json:
         as_json(document(savepoint))
     else:
@@ -125,7 +122,8 @@ def verify_savepoint(context: typer.Context, stream: Named, savepoint: MaybeId =
 
     savepoints = _savepoints(context, stream)
     saved = savepoints.get(savepoint)
-    faults = verify(savepoints, saved)
+    with progress_bar() as tell:
+        faults = verify(savepoints, saved, tell)
     if json:
         as_json({"id": saved.id, "files": len(saved.files), "bytes": saved.bytes, "faults": faults})
     elif faults:
@@ -143,11 +141,18 @@ def delete_savepoint(
     context: typer.Context,
     stream: Named,
     savepoint: Annotated[str, typer.Argument(metavar="SAVEPOINT", help="A savepoint that `list` shows.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
 ) -> int:
     """Delete a savepoint, or what an interrupted `create` left. The stream and its checkpoint are not touched."""
-    from streamwarden.services.savepoints.removing import delete
+    from streamwarden.services.savepoints.removing import delete, require_free
 
-    delete(_savepoints(context, stream), savepoint)
+    savepoints = _savepoints(context, stream)
+    if dry_run:
+        files = require_free(savepoints, savepoint)
+        held = f"{format_count(len(files), 'file')}, {format_size(sum(files.values()))}"
+        say(f"{text(savepoint)} would be deleted: {held} in {text(savepoints.place(savepoint).path)}")
+        return Exit.OK
+    delete(savepoints, savepoint)
     say(f"{text(savepoint)} is deleted")
     return Exit.OK
 
@@ -156,15 +161,6 @@ def _savepoints(context: typer.Context, stream: str) -> Savepoints:
     from streamwarden.services.savepoints.saved import Savepoints
 
     return Savepoints.of(workspace(context).query(stream))
-
-
-def _spark_version(space: Workspace, stream: str) -> str | None:
-    """Version of PySpark that the newest driver was launched with; None if that is not recorded."""
-    with suppress(StoreError):
-        driver = space.store.drivers.latest(stream) if space.has_store() else None
-        code = None if driver is None else files.read_document(Path(driver.folder) / files.CODE)
-        return ((code or {}).get("packages") or {}).get("pyspark")
-    return None
 
 
 def _in_short(savepoint: Savepoint) -> dict[str, object]:

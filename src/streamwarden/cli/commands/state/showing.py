@@ -246,8 +246,8 @@ def _show_difference(look: Look[Difference]) -> None:
             (
                 key_words(change.key, answer.fields),
                 what_happened(change),
-                changed_words(change.before),
-                changed_words(change.after),
+                changed_words(change.before, change),
+                changed_words(change.after, change),
             )
             for change in answer.sample
         ],

@@ -1,0 +1,5 @@
+"""The DAG create_savepoint, and one DAG for each stream that declares when savepoints are taken."""
+
+from streamwarden.airflow.dags.state.savepoints import savepoint_dags
+
+globals().update(savepoint_dags(__file__))

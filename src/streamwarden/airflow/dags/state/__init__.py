@@ -1,0 +1,1 @@
+"""DAGs with a form for savepoints and state: verify, restore, look."""

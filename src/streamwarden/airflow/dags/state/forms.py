@@ -1,0 +1,57 @@
+"""What the forms of these DAGs have in common: the stream or query, the savepoint, and how their DAGs are made."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Param
+
+from streamwarden.airflow.dags.controls import stream_choice
+from streamwarden.airflow.dags.state.savepoints import query_names
+from streamwarden.airflow.notifying import report_failures
+from streamwarden.airflow.projects import START, TAG
+from streamwarden.airflow.workspaces import catalog_of, workspace
+
+
+def form(dag_id: str, project: Path, doc: str, params: dict[str, Param], **more: Any) -> DAG:
+    """A DAG that a person runs with a form. Its first field is the stream.
+
+    Args:
+        doc: its first line describes the DAG.
+    """
+    names = sorted(query_names(catalog_of(workspace(str(project))).streams.values()))
+    description = doc.partition("\n")[0]
+    return DAG(
+        dag_id=dag_id,
+        description=description,
+        doc_md=f"### {dag_id}\n\n{doc}",
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=False,  # a run of a paused DAG is queued for ever
+        tags=sorted({TAG, "state"}),
+        default_args={
+            "owner": "streamwarden",
+            "retries": 1,
+            "retry_delay": timedelta(seconds=5),
+            **report_failures(project),
+        },
+        params={"stream": stream_choice(names), **params},
+        **more,
+    )
+
+
+def text(title: str, description: str, **more: Any) -> Param:
+    """A field that may stay empty."""
+    return Param(None, type=["null", "string"], title=title, description=description, maxLength=200, **more)
+
+
+def number(title: str, description: str) -> Param:
+    """A field for a whole number, which may stay empty."""
+    return Param(None, type=["null", "integer"], title=title, description=description, minimum=0, maximum=2**62)
+
+
+def savepoint() -> Param:
+    """The field for a savepoint."""
+    shown = "A savepoint that the stream's page lists; empty: the newest one"
+    return text("Savepoint", shown, pattern="^[0-9]{8}T[0-9]{6}Z$")

@@ -1,0 +1,1 @@
+"""Exchanges: a prepared checkpoint takes the place of a stopped stream's one. Pure."""
