@@ -22,6 +22,7 @@ from reference_pages import (
     savepoint,
     store,
     stream_file,
+    upgrade_rules,
 )
 from streamwarden.config.loading import THRESHOLDS
 
@@ -53,6 +54,7 @@ PAGES: Final = (
     Page("docs/jobs.md", "the jobs and their streams", jobs.page),
     Page("docs/faults.md", "the faults in drills/faults", lambda _: faults.page()),
     Page("docs/reference/causes.md", "the table of causes", lambda _: causes.page()),
+    Page("docs/reference/changes.md", "lifecycle/upgrades/rules.py", lambda _: upgrade_rules.page()),
     Page("docs/reference/checks.md", "the checks", lambda _: checks.checks_page()),
     Page("docs/reference/cli.md", "the commands", lambda _: command_line.page()),
     Page("docs/reference/connections.md", "reference/connections.py", lambda _: connections.page()),

@@ -26,7 +26,7 @@ LONGEST_PATH: Final = 1024
 LONGEST_NAME: Final = 255
 """Bytes of the name of a folder on the usual file systems."""
 
-RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints")
+RESERVED_FOLDERS: Final = ("audits", "drivers", "drills", "savepoints", "upgrades")
 """Folders of the data folder that Streamwarden itself writes to."""
 
 

@@ -203,3 +203,30 @@ def test_the_state_of_each_operator_is_repartitioned(tmp_path: Path, store: Stor
     assert sum(table.difference.rows_after for table in found.tables) > 0
     back: Repartitioned = repartition(store, spec, 2, ANN)
     assert back.exchanged.exchange.batch == last + 2
+
+
+@pytest.mark.full
+def test_a_state_without_a_key_is_refused_because_spark_would_lose_it(tmp_path: Path, spark: Any, store: Store) -> None:
+    """The control shows why: Spark says nothing, and the count begins anew."""
+    from pyspark.sql import functions as f
+
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    spec, counts = Query(spark, tmp_path).spec, []
+
+    def count(index: int) -> int:
+        publish(tmp_path / "input", index, minute_of_rows(index, rows=30))
+        rows = spark.readStream.schema("id long, key string, at long").json(str(tmp_path / "input"))
+        written = rows.agg(f.count("*").alias("n")).writeStream.outputMode("complete")
+        taken = written.foreachBatch(lambda batch, _: counts.append(batch.first()["n"]))
+        taken.option("checkpointLocation", spec.checkpoint).trigger(availableNow=True).start().awaitTermination()
+        return int(counts[-1])
+
+    assert [count(0), count(1)] == [30, 60]
+    with pytest.raises(CheckpointError, match="has no key and always one partition"):
+        repartition(store, spec, 4, ANN)
+    assert count(2) == 90
+    plain = spec.checkpoint.replace(" ", "")
+    shutil.copytree(spec.checkpoint, plain)
+    spark._streamingCheckpointManager.repartition(plain, 4)
+    spec = replace(spec, checkpoint=plain)
+    assert count(3) == 30, "Spark has lost 90: if this is 120, it has learned it, and the refusal can go"

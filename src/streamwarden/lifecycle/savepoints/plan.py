@@ -37,7 +37,7 @@ def batch_to_save(survey: Survey, wanted: int | None) -> int:
     if obstacle is None:
         return batch
     possible = [number for number in sorted(survey.commits) if why_not(survey, number) is None]
-    ways = f"name one of the batches {ranges(possible)} with `--batch`" if possible else "run `streamwarden inspect`"
+    ways = f"name one of the batches {ranges(possible)}" if possible else "run `streamwarden inspect`"
     raise _cannot(survey, f"batch {batch}: {obstacle}", ways)
 
 

@@ -32,6 +32,7 @@ from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
 from streamwarden.services.exchanges.outputs import require_number_free
+from streamwarden.services.exchanges.refusals import require_on_disk
 from streamwarden.services.fleet.launching.one_off_spark import run_program
 from streamwarden.services.forks.files import carry_out
 from streamwarden.services.forks.gathering import survey
@@ -62,15 +63,25 @@ class Repartitioned:
 
 def planned(spec: StreamSpec, partitions: int) -> Repartition:
     """What `repartition` would do; it writes nothing. Raises CheckpointError if it is not possible."""
+    require_on_disk(spec, spec.checkpoint)
     wanted = plan(read_checkpoint(checkpoint_of(spec)), spec.name, partitions)
     require_number_free(spec, _exchange(wanted, checkpoint_of(spec).path, "", Author(by="", reason="")))
     return wanted
 
 
 def repartition(
-    store: "Store", spec: StreamSpec, partitions: int, author: Author, *, now: Callable[[], float] = time.time
+    store: "Store",
+    spec: StreamSpec,
+    partitions: int,
+    author: Author,
+    *,
+    tell: Callable[[str], object] = lambda _: None,
+    now: Callable[[], float] = time.time,
 ) -> Repartitioned:
     """Give the state of a stopped stream this number of partitions, or complete a repartition that was killed.
+
+    Args:
+        tell: gets a sentence before each step that may take minutes.
 
     Raises:
         CheckpointError: it is not possible, or Spark's result is not the stream's state. Nothing is changed then.
@@ -82,8 +93,9 @@ def repartition(
 
     def change() -> Change:
         wanted = planned(spec, partitions)
+        tell(f"takes a savepoint of batch {wanted.batch}")
         taken.append(create(spec, None, author, now=now))
-        return _Repartition(spec, wanted, author)
+        return _Repartition(spec, wanted, author, tell)
 
     done = exchange(store, spec, change, subject(partitions), now=now)
     return Repartitioned(exchanged=done, savepoint=taken[0] if taken else None)
@@ -94,6 +106,7 @@ class _Repartition(Change):
     spec: StreamSpec
     wanted: Repartition
     author: Author
+    tell: Callable[[str], object]
 
     def planned(self, checkpoint: str, stamp: str) -> Exchange:
         return _exchange(self.wanted, checkpoint, stamp, self.author)
@@ -101,8 +114,10 @@ class _Repartition(Change):
     def fill(self, exchange: Exchange) -> None:
         copy = open_path(exchange.prepared)
         try:
+            self.tell(f"lets Spark rewrite the state of a copy in {self.wanted.after} partitions")
             _copy(self.spec, copy, self.wanted.batch)
             _rewrite(self.spec, copy, self.wanted.after)
+            self.tell("compares the state before and after, table by table and byte by byte")
             _verify(self.spec, copy, self.wanted)
         except BaseException:
             shutil.rmtree(exchange.prepared, ignore_errors=True)  # what is wrong or half is of no use

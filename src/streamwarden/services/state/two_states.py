@@ -78,7 +78,7 @@ def compare_states(spec: StreamSpec, before: StateAt, after: StateAt, *, sample:
     differences = [_difference(before, after, table, sample) for table in tables]
     placements = [_placement(state, store) for store in whole for state in (before, after)]
     with work_folder(spec) as folder:
-        answers = ask(spec, folder, layout, [*differences, *placements])
+        answers = ask(spec, folder, layout, [*differences, *placements], waits=True)
     found = [load(Difference, answer) for answer in answers[: len(tables)]]
     wrong = [load(Placement, answer).misplaced for answer in answers[len(tables) :]]
     return Comparison(

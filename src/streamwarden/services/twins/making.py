@@ -1,10 +1,11 @@
 """Makes the twins of a drill's fork, each with its own checkpoint, input and output, and removes them."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from streamwarden import disk
 from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.forks.files import remove_folder, require_own
 from streamwarden.services.forks.forks import drop_output, fork
@@ -27,15 +28,17 @@ _SCRATCH: Final = ("input", "checkpoint/state", "checkpoint/*/state", f"{PROGRAM
 """The parts of a twin that are not evidence. Its logs and its output stay."""
 
 
-def keep_start(fork_spec: StreamSpec, home: Path) -> None:
+def keep_start(fork_spec: StreamSpec, home: Path, rewind: int = 0) -> Fork:
     """Keep the fork as it is now: it has taken over batches of its origin, and no driver has run on it.
 
     Args:
+        fork_spec: of the fork; for an upgrade, of the stream itself.
         home: the folder of the twins.
+        rewind: keep it as it was so many batches before.
 
     Raises as `services.forks.forks.fork` does.
     """
-    _made(fork_spec, home, START, rewound=True)
+    return _made(fork_spec, home, START, rewind)
 
 
 def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Twin:
@@ -47,7 +50,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
     Raises as `services.forks.forks.fork` and `running.end_left` do.
     """
     origin = _forked(fork_spec, home / START / FORK) if rewound else fork_spec
-    spec = _made(origin, home, str(number), rewound=rewound)
+    spec = _made(origin, home, str(number), 0 if rewound else "all").spec
     renew_working_folder(home.parent)
     into = home / str(number) / FORK
     return Twin(spec=spec, places=Places.under(str(into)), run=fork_spec, folder=into / PROGRAM)
@@ -80,15 +83,14 @@ def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]
     return removed
 
 
-def _made(origin: StreamSpec, home: Path, name: str, *, rewound: bool) -> StreamSpec:
+def _made(origin: StreamSpec, home: Path, name: str, rewind: int | Literal["all"]) -> Fork:
     into = home / name / FORK
     disk.private_folder(into.parent, below=home.parent)
     if into.is_dir():
         end_left(into / PROGRAM)
         remove_folder(into, below=home.parent)
     disk.private_folder(into, below=home.parent)
-    made = fork(origin, into=into, rewind=0 if rewound else "all")
-    return made.spec
+    return fork(origin, into=into, rewind=rewind)
 
 
 def _forked(spec: StreamSpec, into: Path) -> StreamSpec:

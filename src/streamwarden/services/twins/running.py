@@ -13,6 +13,7 @@ from streamwarden import disk
 from streamwarden.adapters import processes
 from streamwarden.errors import VerificationError
 from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.driver import ExitRecord
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE
 from streamwarden.services.fleet.launching.one_off_spark import here, run_program
@@ -26,6 +27,10 @@ DONE: Final = "done.json"
 PROBLEM: Final = "problem.json"
 READS_AGAIN: Final = "reads_again"
 """In `DONE`: see `TwinReport.reads_again`."""
+FRESH: Final = "fresh"
+"""In `TASK`: a folder in which the query is begun anew, so that the form of its state is seen; null: it is not."""
+FAILURE: Final = "failure"
+"""In `PROBLEM`: the record of the failure, as a driver would leave it."""
 
 _END_WITHIN: Final = 30.0
 """Seconds from SIGKILL until a process must have ended."""
@@ -64,14 +69,41 @@ class Execution:
     reads_again: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unexecuted:
+    """A batch that a twin could not execute.
+
+    Args:
+        batch: None: the job could not be started.
+        error: what Spark or the job raised, with its class.
+        failure: the record that a driver would have left; None: of a script.
+    """
+
+    batch: int | None
+    error: str
+    failure: ExitRecord | None = None
+
+
 def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution:
-    """Execute `batches`, in this order.
+    """Execute `batches`, in this order, as `attempt` does. Raises VerificationError if one could not be executed."""
+    done = attempt(twin, batches, within=within)
+    if isinstance(done, Execution):
+        return done
+    what = "the job could not be started" if done.batch is None else f"batch {done.batch} could not be executed"
+    raise _none(twin, f"{what}: {done.error}")
+
+
+def attempt(
+    twin: Twin, batches: Sequence[int], *, within: Seconds, fresh: Path | None = None
+) -> Execution | Unexecuted:
+    """Execute `batches`, in this order, or as many of them as the job can.
 
     Args:
         within: seconds for all of them, with the start of Spark.
+        fresh: a folder, absent or empty: see `FRESH`. That the query cannot be begun anew is no failure.
 
     Raises:
-        VerificationError: a batch could not be executed, or not in time.
+        VerificationError: Spark ended and said nothing, or not in time.
         ProcessError: there is no usable Java, or the jars that the stream needs are not on this host.
         ConfigError: a connection, or a variable of `spark.env`, is missing.
     """
@@ -83,6 +115,7 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
         "source": twin.run.source.path,
         "places": asdict(twin.places),
         "batches": list(batches),
+        FRESH: None if fresh is None else str(fresh),
     }
     files.write_document(folder / TASK, task)
     try:
@@ -96,12 +129,9 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
         return Execution(seconds=seconds, records=done["records"], plan=plan, reads_again=done.get(READS_AGAIN, False))
     if problem is None:
         raise _none(twin, f"Spark ended with status {status}")
-    what = (
-        "the job could not be started"
-        if problem["batch"] is None
-        else f"batch {problem['batch']} could not be executed"
-    )
-    raise _none(twin, f"{what}: {problem['error']}")
+    record = problem.get(FAILURE)
+    failure = None if record is None else ExitRecord.from_document(record)
+    return Unexecuted(batch=problem["batch"], error=problem["error"], failure=failure)
 
 
 def end_left(folder: Path) -> None:

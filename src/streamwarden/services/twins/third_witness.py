@@ -87,7 +87,7 @@ def against_stream(
     Raises NotComparable, CheckpointError, VerificationError, Damaged or OSError if they cannot be read.
     """
     read = ((stream, _own_output(stream, batches)), (fork, output))
-    own, its = (_rows(spec, rows, batches, batches[0] - 1, fork) for spec, rows in read)
+    own, its = (rows_of(spec, rows, batches, batches[0] - 1, fork) for spec, rows in read)
     by_key = partial(compare_outputs, own, its, records=records, tolerances=tolerances, ignored=left_out)
     try:
         return by_key(key=key.columns)
@@ -157,8 +157,14 @@ def _own_output(stream: StreamSpec, same: Sequence[int]) -> Output:
     return stream.sink.read(stream, {}, committed=same[-1], first=same[0], deduplicated=True)
 
 
-def _rows(spec: StreamSpec, output: Output, same: Sequence[int], before: int, fork: StreamSpec) -> Output:
-    """The rows of the output that these batches wrote."""
+def rows_of(spec: StreamSpec, output: Output, same: Sequence[int], before: int, fork: StreamSpec) -> Output:
+    """The rows of the output that these batches wrote.
+
+    Args:
+        before: the batch before them, up to which `fork` has the same data files.
+
+    Raises NotComparable if that is not known any more.
+    """
     if not spec.sink.MANIFEST:
         return replace(output, parts=[_of_batches(part, same) for part in output.parts], problems=())
     names = _names(spec, same[-1]) - _names(fork, before)

@@ -4,10 +4,12 @@ Argument: a folder with `twin.json` and the spec (see `services.twins.running`).
 of the job's query, and, when every batch is committed, `done.json`; or else `problem.json`: the batch, and what Spark
 or the job raised.
 
-The job's `build` is called once, and its query is started once for each batch.
+The job's `build` is called once, and its query is started once for each batch. Before that it is begun anew in another
+folder, if the task names one.
 """
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,17 +18,20 @@ from pyspark.sql import DataFrame, SparkSession
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.failures.exits import failure
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.redaction import redacted
 from streamwarden.services.twins.plan_replay import Laying
-from streamwarden.services.twins.running import DONE, PLAN, PROBLEM, READS_AGAIN, TASK
+from streamwarden.services.twins.running import DONE, FAILURE, FRESH, PLAN, PROBLEM, READS_AGAIN, TASK
 from streamwarden.sources.base import GeneratedSource
+from streamwarden.spark.driver.failures import chain_of, describe
 from streamwarden.spark.driver.jobs import load_build
 from streamwarden.spark.driver.outside import watch_outside
 from streamwarden.spark.programs.plan import analyzed_plan
 from streamwarden.spark.programs.script_twin import ONE_BATCH, ScriptTwin, await_batch
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.spark.state.fresh import begin_anew
 from streamwarden.stream.spec import StreamSpec
 
 _CLOCK: Final = "RateStream"
@@ -45,13 +50,15 @@ def main(folder: Path) -> int:
     if spec.fork is not None:
         return _execute_script(folder, ScriptTwin(spec, spec.fork, run, places))
     laying = Laying(run, task["source"], places)
-    fence_fork(spec)
+    fence_fork(spec, also=task[FRESH])
     spark = SparkSession.builder.getOrCreate()
     batch, records, seconds = None, 0, {}
     reads_again = False
     try:
         built = load_build(Path(spec.job))(spark, spec)
         files.write_text(folder / PLAN, analyzed_plan(built))
+        if task[FRESH] is not None:
+            begin_anew(built, spec, task[FRESH])
         reads_again = not isinstance(built, DataFrame)  # the product's own writers read a batch once
         for batch in task["batches"]:
             began = time.monotonic()
@@ -59,7 +66,10 @@ def main(folder: Path) -> int:
             records += _execute(built, spec, batch)
             seconds[batch] = round(time.monotonic() - began, 3)
     except Exception as error:  # whatever the job or Spark raises is what the person needs to see
-        problem = {"batch": batch, "error": f"{type(error).__name__}: {error}"}
+        failed = failure(
+            *describe(error, spec.job), at=time.time(), cut_batch=None, built=batch is not None, chain=chain_of(error)
+        )
+        problem = {"batch": batch, "error": f"{type(error).__name__}: {error}", FAILURE: asdict(failed)}
         files.write_document(folder / PROBLEM, redacted(problem))
         return 1
     files.write_document(folder / DONE, {"seconds": seconds, "records": records, READS_AGAIN: reads_again})

@@ -22,8 +22,11 @@ _PLACES: Final = tuple(dict.fromkeys(kind.PLACE for kind in KINDS.values() if ki
 """Options of a writer that name a place."""
 
 
-def fence_fork(spec: StreamSpec) -> None:
+def fence_fork(spec: StreamSpec, also: str | None = None) -> None:
     """Keep this process within the fork `spec`; does nothing in the driver of any other stream, or of a script's fork.
+
+    Args:
+        also: another checkpoint, in which a query may begin that writes nowhere.
 
     Raises JobError, before the job's code runs, for a script that was not forked as one: it chooses its places itself.
     """
@@ -36,7 +39,8 @@ def fence_fork(spec: StreamSpec) -> None:
             where=spec.job,
             next_step="make the fork again: the job was a module with build() when it was made",
         )
-    watch_starts(lambda start: _refuse_outside(spec, start))  # returns nothing: the query starts as it is written
+    # Returns nothing: the query starts as it is written.
+    watch_starts(lambda start: None if writes_nothing(start.options, also) else _refuse_outside(spec, start))
 
 
 def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None:
@@ -61,6 +65,13 @@ def violation(spec: StreamSpec, options: Mapping[str, str | None]) -> str | None
         if named and options.get(str(kind.PLACE)) is None:
             return f"a query with the output {kind.PLACE}s that its rows name"
     return None
+
+
+def writes_nothing(options: Mapping[str, str | None], checkpoint: str | None) -> bool:
+    """Whether the query begins in this checkpoint and writes nowhere. Pure."""
+    place = options.get(CHECKPOINT.lower())
+    here = place is not None and checkpoint is not None and same_place(place, checkpoint)
+    return here and options.get(FORMAT) == "noop"
 
 
 def _own(spec: StreamSpec) -> str | None:

@@ -75,6 +75,7 @@ def test_a_rewriting_that_ends_without_a_batch_changes_nothing(
     monkeypatch.setattr(repartitioning, "run_program", run)
     said = made("repartition", "minutes", "--partitions", "8", "--reason", "more cores")
     assert said.code == code
+    assert "takes a savepoint of batch 13\nlets Spark rewrite the state of a copy in 8 partitions" in said.out
     assert observed in " ".join(said.err.split())
     assert content(made.project.data / "m") == before
     (saved,) = made("savepoint", "list", "minutes", "--json").json

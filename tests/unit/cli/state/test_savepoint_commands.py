@@ -80,16 +80,14 @@ def test_a_dry_run_deletes_and_forks_nothing(saved: CommandLine) -> None:
     (entry,) = saved("savepoint", "list", "minutes", "--json").json
     before = set(saved.project.data.rglob("*"))
     gone = saved("savepoint", "delete", "minutes", entry["id"], "--dry-run")
-    assert (gone.code, f"{entry['id']} would be deleted: 25 files" in gone.out) == (Exit.OK, True), gone.out
+    assert (gone.code, f"{entry['id']} would be deleted: 24 files" in gone.out) == (Exit.OK, True), gone.out
     forked = saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run")
     assert (forked.code, "after batch 13 (24 files" in forked.out) == (Exit.OK, True), forked.out + forked.err
     assert set(saved.project.data.rglob("*")) == before
     assert saved("savepoint", "delete", "minutes", "20200101T000000Z", "--dry-run").code == Exit.BAD
-    (saved.project.data / "tried/fork").mkdir(parents=True)
-    (saved.project.data / "tried/fork/x").touch()
-    assert (
-        saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run").code == Exit.BAD
-    )
+    full = saved.project.data / "full"
+    (full / "fork/x").mkdir(parents=True)
+    assert saved("savepoint", "fork", "minutes", "--into", str(full), "--dry-run").code == Exit.BAD
 
 
 def test_a_terminal_shows_how_far_it_is_and_a_pipe_does_not(
@@ -151,13 +149,35 @@ def test_a_manifest_is_a_document_for_other_programs(saved: CommandLine) -> None
 
 def test_a_stream_is_put_back_to_a_savepoint(saved: CommandLine) -> None:
     saved("savepoint", "create", "minutes", "--batch", "7")
-    restored = saved("savepoint", "restore", "minutes", "--reason", "a wrong job")
+    restored = saved("savepoint", "restore", "minutes", "--no-proof", "--reason", "a wrong job")
     assert restored.code == Exit.OK, restored.err
     assert "goes on after batch 7" in restored.out
+    assert "proof: not tried on a fork" in restored.out
     assert "next: streamwarden start minutes" in restored.out
     assert saved("inspect", "minutes", "--json").json["committed"] == 7
-    again = saved("savepoint", "restore", "minutes", "--json").json
+    again = saved("savepoint", "restore", "minutes", "--no-proof", "--json").json
     assert (again["exchange"]["batch"], again["resumed"]) == (7, False)
+
+
+def test_a_stream_is_rewound_after_its_plan_was_shown(saved: CommandLine) -> None:
+    planned = saved("rewind", "minutes", "--to", "11", "--dry-run")
+    assert planned.code == Exit.OK, planned.err
+    assert "minutes would be put back to batch 11; nothing was changed" in planned.out
+    assert "data files of later batches and the previous manifest are moved to" in planned.out
+    assert saved("savepoint", "list", "minutes", "--json").json == []
+    assert saved("inspect", "minutes", "--json").json["committed"] == 13
+    rewound = saved("rewind", "minutes", "--to", "11", "--no-proof")
+    assert rewound.code == Exit.OK, rewound.err
+    assert "goes on after batch 11" in rewound.out
+    (entry,) = saved("savepoint", "list", "minutes", "--json").json
+    restored = saved("savepoint", "restore", "minutes", "--dry-run", "--json").json
+    assert (entry["batch"], restored["batch"], restored["remains"]) == (11, 11, "")
+
+
+@pytest.mark.parametrize("given", [(), ("--to", "3", "--to-time", "2026-11-25T10:00:00")])
+def test_a_rewind_is_to_a_batch_or_to_a_time(saved: CommandLine, given: tuple[str, ...]) -> None:
+    refused = saved("rewind", "minutes", *given)
+    assert (refused.code, "name either a batch (--to) or a time (--to-time)" in refused.err) == (Exit.USAGE, True)
 
 
 def test_a_fork_of_a_savepoint_can_be_made_without_running_it(saved: CommandLine) -> None:

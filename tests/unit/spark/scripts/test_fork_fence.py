@@ -7,7 +7,7 @@ import pytest
 from streamwarden.errors import JobError
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.parquet import ParquetSink
-from streamwarden.spark.scripts.fork_fence import fence_fork, violation
+from streamwarden.spark.scripts.fork_fence import fence_fork, violation, writes_nothing
 from streamwarden.spark.scripts.query_starts import arguments
 from streamwarden.stream.spec import StreamSpec
 
@@ -82,3 +82,19 @@ def test_a_fork_that_redirects_no_query_runs_no_script_and_its_code_is_not_even_
         fence_fork(StreamSpec(name="flights__fork_0123456789", job=str(job), checkpoint="/c"))
     assert not (tmp_path / "ran").exists()
     fence_fork(StreamSpec(name="flights", job=str(job), checkpoint="/c"))  # which a stream that is no fork may do
+
+
+@pytest.mark.parametrize(
+    ("options", "also", "expected"),
+    [
+        ({"checkpointlocation": "/f/anew", "format": "noop"}, "/f/anew", True),
+        ({"checkpointlocation": "/f/anew", "format": "noop"}, None, False),
+        ({"checkpointlocation": "/f/anew", "format": "parquet"}, "/f/anew", False),
+        ({"checkpointlocation": "/live", "format": "noop"}, "/f/anew", False),
+        ({"format": "noop"}, "/f/anew", False),
+    ],
+)
+def test_a_query_that_writes_nowhere_may_begin_in_another_checkpoint_that_is_named(
+    options: dict[str, str | None], also: str | None, expected: bool
+) -> None:
+    assert writes_nothing(options, also) is expected

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from streamwarden.airflow.dags.controls import stream_choice
-from streamwarden.airflow.dags.savepoints import query_names
+from streamwarden.airflow.dags.state.savepoints import query_names
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG
 from streamwarden.airflow.workspaces import catalog_of, workspace

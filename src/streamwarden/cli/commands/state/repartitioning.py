@@ -39,7 +39,8 @@ def repartition(
         say(f"the state of {text(stream)} goes from {plan.before} to {plan.after} partitions, as of batch {plan.batch}")
         say(f"  batch {plan.batch + 1} is added to its checkpoint; it reads nothing and writes no row")
         return Exit.OK
-    done = repartitioning.repartition(space.store, spec, partitions, Author(by=who(), reason=reason))
+    tell = (lambda _: None) if json else say
+    done = repartitioning.repartition(space.store, spec, partitions, Author(by=who(), reason=reason), tell=tell)
     if json:
         as_json(done)
         return Exit.OK

@@ -1,0 +1,140 @@
+"""An upgrade from its preflight to its end: what the command line, and whoever else upgrades a stream, calls."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamwarden import disk
+from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.upgrades.journal import Step, Upgrade
+from streamwarden.lifecycle.upgrades.preflight import Obstacle, Preflight, obstacles
+from streamwarden.services.upgrades.journals import NEW, OLD, Upgrades, write_journal, write_preflight
+from streamwarden.services.upgrades.live import LiveStream
+from streamwarden.services.upgrades.preflight import preflight
+from streamwarden.services.upgrades.proposal import Proposal
+from streamwarden.services.upgrades.switching import Switch
+from streamwarden.sinks.base import Sink
+from streamwarden.stream.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.adapters.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a person wants of an upgrade.
+
+    Args:
+        batches: that both versions execute in the preflight.
+        accepted: go on although something differs.
+        watch: seconds for which the new version is watched.
+        rollback: go back by itself if it fails.
+    """
+
+    by: str
+    reason: str
+    batches: int
+    accepted: bool
+    watch: float
+    rollback: bool
+
+
+def tried(proposal: Proposal, batches: int) -> tuple[Preflight, Path]:
+    """The preflight, and the folder that has it. Raises as `preflight` does; CheckpointError if one is running."""
+    upgrades = Upgrades.of(proposal.before)
+    with upgrades.alone():
+        return _tried(upgrades, proposal, batches)
+
+
+def upgraded(
+    store: "Store", live: LiveStream, proposal: Proposal, order: Order, show: Callable[[Preflight, Path], None]
+) -> Upgrade | tuple[Obstacle, ...]:
+    """The upgrade at its end; what stands in its way, if it was not begun.
+
+    Args:
+        show: is given the preflight before anything is changed.
+
+    Raises CheckpointError if one was interrupted, or this one cannot be begun; what `preflight` and `Switch.carry_out`
+    raise.
+    """
+    spec, upgrades = proposal.before, Upgrades.of(proposal.before)
+    with upgrades.alone():
+        _require_none_open(upgrades)
+        live.require_wanted(spec.name)
+        if order.rollback:
+            _require_way_back(spec)
+        found, folder = _tried(upgrades, proposal, order.batches)
+        show(found, folder)
+        if standing := obstacles(found, order.accepted):
+            return standing
+        disk.replace(folder / OLD, proposal.old_text, mode=disk.PRIVATE)
+        disk.replace(folder / NEW, proposal.new_text, mode=disk.PRIVATE)
+        begun = Upgrade(
+            id=folder.name,
+            stream=spec.name,
+            step=Step.PREPARED,
+            by=order.by,
+            reason=order.reason,
+            before=spec.job,
+            after=proposal.after.job,
+            watch=order.watch,
+            critical=live.is_critical(),
+            rollback=order.rollback,
+        )
+        return _switched(store, live, spec, folder, write_journal(folder, begun))
+
+
+def resumed(store: "Store", live: LiveStream, spec: StreamSpec) -> Upgrade:
+    """The upgrade that was interrupted, at its end. Raises CheckpointError if none was."""
+    upgrades = Upgrades.of(spec)
+    with upgrades.alone():
+        found = upgrades.open()
+        if found is None:
+            raise CheckpointError(
+                f"no upgrade of {spec.name} was interrupted",
+                expected="`--job NEW.py` or `--file NEW.yaml`",
+                where=str(upgrades.root),
+                next_step=f"run `streamwarden upgrade {spec.name} --job NEW.py`",
+            )
+        folder, upgrade = found
+        return _switched(store, live, spec, folder, upgrade)
+
+
+def _switched(store: "Store", live: LiveStream, spec: StreamSpec, folder: Path, upgrade: Upgrade) -> Upgrade:
+    live.critical = frozenset(upgrade.critical)
+    return Switch(store=store, live=live, spec=spec, folder=folder, upgrade=upgrade, say=live.say).carry_out()
+
+
+def _tried(upgrades: Upgrades, proposal: Proposal, batches: int) -> tuple[Preflight, Path]:
+    folder = upgrades.new(time.time())
+    found = preflight(proposal, folder / "forks", batches=batches)
+    write_preflight(folder, found)
+    return found, folder
+
+
+def _require_none_open(upgrades: Upgrades) -> None:
+    found = upgrades.open()
+    if found is not None:
+        folder, upgrade = found
+        raise CheckpointError(
+            f"the upgrade {upgrade.id} of {upgrade.stream} to {upgrade.after} was interrupted ({upgrade.step})",
+            expected="that upgrade to be completed first, or taken back",
+            where=str(folder),
+            next_step=f"run `streamwarden upgrade {upgrade.stream}`, without a job",
+        )
+
+
+def _require_way_back(spec: StreamSpec) -> None:
+    """Raises CheckpointError if what the new version wrote could not be taken back."""
+    sink = spec.sink
+    assert isinstance(sink, Sink)  # no other stream can be forked
+    if not (sink.MANIFEST or sink.can_be_set_back) or spec.in_object_store:
+        raise CheckpointError(
+            f"what a new version of {spec.name} writes cannot be taken back (sink.kind {sink.kind}, sink.mode "
+            f"{sink.mode})",
+            expected="a sink of files or a PostgreSQL table in append mode, on a disk of this host",
+            where=spec.file,
+            next_step="add `--no-rollback`: if the new version fails, it is left as it is, and you decide",
+        )
