@@ -1,4 +1,4 @@
-"""verify_savepoint, restore_stream and look_at_state: what their tasks do, whom they name, and what they do not say.
+"""The DAGs with a form for savepoints and state: what their tasks do, whom they name, and what they do not say.
 
 The store, the checkpoint and the savepoint are real, and the process that stands for a driver; what Airflow says is
 given. Spark is not started: tests/spark/jobs looks at states, and tests/spark/proofs goes on from a savepoint.
@@ -18,10 +18,10 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from streamwarden.adapters.storage.files import checkpoint_of
-from streamwarden.airflow.dags.state import restoring
-from streamwarden.airflow.dags.state.dags import state_dags
+from streamwarden.airflow.dags.state.changes import ChangeApprovalOperator, ChangeOperator, CheckOperator
+from streamwarden.airflow.dags.state.dags import OPERATIONS, state_dags
 from streamwarden.airflow.dags.state.looking import LookOperator
-from streamwarden.airflow.dags.state.restoring import CheckOperator, RestoreApprovalOperator, RestoreOperator
+from streamwarden.airflow.dags.state.operations import Operation
 from streamwarden.airflow.dags.state.verifying import VerifyOperator
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.errors import CheckpointError, LeaseHeld
@@ -42,6 +42,7 @@ from support.airflow.project import add_stream, living_driver
 from support.checkpoints.recorded import Archives
 
 BATCH, NEWEST = 7, 13
+NEW_JOB = "spark_jobs/counting_v2.py"
 KEY = "4711"
 BY = "ann (Airflow), approved by bob (7)"
 
@@ -58,21 +59,24 @@ def saved(space: Workspace, tmp_path_factory: pytest.TempPathFactory) -> str:
     return create(space.stream("counted"), BATCH, Author(by="cleo", reason="before the *change*")).id
 
 
-class Run:
-    """A run of `restore_stream`: what its tasks are told, and what they leave for one another."""
+FORMS: dict[str, dict[str, Any]] = {
+    "restore": {"savepoint": None, "stop_first": False, "try_first": False},
+    "rewind": {"batch": BATCH, "time": None, "stop_first": False, "try_first": False},
+    "repartition": {"partitions": 4, "stop_first": False},
+    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "watch": "0s", "rollback": True},
+}
 
-    def __init__(self, space: Workspace, *, tries: int = 1, **params: Any) -> None:
+
+class Run:
+    """A run of the DAG of an operation: what its tasks are told, and what they leave for one another."""
+
+    def __init__(self, space: Workspace, name: str = "restore", *, tries: int = 1, **params: Any) -> None:
         self.space, self.left = space, {}
+        self.operation: Operation = next(operation for operation in OPERATIONS if operation.name == name)
         self.began = time.time()
-        self.params = {
-            "stream": "counted",
-            "savepoint": None,
-            "reason": "a wrong job",
-            "stop_first": False,
-            "try_first": False,
-        }
-        self.params |= params
+        self.params = {"stream": "counted", "reason": "a wrong job", **FORMS[name], **params}
         self.tries = tries
+        self.launches: list[str] = []
 
     @property
     def context(self) -> dict[str, Any]:
@@ -85,12 +89,13 @@ class Run:
         return {"params": self.params, "ti": ti, "dag_run": run, "task": None}
 
     def check(self) -> None:
-        self.left["check"] = CheckOperator(task_id="check", project=str(self.space.project)).execute(self.context)
+        task = CheckOperator(task_id="check", operation=self.operation, project=str(self.space.project))
+        self.left[self.operation.check_name] = task.execute(self.context)
 
     def approve(self) -> None:
         self.left["approval"] = {"by": "bob (7)", "approved": True}
 
-    def restore(self) -> str:
+    def change(self) -> str:
         """`done`, or `waits` for the end of a driver."""
         try:
             self.operator.execute(self.context)
@@ -98,9 +103,19 @@ class Run:
             return "waits" if deferred.method_name == "stopped" else deferred.method_name
         return "done"
 
+    def approved(self) -> str:
+        """All of its tasks."""
+        self.check()
+        self.approve()
+        return self.change()
+
     @property
-    def operator(self) -> RestoreOperator:
-        return RestoreOperator(task_id="restore", project=str(self.space.project))
+    def operator(self) -> ChangeOperator:
+        return ChangeOperator(task_id="change", operation=self.operation, project=str(self.space.project))
+
+    @property
+    def approval(self) -> ChangeApprovalOperator:
+        return ChangeApprovalOperator(task_id="approval", operation=self.operation)
 
 
 def committed(space: Workspace) -> int | None:
@@ -125,9 +140,7 @@ def test_a_person_approves_and_the_stream_is_put_back_in_both_names(
 ) -> None:
     end(space, drive(space))
     run = Run(space)
-    run.check()
-    run.approve()
-    assert run.restore() == "done"
+    assert run.approved() == "done"
     assert (committed(space), restored_by(space)) == (BATCH, [BY])
     assert notes["run"] == [f"counted is put back to savepoint {saved} and goes on after batch {BATCH}"]
     assert space.store.stops.desired("counted") is None, "a stream that this run did not stop is not started"
@@ -137,7 +150,7 @@ def test_the_request_says_what_is_taken_back(space: Workspace, saved: str, monke
     monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: None)  # what waits is Airflow's own
     run = Run(space, reason="password=hunter2-hunter2")
     run.check()
-    asked = RestoreApprovalOperator(task_id="approval")
+    asked = run.approval
     asked.execute(run.context)
     assert asked.subject == f"Put the stream counted back to the savepoint {saved}?"
     for said in ("batch 7", "by cleo", "6 committed batches", "up to batch 13", "It is stopped", "origin/output"):
@@ -154,17 +167,17 @@ def test_only_an_approval_is_one(space: Workspace, saved: str, monkeypatch: pyte
     if option is not None:
         user = {"id": "7", "name": "bob"}
         event = {"chosen_options": [option], "responded_at": datetime.now(UTC), "responded_by_user": user}
-    asked = RestoreApprovalOperator(task_id="approval")
+    asked = run.approval
     if option is None:
         with pytest.raises(AirflowSkipException, match="nobody approved"):
             asked.execute_complete(run.context, event)
     else:
         run.left["approval"] = asked.execute_complete(run.context, event)
     if option == "Approve":
-        assert run.restore() == "done"
+        assert run.change() == "done"
     else:
         with pytest.raises(AirflowFailException, match="nobody approved this restore"):
-            run.restore()
+            run.change()
     assert committed(space) == (BATCH if option == "Approve" else NEWEST)
 
 
@@ -172,7 +185,7 @@ def test_a_task_that_was_marked_as_successful_approves_nothing(space: Workspace,
     run = Run(space)
     run.check()
     with pytest.raises(AirflowFailException, match="nobody approved this restore"):
-        run.restore()
+        run.change()
     assert committed(space) == NEWEST
 
 
@@ -190,9 +203,7 @@ def test_nobody_is_asked_for_a_restore_that_would_be_refused(space: Workspace, s
 def test_a_running_stream_is_stopped_first_and_started_again(space: Workspace, saved: str) -> None:
     driver = drive(space)
     run = Run(space, stop_first=True)
-    run.check()
-    run.approve()
-    assert run.restore() == "waits"
+    assert run.approved() == "waits"
     asked, state = space.store.stops.pending(driver), space.store.stops.desired("counted")
     assert asked is not None
     assert state is not None
@@ -208,9 +219,7 @@ def test_a_running_stream_is_stopped_first_and_started_again(space: Workspace, s
 def test_a_stream_whose_restore_is_refused_is_started_again(space: Workspace, saved: str) -> None:
     driver = drive(space)
     run = Run(space, stop_first=True)
-    run.check()
-    run.approve()
-    run.restore()
+    run.approved()
     end(space, driver)
     Path(Savepoints.of(space.stream("counted")).place(saved).path, "checkpoint/metadata").unlink()
     with pytest.raises(AirflowFailException, match="is not as it was saved"):
@@ -226,9 +235,7 @@ def test_a_stream_whose_restore_was_interrupted_is_not_started(
     """Until it is complete every launch is refused: another run of the DAG completes it."""
     driver = drive(space)
     run = Run(space, stop_first=True)
-    run.check()
-    run.approve()
-    run.restore()
+    run.approved()
     end(space, driver)
     with monkeypatch.context() as full:
         full.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -238,9 +245,7 @@ def test_a_stream_whose_restore_was_interrupted_is_not_started(
     assert state is not None
     assert state.desired is Desired.STOPPED
     again = Run(space, stop_first=True)
-    again.check()
-    again.approve()
-    assert again.restore() == "done"
+    assert again.approved() == "done"
     state = space.store.stops.desired("counted")
     assert state is not None
     assert (committed(space), state.desired) == (BATCH, Desired.RUNNING)
@@ -250,9 +255,7 @@ def test_what_a_person_stopped_stays_stopped(space: Workspace, saved: str) -> No
     end(space, drive(space))
     space.fleet.request_stop("counted", requested_by="dora", reason="a holiday")
     run = Run(space, stop_first=True)
-    run.check()
-    run.approve()
-    assert run.restore() == "done"
+    assert run.approved() == "done"
     state = space.store.stops.desired("counted")
     assert state is not None
     assert (committed(space), state.desired, state.changed_by) == (BATCH, Desired.STOPPED, "dora")
@@ -261,16 +264,12 @@ def test_what_a_person_stopped_stays_stopped(space: Workspace, saved: str) -> No
 def test_a_restore_that_an_earlier_try_has_done_is_not_repeated(space: Workspace, saved: str) -> None:
     end(space, drive(space))
     run = Run(space)
-    run.check()
-    run.approve()
-    run.restore()
+    run.approved()
     run.tries = 2
-    run.restore()
+    run.change()
     assert len(restored_by(space)) == 1
     another = Run(space, tries=2)
-    another.check()
-    another.approve()
-    another.restore()
+    another.approved()
     assert len(restored_by(space)) == 2, "another run is another restore"
 
 
@@ -282,8 +281,7 @@ def test_a_lease_that_is_returned_in_a_moment_is_waited_for(space: Workspace, sa
     spec = space.stream("counted")
     space.store.leases.acquire(*spec.checkpoints, stream="counted", holder="x", ttl=60, now=time.time())
     with pytest.raises(LeaseHeld):
-        run.restore()
-    assert state_dags(str(space.project / "dags/state.py"))["restore_stream"].get_task("restore").retries > 3
+        run.change()
 
 
 def test_a_savepoint_is_verified(space: Workspace, saved: str, notes: dict[str, list[str]]) -> None:
@@ -366,12 +364,18 @@ def test_no_answer_is_told_without_the_key(
 
 def test_the_dags_have_their_forms(space: Workspace) -> None:
     dags = state_dags(str(space.project / "dags/state.py"))
-    assert set(dags) == {"look_at_state", "restore_stream", "verify_savepoint"}
+    changes = {"repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"}
+    assert set(dags) == {"look_at_state", "verify_savepoint", *changes}
     for dag in dags.values():
         stream = dag.params.get_param("stream")
         assert stream.schema["enum"] == ["counted"]
         assert not stream.has_value, "a stream is chosen, never the first one by accident"
-    tasks = [task.task_id for task in dags["restore_stream"].topological_sort()]
-    assert tasks == ["check", "approval", "restore"]
-    assert isinstance(dags["restore_stream"].get_task("approval"), ApprovalOperator)
-    assert restoring.RestoreOperator.template_fields == ("stream",)
+    for operation in OPERATIONS:
+        dag = dags[operation.dag_id]
+        assert [task.task_id for task in dag.topological_sort()] == [operation.check_name, "approval", operation.name]
+        assert isinstance(dag.get_task("approval"), ApprovalOperator)
+        assert dag.get_task(operation.name).retries > 3, "a store that is down for a minute is waited for"
+        form = {name: value for name, value in dag.params.dump().items() if name not in ("stream", "partitions")}
+        assert form.keys() | {"partitions"} >= FORMS[operation.name].keys()
+        assert ("stop_first" in form) is operation.stops_first
+    assert ChangeOperator.template_fields == ("stream",)
