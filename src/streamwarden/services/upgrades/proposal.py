@@ -17,10 +17,8 @@ from streamwarden.services.forks.scripts import is_script
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
 
-_JOB: Final = re.compile(
-    r"^job:[^\S\n]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s'\"#][^\n]*?)(?=[^\S\n]*$|[^\S\n]+#)", re.MULTILINE
-)
-"""The line of a stream's file that names the job, at its left margin."""
+_JOB: Final = "job:"
+"""How the line of a stream's file begins that names the job, at its left margin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +57,9 @@ def propose(spec: StreamSpec, job: Path | None, file: Path | None, thresholds: T
 
 def with_job(text: str, job: Path | None, spec: StreamSpec) -> str:
     """The text of a stream's file with another `job`; all else stays, comments too. Raises ConfigError."""
-    found = _JOB.search(text)
-    if found is None or job is None:
+    lines = text.split("\n")
+    at = next((number for number, line in enumerate(lines) if line.startswith(_JOB)), None)
+    if at is None or job is None:
         raise ConfigError(
             "the stream's file has no line `job: PATH` of its own" if job else "no new version was named",
             expected="`--job NEW.py`, and a file whose `job` is one line at its left margin",
@@ -71,7 +70,17 @@ def with_job(text: str, job: Path | None, spec: StreamSpec) -> str:
     inside = path.resolve().is_relative_to(Path(spec.project).resolve())
     named = path.resolve().relative_to(Path(spec.project).resolve()).as_posix() if inside else path.as_posix()
     quoted = named if re.fullmatch(r"[\w./-]+", named) else "'" + named.replace("'", "''") + "'"
-    return text[: found.start("value")] + quoted + text[found.end("value") :]
+    before, _, after = lines[at].partition(_value_of(lines[at]))
+    lines[at] = f"{before}{quoted}{after}"
+    return "\n".join(lines)
+
+
+def _value_of(line: str) -> str:
+    """The value of a line `job: VALUE # why`, with its quotes."""
+    value = line.removeprefix(_JOB).strip()
+    if value[:1] in ("'", '"'):
+        return value[: value.find(value[0], 1) + 1]
+    return value.partition(" #")[0].rstrip()
 
 
 def _loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:
