@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from support.airflow.browsing import DESK, Heard, Open
+from support.airflow.installation import Installation
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 PATIENCE = 60_000
@@ -39,3 +42,30 @@ def browser(chromium: Browser) -> Iterator[Browser]:
     yield chromium
     for context in chromium.contexts:
         context.close()
+
+
+@pytest.fixture
+def installation(site: Installation) -> Installation:
+    """`counted` runs and is judged each minute; `idle` was never started; the file of `torn` cannot be used."""
+    return site
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def visit(browser: Browser, installation: Installation, heard: Heard) -> Open:
+    """Opens a path of Airflow in a theme."""
+
+    def open_page(path: str, theme: str = "light") -> Page:
+        context = browser.new_context(viewport={"width": DESK, "height": 900})
+        context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+        page = context.new_page()
+        page.request.get(installation.airflow.login)  # every visitor is an administrator
+        heard.listen(page, installation.airflow.url)
+        page.goto(f"{installation.airflow.url}{path}")
+        return page
+
+    return open_page

@@ -13,88 +13,40 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
+from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.stream_incidents import resolve
 from streamwarden.health.verdict import Status
+from support.airflow.browsing import (
+    DESK,
+    PATIENCE,
+    PHONE,
+    SCREENS,
+    THEMES,
+    Heard,
+    Open,
+    can_be_read,
+    has_no_barriers,
+)
 from support.airflow.harness import wait_for
 from support.airflow.installation import COUNTED, LONG, Installation
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 FLEET, STREAM = "/streamwarden/", "/streamwarden/streams/counted"
+STATE = f"{STREAM}/state"
 DRILLS, INCIDENTS = "/streamwarden/drills", "/streamwarden/incidents"
 MATRIX, COMPARE = f"{DRILLS}/matrix", f"{DRILLS}/compare"
 NOWHERE = "/streamwarden/streams/nothing"
-THEMES = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
-"""Theme of Airflow -> background of a page."""
-DESK, PHONE = 1280, 390
-"""Widths in pixels."""
-SCREENS = (("light", DESK), ("dark", PHONE))
-"""Each theme and each width once."""
 OTHERS = (("light", PHONE), ("dark", DESK))
 """In the second tier: `SCREENS` hold that each page can be read in each theme, and on each screen."""
-PATIENCE = 1000 * LONG
-"""Milliseconds; see `LONG`."""
-REPORT_VIOLATIONS = """addEventListener("securitypolicyviolation", (event) =>
-    console.error(`policy: ${event.violatedDirective} of ${event.blockedURI}`));"""
-
 SIGNS = """Bokeh.documents.flatMap((sheet) => sheet.roots()).flatMap((plot) => plot.renderers)
     .flatMap((drawn) => [...(drawn.data_source.data.sign ?? [])])"""
 """The letters of the events in the charts."""
-
-Open = Callable[..., Page]
-
-
-@dataclass
-class Heard:
-    """What a page complained of, and which other servers it asked."""
-
-    errors: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
-
-    def listen(self, page: Page, origin: str) -> None:
-        page.add_init_script(REPORT_VIOLATIONS)
-        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("request", lambda asked: self.strangers.append(asked.url) if _strange(asked.url, origin) else None)
-
-
-def _strange(url: str, origin: str) -> bool:
-    return not url.startswith((f"{origin}/", "data:", "blob:"))
-
-
-@pytest.fixture
-def installation(site: Installation) -> Installation:
-    """`counted` runs and is judged each minute; `idle` was never started; the file of `torn` cannot be used."""
-    return site
-
-
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def visit(browser: Browser, installation: Installation, heard: Heard) -> Open:
-    """Opens a path of Airflow in a theme."""
-
-    def open_page(path: str, theme: str = "light") -> Page:
-        context = browser.new_context(viewport={"width": DESK, "height": 900})
-        context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
-        page = context.new_page()
-        page.request.get(installation.airflow.login)  # every visitor is an administrator
-        heard.listen(page, installation.airflow.url)
-        page.goto(f"{installation.airflow.url}{path}")
-        return page
-
-    return open_page
 
 
 def _row(place: Page | FrameLocator, stream: str = "counted") -> Locator:
@@ -240,7 +192,7 @@ def test_a_stop_asks_once_wants_a_reason_and_says_how_it_went(visit: Open, insta
     page = visit(STREAM)
     page.get_by_role("button", name="Stop", exact=True).click()
     dialog = page.get_by_role("dialog", name="Stop counted?")
-    _has_no_barriers(page)
+    has_no_barriers(page)
     dialog.get_by_role("button", name="Stop", exact=True).click()
     assert dialog.get_by_label("Reason").evaluate("field => field.validity.valueMissing")
     dialog.get_by_label("Reason").fill("the disk moves")
@@ -302,7 +254,7 @@ def test_an_incident_is_acknowledged_beside_its_chart(visit: Open, installation:
     page = visit(INCIDENTS)
     page.get_by_role("link", name="state_size", exact=True).click()
     expect(page.locator("#charts[data-drawn=true] #chart-state_size")).to_be_visible()
-    _has_no_barriers(page)
+    has_no_barriers(page)
     page.get_by_role("button", name="Acknowledge", exact=True).click()
     dialog = page.get_by_role("dialog", name="Acknowledge this incident?")
     dialog.get_by_label("Reason").fill("a larger disk is ordered")
@@ -327,7 +279,7 @@ def test_a_drill_is_started_and_its_verdict_is_read(visit: Open, installation: I
         expect(page.get_by_role("heading", name=heading)).to_be_visible()
     address = page.url.removeprefix(installation.airflow.url)
     for theme, width in SCREENS:
-        _can_be_read(visit(address, theme), width)
+        can_be_read(visit(address, theme), width)
     _prints(visit(address, "dark"), "PASSED")
 
 
@@ -363,7 +315,7 @@ def test_a_page_that_cannot_be_refreshed_looks_old_stays_readable_and_recovers(v
     if path == STREAM:
         said = re.compile(r"The charts are \d+\ss old: Airflow does not answer")
         expect(page.locator("#charts-age")).to_have_text(said)
-    _has_no_barriers(page)
+    has_no_barriers(page)
     page.context.set_offline(False)
     expect(head).to_be_hidden()
     expect(part).not_to_have_class(re.compile("stale"))
@@ -400,7 +352,7 @@ def test_an_explanation_is_reached_with_the_keyboard(visit: Open) -> None:
     with page.expect_response(re.compile("part=fleet")):
         pass
     expect(said).to_be_visible()
-    _has_no_barriers(page)
+    has_no_barriers(page)
     page.keyboard.press("Escape")
     expect(said).to_be_hidden()
 
@@ -427,7 +379,7 @@ def test_the_pages_follow_the_theme_of_airflow(visit: Open) -> None:
     expect(body).to_have_css("background-color", THEMES["dark"])
 
 
-@pytest.mark.parametrize("path", [FLEET, STREAM, DRILLS, MATRIX, COMPARE, INCIDENTS, NOWHERE])
+@pytest.mark.parametrize("path", [FLEET, STREAM, STATE, DRILLS, MATRIX, COMPARE, INCIDENTS, NOWHERE])
 @pytest.mark.parametrize("screens", [SCREENS, pytest.param(OTHERS, marks=pytest.mark.full)], ids=["some", "others"])
 def test_everybody_can_read_the_pages(visit: Open, path: str, screens: Sequence[tuple[str, int]]) -> None:
     """In both themes, at a desk and on a phone: no violation that axe-core rates serious or critical, and nothing
@@ -438,7 +390,7 @@ def test_everybody_can_read_the_pages(visit: Open, path: str, screens: Sequence[
         if path == STREAM:
             expect(page.locator("#charts[data-drawn=true]")).to_be_visible()
         _unfold(page)
-        _can_be_read(page, width)
+        can_be_read(page, width)
 
 
 def _unfold(page: Page) -> None:
@@ -446,16 +398,3 @@ def _unfold(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for reading in ("Reading the checkpoint …", "Reading the history …", "Reading the log …"):
         expect(page.get_by_text(reading)).to_have_count(0, timeout=PATIENCE)
-
-
-def _can_be_read(page: Page, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    _has_no_barriers(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.context.close()
-
-
-def _has_no_barriers(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    grave = [each for each in found if each["impact"] in ("serious", "critical")]
-    assert not grave, [(each["id"], [node["html"] for node in each["nodes"]]) for each in grave]

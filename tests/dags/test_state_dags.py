@@ -64,7 +64,14 @@ class Run:
     def __init__(self, space: Workspace, *, tries: int = 1, **params: Any) -> None:
         self.space, self.left = space, {}
         self.began = time.time()
-        self.params = {"stream": "counted", "savepoint": None, "reason": "a wrong job", "stop_first": False, **params}
+        self.params = {
+            "stream": "counted",
+            "savepoint": None,
+            "reason": "a wrong job",
+            "stop_first": False,
+            "try_first": False,
+        }
+        self.params |= params
         self.tries = tries
 
     @property
@@ -122,7 +129,7 @@ def test_a_person_approves_and_the_stream_is_put_back_in_both_names(
     run.approve()
     assert run.restore() == "done"
     assert (committed(space), restored_by(space)) == (BATCH, [BY])
-    assert notes["run"] == [f"counted is put back to {saved} and goes on after batch {BATCH}"]
+    assert notes["run"] == [f"counted is put back to savepoint {saved} and goes on after batch {BATCH}"]
     assert space.store.stops.desired("counted") is None, "a stream that this run did not stop is not started"
 
 
@@ -352,7 +359,7 @@ def test_no_answer_is_told_without_the_key(
         look(space, key=KEY, batch=99)
     assert KEY not in caplog.text + "".join(notes["run"])
     with pytest.raises(AirflowFailException, match="its time is over"):
-        look(space, look="20260101T000000Z-01234567")
+        look(space, look="20260101T000000000000Z-01234567")
     with pytest.raises(AirflowFailException, match="a history shows one key"):
         look(space, history=True)
 

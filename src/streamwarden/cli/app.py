@@ -20,7 +20,7 @@ from streamwarden.cli.commands.health import (
 )
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
-from streamwarden.cli.commands.state import forking, restoring, savepoints, showing, upgrading
+from streamwarden.cli.commands.state import forking, repartitioning, restoring, savepoints, showing, upgrading
 from streamwarden.cli.commands.streams import history, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
@@ -93,11 +93,13 @@ for _each in (
     advising.advise,
     resilience.resilience,
     crash_matrix.crash_matrix,
+    repartitioning.repartition,
     replaying.replay,
     preparing.prepare,
     local.up,
     upgrading.upgrade,
     housekeeping.sweep,
+    restoring.rewind,
 ):
     app.command()(_each)
 app.add_typer(showing.app, name="state")

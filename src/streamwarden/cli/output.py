@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -52,6 +53,26 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str 
     for row in rows:
         grid.add_row(*row)
     console().print(grid)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Shows on a terminal how far something is, while the block runs; in a pipe nothing. What the block gets is told
+    what is counted, how much of it is done, and of how much. It goes to stderr, so that `--json` stays JSON."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, of: None
+        return
+    from rich.progress import Progress, TaskID
+
+    with Progress(console=console(sys.stderr), transient=True) as bar:
+        lines: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, of: int) -> None:
+            if what not in lines:
+                lines[what] = bar.add_task(what, total=of)
+            bar.update(lines[what], completed=done, total=of)
+
+        yield tell
 
 
 def text(value: object) -> str:

@@ -59,6 +59,7 @@ class StateInstance:
     Args:
         snapshot: newest version whose snapshot is uploaded whole; None if there is none.
         version: newest version, snapshot or changelog.
+        kept_since: the oldest version from which on each one, up to the newest, can be loaded; None: the newest cannot.
         size: bytes under the instance's folder.
     """
 
@@ -66,6 +67,7 @@ class StateInstance:
     partition: int
     snapshot: int | None
     version: int | None
+    kept_since: int | None = None
     size: int | None = None
 
 
@@ -175,16 +177,31 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredSavepoints:
+    """Savepoints that a schedule takes.
+
+    Args:
+        root: the folder that has one for each.
+        interval: of the schedule at a time (Unix seconds), in seconds.
+    """
+
+    root: Location
+    interval: Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredInput:
-    """What the stream's file and its script say of the input.
+    """What the stream's file and its script say of the input, and of where savepoints are.
 
     Args:
         folders: of the sources.
         recursive: whether they read every subfolder, which may need the script's text.
+        savepoints: those of the stream, if they are taken on a schedule.
     """
 
     folders: Sequence[str]
     recursive: Callable[[], bool]
+    savepoints: DeclaredSavepoints | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

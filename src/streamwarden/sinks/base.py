@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import CheckpointError, DrillError
-from streamwarden.lifecycle.exchanges.exchange import Exchange
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep
 from streamwarden.lifecycle.launch_check import OutputEnd
@@ -169,29 +169,35 @@ class Sink(SinkSpec, ABC):
 
     # Brought to the batch of an exchanged checkpoint.
 
-    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
-        """Prepare to take what was written after the batch of `restore` out of the output: everything is copied and
-        checked, and nothing of the output is changed. Returns what `restore_output` needs, as JSON-like data.
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
+        """Plan to take what was written after the batch of `restore` out of the output; nothing is changed.
 
         Args:
-            manifest: the savepoint's copy of the output's manifest, of a sink of files.
+            manifest: the folder whose manifest lists the files up to the batch, of a sink of files: the savepoint's
+                copy, or the output itself.
 
         Raises CheckpointError if it cannot be taken back, OSError.
         """
         raise CheckpointError(
             f"a sink of the kind {self.kind} cannot be put back to a savepoint",
-            expected="a sink of files, or a PostgreSQL table in append mode",
+            expected="a sink of files, a PostgreSQL table in append mode, or a topic whose records name their batch",
             where=f"sink of {spec.name}",
             next_step="fork the savepoint (`streamwarden savepoint fork`), or give the stream a new checkpoint path "
             "and a new output, in one change",
         )
+
+    def prepare_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> None:
+        """Copy what `restore_output` needs; nothing that a reader sees is changed. Raises CheckpointError, OSError.
+
+        Args: as those of `plan_restore`.
+        """
 
     def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         """Take what was written after the batch out of the output; returns what was done. Repeated after a kill, it
         completes.
 
         Args:
-            restore: with what `plan_restore` returned; plan: content of `offsets/BATCH`.
+            restore: with the document that `plan_restore` returned; plan: content of `offsets/BATCH`.
 
         Raises CheckpointError, OSError.
         """

@@ -244,7 +244,7 @@ class StateSpec:
     changelog: bool = True
     """a commit uploads the changes instead of a snapshot (RocksDB)"""
     shuffle_partitions: int = 4
-    """partitions of the state; the checkpoint fixes them at its first batch"""
+    """partitions of the state; the checkpoint fixes them at its first batch, `streamwarden repartition` changes them"""
     ttl: Seconds | None = None
     """time to live of state, for a job that asks for it"""
     encoding: Encoding = Encoding.UNSAFEROW

@@ -54,8 +54,8 @@ def advise(history: History) -> Recommendation:
         else "some cores have nothing to do, or too much"
     )
     says = (
-        f"{now} partitions on {at_once} cores: {what}. Take {wanted}. A checkpoint keeps the count it was begun with: "
-        f"start a new one, or repartition it offline while the stream is stopped.{uneven}"
+        f"{now} partitions on {at_once} cores: {what}. Take {wanted}. A checkpoint keeps the count it was begun with, "
+        f"until `streamwarden repartition --partitions {wanted}` changes it while the stream is stopped.{uneven}"
     )
     settings = {"state.shuffle_partitions": str(wanted)}
     return Recommendation(topic=TOPIC, status=Decision.CHANGE, says=says, numbers=numbers, settings=settings)

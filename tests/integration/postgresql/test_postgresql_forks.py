@@ -27,7 +27,7 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.forking import fork_from
-from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sinks.postgresql.table import Column, Target
@@ -206,8 +206,8 @@ def test_a_fork_of_a_savepoint_has_the_rows_up_to_its_batch(base: Base, saved: S
 
 def test_a_table_is_put_back_to_a_savepoint_in_one_transaction(base: Base, saved: StreamSpec, store_url: str) -> None:
     with Store(store_url) as store:
-        done = restore(store, saved, None, ANN)
-    assert done.output == "6 rows of batches after 10 were removed from web.counts"
+        done = restore(store, saved, None, Request(author=ANN))
+    assert done.output == "6 rows of batches after 10 are removed from web.counts"
     assert count(base, saved) == (22, 10)
     plan = hashlib.sha256(Path(saved.checkpoint, "offsets/10").read_bytes()).hexdigest()
     assert base.ask("SELECT batch_id, plan, rows FROM web.streamwarden_sink") == [(10, plan, 2)]
@@ -254,6 +254,6 @@ def test_a_table_that_cannot_be_put_back_is_left_as_it_is(base: Base, saved: Str
         for statement, spec, message in (*cases, (asked, saved, "it ends with batch 9")):
             base.ask(statement)
             with pytest.raises(CheckpointError, match=message):
-                restore(store, spec, None, ANN)
+                restore(store, spec, None, Request(author=ANN))
     assert count(base, saved) == (2 * (NEWEST + 1), NEWEST)
     assert log_position(open_path(saved.checkpoint)).committed == NEWEST

@@ -19,6 +19,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from streamwarden.adapters.connections import Connection, connection, variable
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.drills.records.sections import ForkSpec
@@ -30,6 +31,10 @@ from streamwarden.services.drilling.archive import DrillArchive
 from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.drilling.ports.sink import ForkSink
 from streamwarden.services.forks.forks import fork
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.previewing import preview_restore
+from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.sinks.kafka import topic
 from streamwarden.sinks.kafka.output import read_topic
 from streamwarden.sinks.kafka.sink import KafkaSink
@@ -247,3 +252,37 @@ def test_a_launch_hears_of_the_newest_batch_of_its_own_queries(kafka: Broker, tm
     assert (found.batch, found.where) == (7, "the topic ends")
     assert sink.end(spec, ["another"], variables, 0.0) is None
     assert sink.end(spec, [QUERY], variables, time.time() + 60) is None
+
+
+def test_what_a_restore_took_back_is_listed_for_readers(kafka: Broker, tmp_path: Path, store_url: str) -> None:
+    """The records stay. Batches that get their numbers come behind them, with rows that may be the same or not."""
+    root, topic_name = tmp_path / "origin", "restored"
+    Archives(tmp_path / "archives").unpack("spark-4.3.0-changelog", root)
+    kafka.create(topic_name, partitions=2)
+    recorded = stream_of(root, files=17)
+    (Path(recorded.checkpoint) / "metadata").unlink()
+    made = stream(Path(recorded.checkpoint), topic_name)
+    spec = replace(recorded, sink=made.sink, data=str(tmp_path / "data"))
+    for batch in range(9, NEWEST + 1):
+        send(kafka, topic_name, batch, [batch])
+    create(spec, 11, Author(by="ann", reason=""))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    with Store(store_url) as store:
+        with pytest.raises(CheckpointError, match="2 records of batches after 11 in the topic restored can have been"):
+            restore(store, spec, None, Request(author=Author(by="ann", reason="")))
+        preview = preview_restore(spec, None)
+        assert "2 records of batches after 11 in the topic restored stay, and are listed in" in preview.output
+        assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before, "nothing is changed"
+        done = restore(store, spec, None, Request(author=Author(by="ann", reason=""), confirmed=True))
+    listed = Path(done.output.rpartition(" ")[2])
+    cut, *records = map(json.loads, listed.read_text().splitlines())
+    assert (cut["query"], cut["after"]) == (QUERY, 11)
+    assert sorted(record["batch"] for record in records) == [12, 13]
+    assert all(record["event_id"] for record in records)
+    send(kafka, topic_name, 12, [12])  # the same row as before, with the same id
+    send(kafka, topic_name, 13, [13, 14])
+    found = read_topic(spec, {}, committed=13)
+    assert sorted(found.rows) == [(9, 9), (10, 10), (11, 11), (12, 12), (13, 13), (14, 13)]
+    assert found.repeated == 0
+    listed.unlink()
+    assert read_topic(spec, {}, committed=13).repeated == 2, "negative control: without the list they are repeats"

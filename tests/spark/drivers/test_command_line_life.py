@@ -4,7 +4,8 @@
 2. `status` and `inspect` show it; `check` judges it.
 3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
 4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
-   started again, unless a person lets it begin anew. A savepoint that was taken while it ran opens in a fork.
+   started again, unless a person lets it begin anew. A savepoint that was taken while it ran opens in a fork, and the
+   stream is put back to it, after a fork has tried it.
 5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
 """
 
@@ -126,8 +127,16 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert forked.code == Exit.OK, forked
     assert f"after batch {saved.json['batch']}" in forked.out
     assert (world.root / f"tried/fork/checkpoint/commits/{saved.json['batch'] + 1}").exists(), "it read the fourth file"
+    world.job("counts", COUNTS.replace("def build(", "def built("))
+    refused = in_process(world.root, "savepoint", "restore", "counts")
+    assert refused.code == Exit.BAD, refused
+    assert "does not go on from it, and nothing was changed" in refused.err, "this job cannot"
+    world.job("counts", COUNTS)
     restored = in_process(world.root, "savepoint", "restore", "counts", "--reason", "a wrong version")
     assert restored.code == Exit.OK, restored
+    after = saved.json["batch"] + 1
+    assert f"proof: the driver of a fork started from it and committed batch {after}" in restored.out
+    assert only_stream(world)["batch_id"] == saved.json["batch"]
     again = run(world, "start", "counts")
     assert again.code == Exit.OK, "the store knows later batches, and that a person put the stream back"
     until("the batch after it", (world.data / f"checkpoints/counts/commits/{saved.json['batch'] + 1}").exists)

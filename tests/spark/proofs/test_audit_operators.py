@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,9 +19,15 @@ import pytest
 from confluent_kafka import Producer
 
 from streamwarden.adapters.connections import connection, variable
+from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.store import Store
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.config.loading import load_stream
 from streamwarden.services.auditing.auditing import Request, audit, requested
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.restoring import Request as RestoreRequest
+from streamwarden.services.savepoints.rewinding import Target, rewind
 from streamwarden.sinks.kafka.sink import KafkaSink
 from streamwarden.sinks.postgresql.sink import PostgresqlSink
 from streamwarden.sources.kafka.export import read_messages
@@ -371,7 +378,19 @@ def without_one(kafka: Broker, topic: str, into: str) -> None:
     assert producer.flush(30) == 0
 
 
-def test_the_books_between_two_topics(streams: Streams, services: tuple[Broker, PostgreSQL], tmp_path: Path) -> None:
+def put_back(store_url: str, spec: StreamSpec, batches: int) -> Path:
+    """Put the stream back by so many batches; returns the list of what remains in its topic."""
+    ann = Author(by="ann", reason="a test")
+    with Store(store_url) as store:
+        newest = log_position(open_path(spec.checkpoint)).committed or 0
+        rewind(store, spec, Target(batch=newest - batches), RestoreRequest(author=ann, confirmed=True))
+    (listed,) = Path(spec.checkpoint).parent.glob("*.drop-event-ids-*.jsonl")
+    return listed
+
+
+def test_the_books_between_two_topics(
+    streams: Streams, services: tuple[Broker, PostgreSQL], tmp_path: Path, store_url: str
+) -> None:
     kafka, _ = services
     kafka.create("departures")
     sink = KafkaSink(connection="events", topic="departures", key=KEY)
@@ -382,6 +401,16 @@ def test_the_books_between_two_topics(streams: Streams, services: tuple[Broker, 
     assert found.totals["dropped"]["flights"]
     newest = streams.audit(spec, tmp_path / "newest", last=2)
     assert newest.outcome is Outcome.BALANCED, newest.to_dict()
+
+    saved_in = replace(spec, data=str(tmp_path / "data"))
+    listed = put_back(store_url, saved_in, 3)
+    assert len(listed.read_text().splitlines()) > 1
+    on_services(streams, "flights", sink)
+    again = streams.audit(spec, tmp_path / "again")
+    assert again.outcome is Outcome.BALANCED, "what was written again counts, and what it replaces does not"
+    listed.write_text(re.sub(r'"(\d)": \d+', r'"\1": 999999999', listed.read_text()))
+    assert streams.audit(spec, tmp_path / "hidden").outcome is Outcome.UNBALANCED, "negative control: the list is read"
+    listed.unlink()
 
     without_one(kafka, "departures", "lost")
     lost = streams.audit(replace(spec, sink=replace(sink, topic="lost")), tmp_path / "lost")

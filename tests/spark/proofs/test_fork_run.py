@@ -32,7 +32,7 @@ from streamwarden.services.forks.forks import fork
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.forking import fork_from
-from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import verify
 from streamwarden.sinks.parquet import ParquetSink
@@ -110,7 +110,7 @@ def digest(*roots: str | None) -> str:
 
 def put_back(store_url: str, spec: StreamSpec, savepoint: str | None = None) -> None:
     with Store(store_url) as store:
-        restore(store, spec, savepoint, ANN)
+        restore(store, spec, savepoint, Request(author=ANN))
 
 
 @pytest.fixture(scope="module")

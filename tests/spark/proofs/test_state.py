@@ -25,7 +25,7 @@ from streamwarden.lifecycle.time_travel.answers import Shown
 from streamwarden.lifecycle.time_travel.tables import TableKind
 from streamwarden.services.state.exports import export_to, target_of
 from streamwarden.services.state.looking import Selection, diff, history, show
-from streamwarden.services.state.two_states import StateAt, compare_states, misplaced
+from streamwarden.services.state.two_states import StateAt, compare_states
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Archives, stream_of
 from support.spark.state_looks import read_here
@@ -295,13 +295,18 @@ def test_the_states_of_two_checkpoints_are_compared_to_the_byte(archives: Archiv
     """Every variable, and the indexes beside them, which no table shows."""
     spec = run("processor")
     other = replace(spec, checkpoint=str(archives.unpack("spark-4.3.0-processor", tmp_path / "a copy")))
-    one, two = checkpoint_of(spec), checkpoint_of(other)
-    found = compare_states(spec, StateAt(one, 3), StateAt(two, 3))
-    assert [table.table.variable for table in found] == ["count", "ids", "seconds", "timers", "default"]
-    assert all(table.same and table.difference.unchanged == 3 for table in found)
-    store = found[-1]
+
+    def at(batch: int, partitions: int = 2, *, of: StreamSpec = spec) -> StateAt:
+        return StateAt(checkpoint=checkpoint_of(of), batch=batch, partitions=partitions)
+
+    found = compare_states(spec, at(3), at(3, of=other))
+    assert [table.table.variable for table in found.tables] == ["count", "ids", "seconds", "timers", "default"]
+    assert found.different == ()
+    assert all(table.difference.unchanged == 3 for table in found.tables)
+    store = found.tables[-1]
     assert store.table.kind is TableKind.STORE
-    assert store.difference.rows_after > sum(table.difference.rows_after for table in found[:-1])
-    assert not any(table.same for table in compare_states(spec, StateAt(one, 3), StateAt(two, 2)))
-    assert misplaced(spec, [(StateAt(one, 3), 2), (StateAt(one, 3), 3)])[0] == 0
-    assert misplaced(spec, [(StateAt(one, 3), 3)])[0] > 0, "the control: of three partitions, another one is right"
+    assert store.difference.rows_after > sum(table.difference.rows_after for table in found.tables[:-1])
+    assert found.misplaced == (0, 0)
+    controls = compare_states(spec, at(3, partitions=3), at(2, of=other))
+    assert controls.different == controls.tables
+    assert controls.misplaced[0] > 0, "of three partitions, another one would be right"

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from streamwarden.adapters.store.database import Repository, upsert
+from streamwarden.adapters.store.history.batches import STANDS
 from streamwarden.adapters.store.tables import batches, publications
 from streamwarden.lifecycle.publishing import NewBatches, Publication
 
@@ -46,7 +47,7 @@ class SqlPublicationRepository(Repository):
         Batches of the same query count by their ids, so that a batch that a restored checkpoint repeats is not new.
         Those of another query (a new checkpoint) count by their time.
         """
-        new = [batches.c.stream == stream, sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))]
+        new = [batches.c.stream == stream, STANDS, sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))]
         if last is not None:
             same = batches.c.query_id == last.query_id
             new.append(

@@ -49,6 +49,8 @@ class SavepointRow(Model):
     bytes: int | None = None
     by: Text | None = None
     reason: Text | None = None
+    scheduled: bool | None = None
+    """whether the stream's schedule took it"""
 
 
 class SavepointList(Model):
@@ -189,7 +191,7 @@ def _row(entry: Entry) -> SavepointRow:
     row = SavepointRow(id=entry.id, condition=entry.condition, problem=str(entry.problem or ""))
     if saved is None:
         return row
-    found = {name: getattr(saved, name) for name in ("batch", "bytes", "by", "reason")}
+    found = {name: getattr(saved, name) for name in ("batch", "bytes", "by", "reason", "scheduled")}
     return row.model_copy(update={**found, "taken_at": saved.taken_at.timestamp(), "files": len(saved.files)})
 
 

@@ -123,6 +123,19 @@ class StateStore:
         return tuple(sorted({file.version for file in self.files if not file.kind.is_snapshot}))
 
     @property
+    def kept_since(self) -> int | None:
+        """The oldest version from which on each one, up to the newest, can be loaded; None: the newest cannot."""
+        snapshots, changes, whole = set(self.snapshots), set(self.changelogs), {0}
+        whole.update(snapshots)
+        for version in sorted(changes):
+            if version - 1 in whole:
+                whole.add(version)
+        oldest, version = None, self.newest
+        while version > 0 and version in whole:
+            oldest, version = version, version - 1
+        return oldest
+
+    @property
     def replay(self) -> ReplayDebt:
         """What a restart would replay. A store that writes a snapshot with every version has nothing to replay."""
         snapshot = max(self.snapshots, default=None)

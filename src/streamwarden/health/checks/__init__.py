@@ -26,10 +26,13 @@ from streamwarden.health.checks.state import (
     metadata_growth,
     partition_skew,
     replay_debt,
+    savepoint_overdue,
+    snapshot_lag,
     state_cleanup_time,
     state_growth,
     state_size,
     state_update_latency,
+    versions_kept,
 )
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -55,6 +58,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     restart_loop.CHECK,
     query_ended.CHECK,
     replay_debt.CHECK,
+    snapshot_lag.CHECK,
+    versions_kept.CHECK,
+    savepoint_overdue.CHECK,
     state_growth.CHECK,
     late_rows.CHECK,
     partition_skew.CHECK,

@@ -7,6 +7,7 @@ goes on from its journal.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from streamwarden.lifecycle.location import plain_path
@@ -28,8 +29,10 @@ class Exchange:
     command: the command line that completes it.
     batch: the newest committed one of the prepared checkpoint; the stream goes on with the next one. A rewritten
         checkpoint may have one more than the output.
+    planned_ms: when that batch was planned, Unix milliseconds; 0: it does not matter.
     stamp: of all names that this exchange gives: when it began.
     output: what the sink has planned for its part.
+    proof: what a fork has proven of the prepared checkpoint; empty: nothing.
     """
 
     operation: str
@@ -44,6 +47,8 @@ class Exchange:
     reason: str
     checkpoint: str
     output: Mapping[str, Any] = field(default_factory=dict)
+    proof: str = ""
+    planned_ms: int = 0
 
     @property
     def prepared(self) -> str:
@@ -61,8 +66,29 @@ class Exchange:
         return RESTORED if self.goes_back else REWRITTEN
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPlan:
+    """What a sink is going to do when its stream goes back.
+
+    Args:
+        words: a sentence, with the counts.
+        document: what the sink needs for it, as JSON-like data.
+        remains: what it cannot take back, and what readers have to do about it; a person has to confirm it. Empty:
+            everything is taken back.
+    """
+
+    words: str
+    document: Mapping[str, Any] = field(default_factory=dict)
+    remains: str = ""
+
+
 PREPARED: Final = ".prepared-"
 """Between the checkpoint's path and the stamp."""
+
+
+def stamp_of(at: float) -> str:
+    """The stamp of an exchange that began then, Unix seconds."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 def journal_of(checkpoint: str) -> str:

@@ -253,6 +253,14 @@ CHECKPOINT_DAMAGED: Final = incurable(
 
 _CHECKPOINT: Final = (
     incurable(
+        "repartition_unfinished",
+        "somebody began to repartition the state in the checkpoint itself, and it did not end",
+        "restore a savepoint from before (`streamwarden savepoint restore`), or let Spark end its repartition with the "
+        "same number of partitions. Do not remove the planned batch: its state files may be taken for those of the "
+        "next one. `streamwarden repartition` works on a copy",
+        *conditions("STREAMING_UNFINISHED_REPARTITION_DETECTED"),
+    ),
+    incurable(
         "state_field_incompatible",
         "a field of the state changed in a way that Avro does not allow",
         "a field of Avro-encoded state may be added, removed, moved or widened (INT to BIGINT), but not "

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from streamwarden.checkpoint.filesystem import join
 from streamwarden.checkpoint.formats.schemas import StateSchema
+from streamwarden.stream.spec import StreamSpec
 
 FORMAT: Final = 1
 """Of the manifest. A reader refuses a newer one."""
@@ -21,6 +23,9 @@ CLAIM: Final = "creating.json"
 
 _USE: Final = "used-by-"
 """Begins the name of a file that names a process which reads the savepoint."""
+
+FOLDER: Final = "savepoints"
+"""Of the data folder: where the savepoints of a stream are whose file does not say."""
 
 _ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _ID_TIME: Final = "%Y%m%dT%H%M%SZ"
@@ -133,6 +138,11 @@ class Savepoint:
     def bytes(self) -> int:
         """Bytes of its files. Hard links share them with the checkpoint until Spark removes its own."""
         return sum(file.size for file in self.files)
+
+
+def root_of(spec: StreamSpec) -> str:
+    """Folder or URL that holds a folder for each savepoint of a stream, or of a query."""
+    return join(spec.savepoints.folder or join(spec.data, FOLDER), spec.name)
 
 
 def savepoint_id(at: float) -> str:

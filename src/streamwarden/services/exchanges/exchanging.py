@@ -1,7 +1,8 @@
 """Exchanges the checkpoint of a stopped stream for a prepared one: the way of every operation that changes one.
 
 1. Under the lease of the stream, so that no driver starts meanwhile, everything is checked and copied: the operation
-   writes the checkpoint that is to be beside the stream's, it is inspected, and the sink prepares its part.
+   writes the checkpoint that is to be beside the stream's, it is inspected and, for a
+   restore, tried on a fork, and the sink prepares its part.
 2. The journal is written. From here on a launch is refused until the exchange is complete.
 3. The output is brought to the batch of the new checkpoint, then the checkpoints are exchanged by two renames.
 4. The store learns of it, and the journal is moved into the previous checkpoint, which is kept beside the new one.
@@ -14,17 +15,17 @@ import json
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamwarden import disk
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverEvent
-from streamwarden.lifecycle.exchanges.exchange import PREPARED, Exchange, journal_of
+from streamwarden.lifecycle.exchanges.exchange import PREPARED, Exchange, OutputPlan, journal_of, stamp_of
+from streamwarden.lifecycle.queries import owner
 from streamwarden.services.exchanges.journals import interrupted, require_same
 from streamwarden.services.exchanges.outputs import bring_output, require_number_free
 from streamwarden.services.exchanges.refusals import alone, require_continuable, require_on_disk
@@ -48,9 +49,18 @@ class Change(ABC):
     def fill(self, exchange: Exchange) -> None:
         """Write the checkpoint to `exchange.prepared`. Raises CheckpointError, OSError."""
 
-    def plan_output(self, exchange: Exchange) -> Mapping[str, Any]:
-        """Prepare the sink's part. Raises CheckpointError, OSError."""
-        return {}
+    def plan_output(self, exchange: Exchange) -> OutputPlan:
+        """Plan the sink's part; nothing is changed. Raises CheckpointError, OSError."""
+        return OutputPlan(words="the output is not touched")
+
+    def prepare_output(self, exchange: Exchange) -> None:  # noqa: B027 - a sink of its own service has nothing to copy
+        """Copy what the sink's part needs. Raises CheckpointError, OSError."""
+
+    def prove(self, exchange: Exchange) -> str:
+        """Try the prepared checkpoint on a fork; returns what that proved, empty if it was not tried.
+
+        Raises CheckpointError if Spark does not go on from it."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +111,15 @@ def _begun(spec: StreamSpec, change: Change, at: float) -> Exchange:
     """Step 1 and 2. Raises CheckpointError; nothing is changed then."""
     checkpoint = Path(checkpoint_of(spec).path)
     try:
-        wanted = change.planned(checkpoint.as_posix(), f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S.%fZ}")
+        wanted = change.planned(checkpoint.as_posix(), stamp_of(at))
         for left in checkpoint.parent.glob(f"{checkpoint.name}{PREPARED}*"):  # by one that was killed before it began
             shutil.rmtree(left)
         require_number_free(spec, wanted)
+        output = change.plan_output(wanted).document
         change.fill(wanted)
         require_continuable(spec, open_path(wanted.prepared))
-        wanted = replace(wanted, output=change.plan_output(wanted))
+        wanted = replace(wanted, output=output, proof=change.prove(wanted))
+        change.prepare_output(wanted)
         disk.replace(Path(journal_of(wanted.checkpoint)), json.dumps(asdict(wanted), indent=1))
     except OSError as error:
         raise _failed(checkpoint, error) from error
@@ -138,10 +150,12 @@ def _carried_out(
 
 def _record(store: "Store", begun: Exchange, output: str, at: float) -> None:
     """Who did it and why is in the stream's history. After a restore, later batches that the store knows of the query
-    do not count any more at a launch."""
-    latest = store.drivers.latest(begun.stream)
+    do not count any more, at a launch and as the stream's newest."""
+    if begun.goes_back:
+        store.batches.take_back(begun.stream, begun.query_id, begun.batch, begun.stamp)
+    latest = store.drivers.latest(owner(begun.stream))
     if latest is not None:
-        observed = f"{begun.subject}, batch {begun.batch}; {output}"
+        observed = "; ".join(filter(None, [f"{begun.subject}, batch {begun.batch}", output, begun.proof]))
         detail = {"by": begun.by, "reason": begun.reason or "no reason was given", "observed": observed}
         store.drivers.event(DriverEvent(driver_id=latest.driver_id, at=at, kind=begun.event, detail=detail))
 

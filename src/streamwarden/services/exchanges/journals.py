@@ -25,9 +25,10 @@ def interrupted(spec: StreamSpec) -> Exchange | None:
         ) from error
 
 
-def require_same(begun: Exchange, subject: str | None) -> None:
-    """Raises CheckpointError if the interrupted exchange is another one than that which is asked for."""
-    if subject not in (None, begun.subject):
+def require_same(begun: Exchange | None, subject: str | None) -> None:
+    """Raises CheckpointError if an exchange was interrupted that is another one than that which is asked for. None: any
+    will do."""
+    if begun is not None and subject not in (None, begun.subject):
         raise CheckpointError(
             f"a {begun.operation} was interrupted: {begun.subject}",
             expected="that to be completed first",

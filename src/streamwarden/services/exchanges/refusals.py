@@ -13,6 +13,7 @@ from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, LeaseHeld
+from streamwarden.lifecycle.queries import owner
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.stream.spec import StreamSpec
 
@@ -27,13 +28,13 @@ def alone(store: "Store", spec: StreamSpec, at: float) -> Iterator[None]:
     assert process is not None  # it is this process
     holder = f"{spec.name}-exchange-{process.pid}-{process.started_at}"
     try:
-        lease = store.leases.acquire(*spec.checkpoints, stream=spec.name, holder=holder, ttl=LEASE_TTL, now=at)
+        lease = store.leases.acquire(*spec.checkpoints, stream=owner(spec.name), holder=holder, ttl=LEASE_TTL, now=at)
     except LeaseHeld as error:
         raise LeaseHeld(
             f"{spec.name} runs, or its checkpoint is being exchanged: {error.observed}",
             expected="a stream that is stopped",
             where=error.where,
-            next_step=f"run `streamwarden stop {spec.name}`, then the same command again",
+            next_step=f"run `streamwarden stop {owner(spec.name)}`, then the same command again",
         ) from error
     try:
         store.leases.bind(lease, process, ttl=LEASE_TTL, now=at)

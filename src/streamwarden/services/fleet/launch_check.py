@@ -53,7 +53,7 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
     """
     if is_fork(spec.name):
         return
-    _require_no_journal(spec)
+    _require_no_journal(store, spec)
     found = refusal(list(gather(store, spec, environ, at)))
     allowed = store.stops.desired(spec.name)
     if found is not None:
@@ -63,10 +63,11 @@ def require_fit(store: Store, spec: StreamSpec, driver_id: str, environ: Mapping
     spend_permission(store, spec.name)
 
 
-def _require_no_journal(spec: StreamSpec) -> None:
+def _require_no_journal(store: Store, spec: StreamSpec) -> None:
     """Raises LaunchRefused if an exchange of the checkpoint was interrupted: checkpoint and output may be of different
     batches."""
-    for checkpoint in spec.checkpoints:
+    seen = (query.checkpoint for query in store.queries.of(spec.name))  # a script opens more than its file declares
+    for checkpoint in (*spec.checkpoints, *seen):
         journal = Path(journal_of(checkpoint))
         if not journal.exists():  # an exchange that runs holds the lease
             continue

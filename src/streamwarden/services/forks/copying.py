@@ -7,7 +7,6 @@ The order of the steps makes the copy of a running query whole; see `lifecycle.f
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,14 +15,13 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.layout import Damaged, read_whole_log
 from streamwarden.checkpoint.formats.logs import offsets
-from streamwarden.checkpoint.formats.state import SSTS, FileKind, StateStore
-from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
+from streamwarden.lifecycle.forks.needed import to_read
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep, Link, Survey, Write
 from streamwarden.services.forks.files import carry_out
-from streamwarden.services.forks.gathering import Origin, await_commit, survey
+from streamwarden.services.forks.gathering import Origin, await_commit, named_tables, survey
 from streamwarden.services.forks.spec import ForkRequest
 from streamwarden.sinks.base import Sink
 
@@ -68,11 +66,11 @@ def hold(checkpoint: Location, into: Path, batches: Collection[int] | None = Non
         checkpoint: the query may be running. At least one batch is committed. What cannot be linked is copied.
         batches: only what a reader of the state after these batches needs; None: everything.
 
-    Raises CheckpointError, OSError.
+    Raises CheckpointError, Damaged, OSError.
     """
     history, places = survey(checkpoint, None), Places.under(str(into))
     if batches is not None:
-        history = _needed_for(history, checkpoint, batches)
+        history = to_read(history, batches, named_tables(history, checkpoint, batches))
     batch = max(history.commits)
     if batch not in history.offsets:
         offsets(checkpoint, batch)  # raises, and says why it cannot be read
@@ -85,37 +83,6 @@ def hold(checkpoint: Location, into: Path, batches: Collection[int] | None = Non
         with suppress(FileNotFoundError):
             carry_out([_operator_log(checkpoint, name, places, checkpoint.path)], checkpoint.fs, None)
     return open_path(places.checkpoint)
-
-
-def _needed_for(history: Survey, checkpoint: Location, batches: Collection[int]) -> Survey:
-    """The part of the history that a reader of the state after these batches opens."""
-    return replace(
-        history,
-        commits=history.commits & frozenset(batches),
-        offsets={batch: record for batch, record in history.offsets.items() if batch in batches},
-        sources={},
-        stores=tuple(_needed(checkpoint, store, batches) for store in history.stores),
-    )
-
-
-def _needed(checkpoint: Location, store: StateStore, batches: Collection[int]) -> StateStore:
-    """The files that load these versions of a store; of two attempts at a version both."""
-    loads = [store.load(batch + 1) for batch in batches]
-    snapshots = {load.snapshot.name: load.snapshot for load in loads if load.snapshot is not None}
-    versions = {file.version for load in loads for file in load.changes}
-    tables: set[str] = set()
-    for name, snapshot in snapshots.items():
-        if snapshot.kind is FileKind.ZIP:
-            tables |= {join(SSTS, table) for table in snapshot_files(checkpoint / store.folder / name)}
-    return replace(
-        store,
-        files=tuple(
-            file
-            for file in store.files
-            if file.version in versions or any(file.version == other.version for other in snapshots.values())
-        ),
-        other={name: size for name, size in store.other.items() if name in tables or not name.startswith(f"{SSTS}/")},
-    )
 
 
 def _operator_log(checkpoint: Location, name: str, places: Places, written_as: str) -> Write:

@@ -3,6 +3,7 @@
 The order of the lists makes a copy of a running query whole; see `lifecycle.forks.plan`.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,8 +19,10 @@ from streamwarden.checkpoint.formats.layout import (
     list_or_empty,
 )
 from streamwarden.checkpoint.formats.logs import all_offsets
-from streamwarden.checkpoint.formats.state import is_scratch, state_stores
+from streamwarden.checkpoint.formats.state import SSTS, is_scratch, state_stores
+from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.needed import Tables, snapshots
 from streamwarden.lifecycle.forks.plan import Survey
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.waiting import wait_until
@@ -120,6 +123,16 @@ def survey_logs(checkpoint: Location) -> Survey:
         },
         stores=(),
     )
+
+
+def named_tables(history: Survey, checkpoint: Location, batches: Collection[int]) -> Tables:
+    """The tables that the snapshots of these batches name; opens them. Raises Damaged, OSError."""
+    return {
+        store.folder: frozenset(
+            join(SSTS, name) for file in files for name in snapshot_files(checkpoint / store.folder / file.name)
+        )
+        for store, files in snapshots(history, batches)
+    }
 
 
 def await_commit(checkpoint: Location, batch: int) -> None:

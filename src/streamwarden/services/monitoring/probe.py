@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
@@ -15,11 +16,22 @@ from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
 from streamwarden.health.checks import CHECKS
 from streamwarden.health.signals.services import Need, needs
-from streamwarden.health.window import Answer, Batch, DeclaredInput, Reading, Service, StateInstance, WaitingInput
+from streamwarden.health.window import (
+    Answer,
+    Batch,
+    DeclaredInput,
+    DeclaredSavepoints,
+    Reading,
+    Service,
+    StateInstance,
+    WaitingInput,
+)
 from streamwarden.lifecycle.forks.script_sources import is_recursive
 from streamwarden.lifecycle.location import plain_path
+from streamwarden.lifecycle.savepoints.savepoint import root_of
 from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.monitoring.reachability import Services
+from streamwarden.services.monitoring.schedules import interval_at
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
 
@@ -126,6 +138,7 @@ def _state(checkpoint: Location) -> tuple[StateInstance, ...]:
             partition=store.partition,
             snapshot=max(store.snapshots, default=None),
             version=store.newest,
+            kept_since=store.kept_since,
             size=store.bytes,
         )
         for store in state_stores(checkpoint)
@@ -148,12 +161,20 @@ def _readings(spec: StreamSpec, checkpoint: Location) -> Mapping[Reading[Any], o
         options = [spec.source.options, *(source.options for source in job_facts(spec).inputs)]
         return any(map(is_recursive, options))
 
-    declared = DeclaredInput(folders=spec.source.folders, recursive=recursive)
+    declared = DeclaredInput(folders=spec.source.folders, recursive=recursive, savepoints=_savepoints(spec))
     found: dict[Reading[Any], object] = {}
     for reading in (reading for check in CHECKS for reading in check.readings):
         with suppress(StreamwardenError, OSError):
             found[reading] = reading.read(checkpoint, declared)
     return found
+
+
+def _savepoints(spec: StreamSpec) -> DeclaredSavepoints | None:
+    schedule = spec.savepoints.schedule
+    if schedule is None:
+        return None
+    root = open_path(root_of(spec), spec.storage.connection)
+    return DeclaredSavepoints(root=root, interval=partial(interval_at, schedule))
 
 
 def _without_offsets(

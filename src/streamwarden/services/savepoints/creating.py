@@ -12,28 +12,30 @@ from typing import Final
 
 from streamwarden.adapters.storage.files import checkpoint_of, open_path, output_of
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport
-from streamwarden.checkpoint.filesystem import Location, join
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG, Damaged
 from streamwarden.checkpoint.formats.sink import read_sink_manifest
-from streamwarden.checkpoint.formats.state import SSTS, StateFile, StateStore
-from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
+from streamwarden.lifecycle.forks.needed import to_continue
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import Link, Survey
 from streamwarden.lifecycle.savepoints import plan as plans
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint, savepoint_id
 from streamwarden.services.exchanges.refusals import damaged_copy, require_continuable
 from streamwarden.services.forks.files import carry_out
-from streamwarden.services.forks.gathering import survey
+from streamwarden.services.forks.gathering import named_tables, survey
 from streamwarden.services.savepoints.describing import Author, describe
 from streamwarden.services.savepoints.documents import write_manifest
 from streamwarden.services.savepoints.folders import claim_new, empty, release, remove, unusable
 from streamwarden.services.savepoints.removing import remove_abandoned
 from streamwarden.services.savepoints.saved import Savepoints
+from streamwarden.services.savepoints.telling import Tell, counted, silent
 from streamwarden.stream.spec import StreamSpec
 
 ATTEMPTS: Final = 5
 """Spark purges old logs and state versions while they are copied; a new attempt starts from the remaining ones."""
+
+_COPIED: Final = "files copied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,14 @@ def gather(spec: StreamSpec, batch: int | None) -> Gathered:
         raise _unreadable(spec, error) from error
 
 
-def create(spec: StreamSpec, batch: int | None, author: Author, *, now: Callable[[], float] = time.time) -> Savepoint:
+def create(
+    spec: StreamSpec,
+    batch: int | None,
+    author: Author,
+    *,
+    now: Callable[[], float] = time.time,
+    tell: Tell = silent,
+) -> Savepoint:
     """Copy the checkpoint as of `batch` (None: the newest committed one), with what says where the output stood.
 
     First removes what interrupted processes left. One that fails leaves nothing.
@@ -82,9 +91,9 @@ def create(spec: StreamSpec, batch: int | None, author: Author, *, now: Callable
     except OSError as error:
         raise unusable(savepoints.root, error) from error
     try:
-        at = _copied(spec, place, batch, found)
+        at = _copied(spec, place, batch, found, tell)
         taken_at, report = now(), _inspected(spec, place, at)
-        savepoint = describe(spec, place, at, report, author, taken_at)
+        savepoint = describe(spec, place, at, report, author, taken_at, tell)
         write_manifest(place, savepoint)
         release(place)
     except BaseException as error:
@@ -104,15 +113,18 @@ def _claimed(savepoints: Savepoints, now: Callable[[], float]) -> Location:
     return place
 
 
-def _copied(spec: StreamSpec, place: Location, batch: int | None, found: Gathered) -> int:
+def _copied(spec: StreamSpec, place: Location, batch: int | None, found: Gathered, tell: Tell) -> int:
     """Copy what was found, or what there is after a purge; returns the batch. Raises CheckpointError, OSError."""
     places = Places.under(place.path)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             found = found if attempt == 1 else _gather(spec, batch)
-            carry_out(found.checkpoint_links(places), checkpoint_of(spec).fs, spec.storage.connection)
+            files, later = len(found.files), len(list(found.output_links(places)))
+            links = counted(found.checkpoint_links(places), _COPIED, files, tell)
+            carry_out(links, checkpoint_of(spec).fs, spec.storage.connection)
             if found.output is not None:  # after the checkpoint, which it may not be ahead of
-                carry_out(found.output_links(places), found.output.fs, spec.storage.connection)
+                links = counted(found.output_links(places), _COPIED, files, tell, done=files - later)
+                carry_out(links, found.output.fs, spec.storage.connection)
             return found.batch
         except FileNotFoundError as error:
             if attempt == ATTEMPTS:
@@ -125,22 +137,16 @@ def _gather(spec: StreamSpec, batch: int | None) -> Gathered:
     checkpoint, output = checkpoint_of(spec), output_of(spec)
     history = survey(checkpoint, output)
     at = plans.batch_to_save(history, batch)
-    tables = {store.folder: _tables(checkpoint, store, file) for store, file in plans.snapshots(history, at)}
-    return Gathered(batch=at, survey=plans.needed(history, at, tables), output=output)
-
-
-def _tables(checkpoint: Location, store: StateStore, snapshot: StateFile) -> frozenset[str]:
-    """The tables that a snapshot names. Raises CheckpointError if it is damaged, FileNotFoundError."""
-    file = checkpoint / store.folder / snapshot.name
     try:
-        return frozenset(join(SSTS, name) for name in snapshot_files(file))
+        part = to_continue(history, at, named_tables(history, checkpoint, [at]))
     except Damaged as error:
         raise CheckpointError(
             f"the state cannot be copied: {error}",
-            expected="a whole snapshot",
-            where=file.path,
+            expected="whole snapshots",
+            where=checkpoint.path,
             next_step="run `streamwarden inspect` on the stream: it says what Spark will do about it",
         ) from error
+    return Gathered(batch=at, survey=part, output=output)
 
 
 def _inspected(spec: StreamSpec, place: Location, batch: int) -> CheckpointReport:

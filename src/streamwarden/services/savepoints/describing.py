@@ -23,6 +23,7 @@ from streamwarden.lifecycle.savepoints.savepoint import (
     is_own,
 )
 from streamwarden.redaction import redacted_text
+from streamwarden.services.savepoints.telling import Tell, counted, silent
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 8
 """Files of an object store that are read at a time."""
 _PIECE: Final = 4 << 20
+BYTES_READ: Final = "bytes read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,13 @@ def recorded_spark(store: "Store", stream: str) -> str | None:
 
 
 def describe(
-    spec: StreamSpec, place: Location, batch: int, report: CheckpointReport, author: Author, taken_at: float
+    spec: StreamSpec,
+    place: Location,
+    batch: int,
+    report: CheckpointReport,
+    author: Author,
+    taken_at: float,
+    tell: Tell = silent,
 ) -> Savepoint:
     """The manifest of the copy in `place`. Reads every byte of it. Raises OSError."""
     query_id = report.position.query_id
@@ -90,16 +98,17 @@ def describe(
         sink=_position(spec, query_id),
         job=_text(spec.job),
         declaration=_text(spec.file),
-        files=saved_files(place),
+        files=saved_files(place, tell),
     )
 
 
-def saved_files(place: Location) -> tuple[SavedFile, ...]:
+def saved_files(place: Location, tell: Tell) -> tuple[SavedFile, ...]:
     """Every file of the copy with its digest, by path. Raises OSError."""
     sizes = sizes_of(place)
     with ThreadPoolExecutor(_AT_ONCE) as readers:
         digests = readers.map(lambda path: digest(place / path), sizes)
-        read = zip(sizes.items(), digests, strict=True)
+        files = zip(sizes.items(), digests, strict=True)
+        read = counted(files, BYTES_READ, sum(sizes.values()), tell, lambda file: file[0][1])
         return tuple(SavedFile(path=path, size=size, sha256=sha) for (path, size), sha in read)
 
 

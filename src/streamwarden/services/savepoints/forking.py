@@ -8,6 +8,7 @@ from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint
+from streamwarden.services.forks.files import require_empty
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.forks.gathering import SavedOrigin
 from streamwarden.services.forks.scripts import is_script
@@ -30,13 +31,7 @@ def fork_from(spec: StreamSpec, savepoint: Savepoint, into: Path) -> Fork:
 
     Raises CheckpointError if the savepoint is not as it was saved, or the stream cannot be forked.
     """
-    if is_script(spec):
-        raise CheckpointError(
-            f"{spec.name} is a script, which opens its own checkpoint: no fork of it continues from a savepoint",
-            expected="a job with build(spark, spec)",
-            where=spec.file or spec.name,
-            next_step="run a drill of the stream: its forks of scripts begin with an empty checkpoint",
-        )
+    require_forkable(spec, into)
     savepoints = Savepoints.of(spec)
     place = savepoints.place(savepoint.id)
     places = Places.under(place.path)
@@ -51,3 +46,15 @@ def fork_from(spec: StreamSpec, savepoint: Savepoint, into: Path) -> Fork:
         made = fork(spec, into=into / FORK, saved=saved)
     named = replace(made.spec, name=run_name(spec.name, str(into)))
     return replace(made, spec=in_working_folder(named, spec, into))
+
+
+def require_forkable(spec: StreamSpec, into: Path) -> None:
+    """Raises CheckpointError if the stream cannot be forked from a savepoint, or not into this folder."""
+    if is_script(spec):
+        raise CheckpointError(
+            f"{spec.name} is a script, which opens its own checkpoint: no fork of it continues from a savepoint",
+            expected="a job with build(spark, spec)",
+            where=spec.file or spec.name,
+            next_step="run a drill of the stream: its forks of scripts begin with an empty checkpoint",
+        )
+    require_empty(str(into / FORK))

@@ -1,25 +1,27 @@
 """Puts a stream back to a savepoint: its checkpoint, and its output with it.
 
-The savepoint is verified and copied, and the copy takes the place of the stream's checkpoint
+The savepoint is verified, tried on a fork and copied, and the copy takes the place of the stream's checkpoint
 (`services.exchanges.exchanging`). Later rows leave the output and the quarantine. All of it is kept, except rows of a
 table.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamwarden.adapters.storage.files import checkpoint_of, link_or_copy, open_path
-from streamwarden.checkpoint.formats.logs import log_position
+from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.logs import log_position, offsets
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.exchanges.exchange import Exchange
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
 from streamwarden.services.exchanges.refusals import require_on_disk
 from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.folders import in_use
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.savepoints.verifying import require_whole
 from streamwarden.sinks.base import Sink
@@ -28,76 +30,138 @@ from streamwarden.stream.spec import StreamSpec
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
+Proof = Callable[[Savepoint], str]
+"""Tries a savepoint on a fork and returns what that proved. Raises CheckpointError if Spark does not go on from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who puts a stream back, and why.
+
+    Args:
+        confirmed: what the sink cannot take back may remain in the output.
+        prove: tries the savepoint first; None: it is not tried.
+    """
+
+    author: Author
+    confirmed: bool = False
+    prove: Proof | None = None
+
 
 def restore(
-    store: "Store", spec: StreamSpec, savepoint: str | None, author: Author, *, now: Callable[[], float] = time.time
+    store: "Store", spec: StreamSpec, savepoint: str | None, request: Request, *, now: Callable[[], float] = time.time
 ) -> Exchanged:
     """Put a stopped stream back to a savepoint (None: the newest one), or complete a restore that was killed.
 
     Raises:
-        CheckpointError: the savepoint is not whole or of another query, the output cannot be taken back, or another
-            exchange of the checkpoint was interrupted.
+        CheckpointError: the savepoint is not whole or of another query, Spark does not go on from it, the output cannot
+            be taken back, or another exchange of the checkpoint was interrupted.
         LeaseHeld: the stream runs.
         StoreError: the store is down.
     """
-    subject = None if savepoint is None else _subject(savepoint)
-    return exchange(store, spec, lambda: _restore_to(spec, savepoint, author), subject, now=now)
+    subject = None if savepoint is None else subject_of(savepoint)
+
+    def change() -> Restore:
+        return restore_to(spec, Savepoints.of(spec).get(savepoint), request)
+
+    return exchange(store, spec, change, subject, now=now)
 
 
 @dataclass(frozen=True, slots=True)
-class _Restore(Change):
+class Restore(Change):
+    """A stream goes back to a savepoint."""
+
     spec: StreamSpec
     saved: Savepoint
-    author: Author
+    request: Request
 
     def planned(self, checkpoint: str, stamp: str) -> Exchange:
         return Exchange(
             operation="restore",
             goes_back=True,
-            subject=_subject(self.saved.id),
+            subject=subject_of(self.saved.id),
             command=f"streamwarden savepoint restore {self.spec.name} {self.saved.id}",
             stream=self.spec.name,
             query_id=self.saved.query_id,
             batch=self.saved.batch,
+            planned_ms=offsets(self._copy, self.saved.batch).timestamp_ms,
             stamp=stamp,
-            by=self.author.by,
-            reason=self.author.reason,
+            by=self.request.author.by,
+            reason=self.request.author.reason,
             checkpoint=checkpoint,
         )
 
-    def fill(self, exchange: Exchange) -> None:
-        saved = open_path(self._places.checkpoint, self.spec.storage.connection)
-        for name, _ in saved.walk():
-            target = Path(exchange.prepared) / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            link_or_copy(saved / name, target)
+    def plan_output(self, exchange: Exchange) -> OutputPlan:
+        plan = self._sink.plan_restore(self.spec, exchange, self._manifest)
+        require_confirmed(self.spec, exchange, plan, self.request)
+        return plan
 
-    def plan_output(self, exchange: Exchange) -> Mapping[str, Any]:
+    def fill(self, exchange: Exchange) -> None:
+        savepoints = Savepoints.of(self.spec)
+        saved = self._copy
+        with in_use(savepoints.place(self.saved.id)):
+            require_whole(savepoints, self.saved)
+            for name, _ in saved.walk():
+                target = Path(exchange.prepared) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                link_or_copy(saved / name, target)
+
+    def prove(self, exchange: Exchange) -> str:
+        return "not tried on a fork" if self.request.prove is None else self.request.prove(self.saved)
+
+    def prepare_output(self, exchange: Exchange) -> None:
+        self._sink.prepare_restore(self.spec, exchange, self._manifest)
+
+    @property
+    def _sink(self) -> Sink:
         assert isinstance(self.spec.sink, Sink)  # checked with the savepoint
-        manifest = open_path(self._places.output, self.spec.storage.connection)
-        return self.spec.sink.plan_restore(self.spec, exchange, manifest)
+        return self.spec.sink
+
+    @property
+    def _copy(self) -> Location:
+        return open_path(self._places.checkpoint, self.spec.storage.connection)
+
+    @property
+    def _manifest(self) -> Location:
+        return open_path(self._places.output, self.spec.storage.connection)
 
     @property
     def _places(self) -> Places:
         return Places.under(Savepoints.of(self.spec).place(self.saved.id).path)
 
 
-def _restore_to(spec: StreamSpec, savepoint: str | None, author: Author) -> _Restore:
-    """The restore that was asked for. Raises CheckpointError if it is not possible."""
-    savepoints = Savepoints.of(spec)
-    saved = savepoints.get(savepoint)
-    require_on_disk(spec, *filter(None, [spec.quarantine]))
-    _require_own(spec, saved)
-    require_whole(savepoints, saved)
-    return _Restore(spec, saved, author)
+def restore_to(spec: StreamSpec, saved: Savepoint, request: Request) -> Restore:
+    """The exchange that puts a stream back. Raises CheckpointError if it is not possible."""
+    require_restorable(spec)
+    require_own(spec, saved)
+    return Restore(spec, saved, request)
 
 
-def _subject(savepoint: str) -> str:
-    return f"savepoint {savepoint}"
+def require_restorable(spec: StreamSpec) -> None:
+    """Raises CheckpointError if the stream cannot be put back to any savepoint."""
+    require_on_disk(spec, spec.checkpoint, *filter(None, [spec.quarantine]))
+    if not isinstance(spec.sink, Sink):
+        raise CheckpointError(
+            f"{spec.name} cannot be put back: its output is not declared, so it is not known what came after a batch",
+            expected="a sink that the stream's file declares",
+            where=spec.file or spec.name,
+            next_step="declare the sink of the stream",
+        )
 
 
-def _require_own(spec: StreamSpec, savepoint: Savepoint) -> None:
-    """Raises CheckpointError for a savepoint of another stream, query or checkpoint, or an undeclared output."""
+def require_confirmed(spec: StreamSpec, wanted: Exchange, output: OutputPlan, request: Request) -> None:
+    """Raises CheckpointError if something remains in the output that nobody has agreed to."""
+    if output.remains and not request.confirmed:
+        raise CheckpointError(
+            f"what was written after batch {wanted.batch} cannot be taken back: {output.remains}",
+            expected="a person who confirms that, and sees to the readers",
+            where=str(spec.sink.place),
+            next_step="run the same command again with `--confirm`; with `--dry-run` it shows the whole plan",
+        )
+
+
+def require_own(spec: StreamSpec, savepoint: Savepoint) -> None:
+    """Raises CheckpointError for a savepoint of another stream, query or checkpoint."""
     live = log_position(checkpoint_of(spec)).query_id
     wrong = None
     if savepoint.stream != spec.name:
@@ -106,8 +170,6 @@ def _require_own(spec: StreamSpec, savepoint: Savepoint) -> None:
         wrong = f"it is of the checkpoint {savepoint.checkpoint}, and files in it name that place"
     elif live is not None and live != savepoint.query_id:
         wrong = f"it is of query {savepoint.query_id}, and the stream began anew since, as query {live}"
-    elif not isinstance(spec.sink, Sink):
-        wrong = "the stream's output is not declared, so it is not known what came after the batch"
     if wrong is not None:
         raise CheckpointError(
             f"{spec.name} cannot be put back to the savepoint {savepoint.id}: {wrong}",
@@ -115,3 +177,8 @@ def _require_own(spec: StreamSpec, savepoint: Savepoint) -> None:
             where=spec.checkpoint,
             next_step=f"choose another one: run `streamwarden savepoint list {spec.name}`",
         )
+
+
+def subject_of(savepoint: str) -> str:
+    """How an exchange names a savepoint."""
+    return f"savepoint {savepoint}"

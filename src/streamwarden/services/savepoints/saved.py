@@ -15,13 +15,10 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ProcessIdentity
-from streamwarden.lifecycle.savepoints.savepoint import MANIFEST, Savepoint, began_at, is_id
+from streamwarden.lifecycle.savepoints.savepoint import MANIFEST, Savepoint, began_at, is_id, root_of
 from streamwarden.services.savepoints.documents import read_manifest
 from streamwarden.services.savepoints.folders import claim_of, unusable, uses_of
 from streamwarden.stream.spec import StreamSpec
-
-FOLDER: Final = "savepoints"
-"""Of the data folder."""
 
 _UNSEEN: Final = 24 * 3600.0
 """Seconds after which a claim of a process on another host counts as abandoned."""
@@ -63,8 +60,7 @@ class Savepoints:
     @classmethod
     def of(cls, spec: StreamSpec) -> Self:
         """The savepoints of a stream or a query."""
-        folder = spec.savepoints.folder or join(spec.data, FOLDER)
-        return cls(spec.name, join(folder, spec.name), spec.storage.connection)
+        return cls(spec.name, root_of(spec), spec.storage.connection)
 
     def place(self, savepoint: str) -> Location:
         """The folder of a savepoint. Raises CheckpointError for a name that no savepoint has."""

@@ -3,12 +3,13 @@
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.lifecycle.savepoints.verification import FileFault, file_faults
-from streamwarden.services.savepoints.describing import digest, sizes_of
+from streamwarden.services.savepoints.describing import BYTES_READ, digest, sizes_of
 from streamwarden.services.savepoints.folders import unusable
 from streamwarden.services.savepoints.saved import Savepoints
+from streamwarden.services.savepoints.telling import Tell, silent
 
 
-def verify(savepoints: Savepoints, savepoint: Savepoint) -> tuple[FileFault, ...]:
+def verify(savepoints: Savepoints, savepoint: Savepoint, tell: Tell = silent) -> tuple[FileFault, ...]:
     """The faults; none: it is as it was saved. Reads every byte of it.
 
     Raises CheckpointError if it cannot be listed.
@@ -18,7 +19,16 @@ def verify(savepoints: Savepoints, savepoint: Savepoint) -> tuple[FileFault, ...
         there = sizes_of(place)
     except OSError as error:
         raise unusable(place.path, error) from error
-    return tuple(file_faults(savepoint.files, there, lambda path: digest(place / path)))
+    done = 0
+
+    def read(path: str) -> str:
+        nonlocal done
+        found = digest(place / path)
+        done += there[path]
+        tell(BYTES_READ, done, savepoint.bytes)
+        return found
+
+    return tuple(file_faults(savepoint.files, there, read))
 
 
 def require_whole(savepoints: Savepoints, savepoint: Savepoint) -> None:

@@ -152,17 +152,15 @@ def _look(
         batches=batches,
         committed_at=state.committed_at(batches[-1]),
         kept=state.kept,
-        answer=ask(spec, state.folder, state.layout, [question], kind)[0],
+        answer=load(kind, ask(spec, state.folder, state.layout, [question])[0]),
     )
 
 
-def ask(
-    spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], kind: type[_Of]
-) -> tuple[_Of, ...]:
-    """The answers of the reading process, in the order of the questions. Raises as `show`."""
+def ask(spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], *, cores: int = 1) -> list[Any]:
+    """The answers of the reading process as JSON, in the order of the questions. Raises as `show`."""
     (folder / "request.json").write_text(json.dumps([asdict(one) for one in questions]), encoding="utf-8")
     try:
-        status = run_program("state", _reader(spec, layout), folder, reads=spec, within=_WITHIN, share=1.0)
+        status = run_program("state", reader(spec, layout, cores=cores), folder, reads=spec, within=_WITHIN, share=1.0)
     except subprocess.TimeoutExpired as error:
         raise _died(spec, f"the reading took longer than {_WITHIN:.0f} s") from error
     refused, result = folder / "refused.json", folder / "result.json"
@@ -171,15 +169,16 @@ def ask(
         raised = ConfigError if why.usage else CheckpointError
         raise raised(why.observed, expected=why.expected, where=why.where, next_step=why.next_step)
     if result.exists():
-        return tuple(load(kind, one) for one in json.loads(result.read_text(encoding="utf-8")))
+        answers: list[Any] = json.loads(result.read_text(encoding="utf-8"))
+        return answers
     said = (folder / "state.log").read_text(encoding="utf-8", errors="replace")
     raise _died(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
 
 
-def _reader(spec: StreamSpec, layout: Layout) -> StreamSpec:
-    """The stream with the settings of the reading process: one core, so that it reads one partition at a time."""
+def reader(spec: StreamSpec, layout: Layout, *, cores: int = 1) -> StreamSpec:
+    """The stream with the settings of a process that reads its state, one partition at a time on each core."""
     memory = max(MEMORY, spec.spark.driver_memory) if layout.in_memory else MEMORY
-    small = on_this_host(in_quick_jvm(spec), "local[1]", memory)
+    small = on_this_host(in_quick_jvm(spec), f"local[{cores}]", memory)
     conf = {**small.spark.conf, **_CONF, _FORMAT: "2" if layout.second_format else "1"}
     return replace(small, spark=replace(small.spark, conf=conf))
 

@@ -38,7 +38,7 @@ ROWS: Final = 50
 BATCHES: Final = 20
 """Batches of a history: each is one reading of the state."""
 
-ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+ID: Final = re.compile(r"[0-9]{8}T[0-9]{12}Z-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class Looks:
         private_folder(self._folder, below=self.data)
         moment = datetime.fromtimestamp(now, UTC)
         asked = Seen(
-            id=f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
+            id=f"{moment:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}",
             stream=self.stream,
             by=by,
             asked_at=now,

@@ -6,23 +6,29 @@ by the one that Spark rewrites state with. So a row that one of them passes over
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.time_travel.answers import Asked, Difference, Placement, Question
 from streamwarden.lifecycle.time_travel.tables import StateTable
 from streamwarden.services.auditing.work import work_folder
-from streamwarden.services.state.gathering import layout_of
+from streamwarden.services.state.gathering import Layout, layout_of
 from streamwarden.services.state.looking import ask
 from streamwarden.stream.spec import StreamSpec
 
+_CORES: Final = 2
+"""Cores of the reading process, while a stream stands still; one where it has a whole partition in its heap."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateAt:
-    """The state in a checkpoint after a batch. Nobody changes this checkpoint meanwhile."""
+    """The state in a checkpoint, which nobody changes meanwhile, after a batch. `partitions`: as its offsets say."""
 
     checkpoint: Location
     batch: int
+    partitions: int
 
     @property
     def uri(self) -> str:
@@ -39,63 +45,83 @@ class Compared:
     @property
     def same(self) -> bool:
         found = self.difference
-        return not (found.appeared or found.vanished or found.changed) and found.rows_before == found.rows_after
+        return not (found.appeared or found.vanished or found.changed)
+
+    @property
+    def words(self) -> str:
+        """`operator 0 (dedupe), default: 0 keys appeared, 1 vanished, 0 changed`."""
+        found = self.difference
+        counts = f"{found.appeared:,} keys appeared, {found.vanished:,} vanished, {found.changed:,} changed"
+        return f"{self.table.words}: {counts}"
 
 
-def compare_states(spec: StreamSpec, before: StateAt, after: StateAt, *, sample: int = 20) -> list[Compared]:
-    """The difference of each table and of each store. On HDFS-backed state, whose stores Spark reads no other way, of
-    each table alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two states. `misplaced`: rows before and after that are in a partition in which no task looks for their key."""
+
+    tables: tuple[Compared, ...]
+    misplaced: tuple[int, int]
+
+    @property
+    def different(self) -> tuple[Compared, ...]:
+        return tuple(table for table in self.tables if not table.same)
+
+
+def compare_states(spec: StreamSpec, before: StateAt, after: StateAt, *, sample: int = 20) -> Comparison:
+    """The difference of each table and of each store, all in one reading process. Of HDFS-backed state, whose stores
+    Spark reads in no other way, of each table alone.
 
     Raises:
         CheckpointError: the two do not have the same tables, or Spark cannot read one of them.
         ProcessError: there is no usable Java, or the reading process died.
     """
     layout = layout_of(spec, before.checkpoint)
-    tables = layout.tables if layout.in_memory else (*layout.tables, *layout.whole)
-    other = layout_of(spec, after.checkpoint)
-    if (other.tables, other.whole) != (layout.tables, layout.whole):
-        raise _other_tables(after, layout.tables, other.tables)
-    questions = [
-        Question(
-            asked=Asked.DIFF,
-            checkpoint=before.uri,
-            later=after.uri,
-            batches=(before.batch, after.batch),
-            table=table,
-            limit=sample,
-        )
-        for table in tables
-    ]
+    _require_same_tables(layout, layout_of(spec, after.checkpoint), after)
+    whole = () if layout.in_memory else layout.whole
+    tables = (*layout.tables, *whole)
+    differences = [_difference(before, after, table, sample) for table in tables]
+    placements = [_placement(state, store) for store in whole for state in (before, after)]
     with work_folder(spec) as folder:
-        answers = ask(spec, folder, layout, questions, Difference)
-    return [Compared(table, answer) for table, answer in zip(tables, answers, strict=True)]
-
-
-def misplaced(spec: StreamSpec, states: Sequence[tuple[StateAt, int]]) -> list[int]:
-    """For each state, with its number of partitions: how many rows are in a partition in which their key is not looked
-    for. Raises as `compare_states`."""
-    layout = layout_of(spec, states[0][0].checkpoint)
-    questions = [
-        Question(
-            asked=Asked.PLACEMENT,
-            checkpoint=state.uri,
-            batches=(state.batch,),
-            table=store,
-            partitions=partitions,
-        )
-        for state, partitions in states
-        for store in layout.whole
-    ]
-    with work_folder(spec) as folder:
-        answers = ask(spec, folder, layout, questions, Placement)
-    each = len(layout.whole)
-    return [sum(answer.misplaced for answer in answers[each * i : each * (i + 1)]) for i in range(len(states))]
-
-
-def _other_tables(after: StateAt, expected: Sequence[StateTable], found: Sequence[StateTable]) -> CheckpointError:
-    return CheckpointError(
-        f"the two states do not have the same tables: one has {'; '.join(table.words for table in found)}",
-        expected="; ".join(table.words for table in expected),
-        where=after.checkpoint.path,
-        next_step="compare states of one query, of one version of its job",
+        cores = 1 if layout.in_memory else _CORES
+        answers = ask(spec, folder, layout, [*differences, *placements], cores=cores)
+    found = [load(Difference, answer) for answer in answers[: len(tables)]]
+    wrong = [load(Placement, answer).misplaced for answer in answers[len(tables) :]]
+    return Comparison(
+        tables=tuple(Compared(table, difference) for table, difference in zip(tables, found, strict=True)),
+        misplaced=(sum(wrong[::2]), sum(wrong[1::2])),
     )
+
+
+def _difference(before: StateAt, after: StateAt, table: StateTable, sample: int) -> Question:
+    return Question(
+        asked=Asked.DIFF,
+        checkpoint=before.uri,
+        later=after.uri,
+        batches=(before.batch, after.batch),
+        table=table,
+        limit=sample,
+    )
+
+
+def _placement(state: StateAt, store: StateTable) -> Question:
+    return Question(
+        asked=Asked.PLACEMENT,
+        checkpoint=state.uri,
+        batches=(state.batch,),
+        table=store,
+        partitions=state.partitions,
+    )
+
+
+def _require_same_tables(before: Layout, after: Layout, where: StateAt) -> None:
+    if (before.tables, before.whole) != (after.tables, after.whole):
+        raise CheckpointError(
+            f"the two states do not have the same tables: one has {_words(after.tables)}",
+            expected=_words(before.tables),
+            where=where.checkpoint.path,
+            next_step="compare states of one query, of one version of its job",
+        )
+
+
+def _words(tables: Sequence[StateTable]) -> str:
+    return "; ".join(table.words for table in tables)

@@ -47,6 +47,7 @@ class Laying:
         """Raises CheckpointError if the run's logs lack what the batch read, or it is not the twin's next batch."""
         record = self._record(batch)
         self._require_next(batch)
+        self._require_executable(record)
         logs = plans.source_logs(self._logs, batch)
         same = logs if self.source is None else []
         own = self._new([join(OFFSETS, str(batch)), *plans.starting_logs(self._logs, record), *same])
@@ -74,6 +75,18 @@ class Laying:
                 expected=f"batch {wanted}",
                 where=self.places.checkpoint,
                 next_step="run the drill again: its twin must begin with the batch after which the fork began",
+            )
+
+    def _require_executable(self, record: OffsetRecord) -> None:
+        """Spark refuses to execute a batch that changes the number of partitions: it was no batch of the query."""
+        before = self._logs.offsets.get(record.batch - 1)
+        if before is not None and before.shuffle_partitions != record.shuffle_partitions:
+            raise CheckpointError(
+                f"batch {record.batch} is a repartition of the state, from {before.shuffle_partitions} to "
+                f"{record.shuffle_partitions} partitions, and no twin can execute it",
+                expected="batches that the query planned",
+                where=self.run.path,
+                next_step=f"begin after batch {record.batch}: rewind less far, or wait for later batches",
             )
 
     def _record(self, batch: int) -> OffsetRecord:

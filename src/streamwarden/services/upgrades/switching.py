@@ -13,7 +13,7 @@ from streamwarden.errors import CheckpointError, StoreError, StreamwardenError
 from streamwarden.lifecycle.upgrades.journal import Judged, Seen, Step, Upgrade, judged
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.services.upgrades.journals import CHANGED, NEW, OLD, write_journal
 from streamwarden.stream.spec import StreamSpec
 
@@ -131,7 +131,7 @@ class Switch:
         author = Author(by=self.upgrade.by, reason=reason)
         position = log_position(checkpoint_of(self.spec))
         try:
-            done = restore(self.store, self.spec, self.upgrade.savepoint, author, now=self.now)
+            done = restore(self.store, self.spec, self.upgrade.savepoint, Request(author=author), now=self.now)
         except CheckpointError as error:
             raise CheckpointError(
                 f"{self.spec.name} cannot be put back, and is stopped: {error.observed}",

@@ -3,22 +3,21 @@ manifest are moved to a folder whose name begins with `_`, so that no reader of 
 """
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from streamwarden.adapters.storage.files import LocalFiles, link_or_copy
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import SinkManifest, read_sink_manifest
 from streamwarden.errors import CheckpointError
-from streamwarden.lifecycle.exchanges.exchange import Exchange
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 
 _PREPARED: Final = f"{SINK_LOG}.restored"
 
 
-def plan_return(output: Location, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
-    """Copy the savepoint's manifest beside that of the output, and list the data files of later batches.
+def plan_return(output: Location, restore: Exchange, manifest: Location) -> OutputPlan:
+    """List the data files of later batches.
 
     Raises CheckpointError if the output is in an object store, or one of the manifests is not whole; OSError.
     """
@@ -37,18 +36,25 @@ def plan_return(output: Location, restore: Exchange, manifest: Location) -> Mapp
     outside = next((path for path in later if not Path(path).is_relative_to(folder)), None)
     if outside is not None:
         raise _damaged(output, f"it names {outside}, which is not in the output")
+    return OutputPlan(
+        words=_words(len(later), _aside(folder, restore)),
+        document={"later": [str(Path(path).relative_to(folder)) for path in later]},
+    )
+
+
+def copy_manifest(folder: Path, restore: Exchange, manifest: Location) -> None:
+    """Copy the manifest up to the batch beside that of the output. Raises CheckpointError, OSError."""
     for left in folder.glob(f"{_PREPARED}-*"):  # by one that was killed before it began
         shutil.rmtree(left)
     prepared = _prepared(folder, restore)
     prepared.mkdir()
-    for entry in saved.entries:
+    for entry in _whole(manifest, restore.batch).entries:
         link_or_copy(manifest / SINK_LOG / entry.name, prepared / entry.name)
-    return {"later": [str(Path(path).relative_to(folder)) for path in later]}
 
 
 def return_output(folder: Path, restore: Exchange) -> str:
     """Move the later data files aside, then exchange the manifests. Raises OSError."""
-    aside, prepared = folder / f"_set_aside-{restore.stamp}", _prepared(folder, restore)
+    aside, prepared = _aside(folder, restore), _prepared(folder, restore)
     later = restore.output["later"]
     for name in later:
         if (folder / name).exists():
@@ -59,7 +65,15 @@ def return_output(folder: Path, restore: Exchange) -> str:
         if (folder / SINK_LOG).exists():
             (folder / SINK_LOG).rename(aside / SINK_LOG)
         prepared.rename(folder / SINK_LOG)
-    return f"{len(later)} data files of later batches and the previous manifest were moved to {aside}"
+    return _words(len(later), aside)
+
+
+def _words(later: int, aside: Path) -> str:
+    return f"{later} data files of later batches and the previous manifest are moved to {aside}"
+
+
+def _aside(folder: Path, restore: Exchange) -> Path:
+    return folder / f"_set_aside-{restore.stamp}"
 
 
 def _prepared(folder: Path, restore: Exchange) -> Path:

@@ -7,13 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
-from streamwarden.lifecycle.exchanges.exchange import Exchange
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
 from streamwarden.lifecycle.launch_check import OutputEnd
@@ -22,7 +22,7 @@ from streamwarden.sinks.base import Sink, refused_mode
 from streamwarden.sinks.files.data import DataFormat
 from streamwarden.sinks.files.empty_entries import add_empty, whole_manifest
 from streamwarden.sinks.files.output import read_output
-from streamwarden.sinks.files.returning import plan_return, return_output
+from streamwarden.sinks.files.returning import copy_manifest, plan_return, return_output
 from streamwarden.sinks.files.set_aside import set_aside
 from streamwarden.sinks.files.written import written_files
 from streamwarden.sinks.output import Output, WrittenFiles
@@ -98,8 +98,11 @@ class FileSink(Sink):
             raise FileNotFoundError(errno.ENOENT, "the manifest vanished", ((manifest or output) / SINK_LOG).path)
         return manifest_steps(listed, output.path, places)
 
-    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
         return plan_return(open_path(self.path, spec.storage.connection), restore, manifest)
+
+    def prepare_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> None:
+        copy_manifest(Path(self.path), restore, manifest)
 
     def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         return return_output(Path(self.path), restore)

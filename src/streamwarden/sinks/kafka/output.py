@@ -10,6 +10,7 @@ from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import read_query_id
 from streamwarden.errors import VerificationError
 from streamwarden.sinks.kafka.delivery import delivered
+from streamwarden.sinks.kafka.taking_back import cuts_of
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spec import OutputMode, StreamSpec
 from streamwarden.verification.comparing.events import CommittedRecords, Event, LiveRecords
@@ -34,11 +35,16 @@ def read_topic(
     Args:
         like: column -> a value of its type; see `Expectation.samples`.
         first: first batch whose rows are read.
-        deduplicated: False: as a reader sees them that does not know event ids.
+        deduplicated: False: as a reader sees them that does not know event ids, nor what restores took back.
 
     Raises VerificationError if the topic cannot be read, or does not keep all that was written to it.
     """
-    events = read_events(connection(str(spec.sink.connection)), str(spec.sink.topic))
+    cuts = cuts_of(spec.checkpoint) if deduplicated else ()
+    events = (
+        event
+        for event in read_events(connection(str(spec.sink.connection)), str(spec.sink.topic))
+        if not any(cut.takes_back(event) for cut in cuts)
+    )
     if spec.trigger.real_time is not None:
         return delivered(events, LiveRecords(), like, deduplicated=deduplicated)
     records = CommittedRecords(
@@ -50,8 +56,11 @@ def read_topic(
     return delivered(events, records, like, deduplicated=deduplicated)
 
 
-def read_events(known: Connection, topic: str) -> Iterator[Event]:
+def read_events(known: Connection, topic: str, since_ms: int | None = None) -> Iterator[Event]:
     """Every committed record of the topic up to now, in the order of each partition.
+
+    Args:
+        since_ms: from the first record of this time on, Unix milliseconds; None: from the first one.
 
     Raises VerificationError if the topic is not there, the broker does not answer, or the topic keeps no longer all.
     """
@@ -64,14 +73,18 @@ def read_events(known: Connection, topic: str) -> Iterator[Event]:
         metadata = consumer.list_topics(topic, timeout=SILENCE).topics[topic]
         if metadata.error is not None:
             raise _unread(topic, known, metadata.error.str())
-        left = {}
+        left, begins = {}, {}
         for number in sorted(metadata.partitions):
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=SILENCE)
-            if low:
+            begin = low
+            if since_ms is not None:
+                (first,) = consumer.offsets_for_times([TopicPartition(topic, number, since_ms)], timeout=SILENCE)
+                begin = first.offset if 0 <= first.offset < high else high
+            if low and begin == low:
                 raise _gone(topic, known, number, low)
-            if high:
-                left[number] = high
-        consumer.assign([TopicPartition(topic, number, 0) for number in left])
+            if begin < high:
+                left[number], begins[number] = high, begin
+        consumer.assign([TopicPartition(topic, number, begins[number]) for number in left])
         deadline = time.monotonic() + SILENCE
         while left:
             for message in consumer.consume(_AT_ONCE, 0.5):
@@ -84,7 +97,8 @@ def read_events(known: Connection, topic: str) -> Iterator[Event]:
                 elif number in left:
                     deadline = time.monotonic() + SILENCE
                     if offset < left[number]:
-                        yield Event.of(message.key(), message.value(), headers(message))
+                        found = headers(message)
+                        yield Event.of(message.key(), message.value(), found, partition=number, offset=offset)
                     if offset + 1 >= left[number]:
                         del left[number]
             if left and time.monotonic() > deadline:

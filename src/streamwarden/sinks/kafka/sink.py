@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from streamwarden.adapters.kafka.names import topic_problems
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
@@ -94,6 +96,18 @@ class KafkaSink(Sink):
         from streamwarden.sinks.kafka.writer import live
 
         return live(frame, spec)
+
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
+        from streamwarden.sinks.kafka import returning
+
+        if spec.trigger.real_time is not None:  # its records do not name their batch
+            return Sink.plan_restore(self, spec, restore, manifest)
+        return returning.plan_listing(spec, restore)
+
+    def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
+        from streamwarden.sinks.kafka import returning
+
+        return returning.list_later(spec, restore)
 
     def read(
         self, spec: StreamSpec, like: Mapping[str, object], *, committed: int | None, first: int, deduplicated: bool

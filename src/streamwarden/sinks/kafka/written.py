@@ -13,6 +13,7 @@ from streamwarden.errors import VerificationError
 from streamwarden.sinks.base import WRITTEN_BY
 from streamwarden.sinks.json_values import JSON
 from streamwarden.sinks.kafka.output import SILENCE
+from streamwarden.sinks.kafka.taking_back import cuts_of
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.verification.comparing.events import BATCH, EVENT_ID
 
@@ -45,10 +46,14 @@ def topic_rows(spark: SparkSession, spec: StreamSpec, after: int, began: float |
         matching = f.filter("headers", lambda entry: entry["key"] == name)
         return f.try_element_at(matching, f.lit(1))["value"].cast("string")
 
-    named = records.load().select("value", header(BATCH).alias("by"), header(EVENT_ID).alias("id"))
+    named = records.load().select(
+        "partition", "offset", "value", header(BATCH).alias("by"), header(EVENT_ID).alias("id")
+    )
     own = named.where(f.col("by").rlike(f"^{query}/[0-9]+$"))
     batch = f.substring_index("by", "/", -1).cast("bigint")
     row = f.from_json(f.col("value").cast("string"), schema, {**JSON, "mode": "FAILFAST"})
+    for cut in cuts_of(spec.checkpoint):
+        own = own.where(~f.expr(cut.condition))
     once = own.withColumn(WRITTEN_BY, batch).where(f.col(WRITTEN_BY) > after).dropDuplicates([WRITTEN_BY, "id"])
     return once.select(row.alias("row"), WRITTEN_BY).select("row.*", WRITTEN_BY)
 

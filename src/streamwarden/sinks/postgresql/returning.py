@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
@@ -19,11 +19,14 @@ from streamwarden.sinks.postgresql.table import BATCH, Table, find_schema, split
 from streamwarden.stream.spec import OutputMode, StreamSpec
 
 
-def require_possible(spec: StreamSpec, restore: Exchange) -> None:
-    """Raises CheckpointError if the table cannot be put back: it lacks the batch, holds rows of other queries, or in
-    update mode its rows were replaced by later ones."""
+def plan_removal(spec: StreamSpec, restore: Exchange) -> str:
+    """Say which rows are going to be removed. Raises CheckpointError if the table cannot be put back: it lacks the
+    batch, holds rows of other queries, or in update mode its rows were replaced by later ones."""
     with _session(spec) as cursor:
-        _require(cursor, _table(cursor, spec), spec, restore)
+        table = _table(cursor, spec)
+        _require(cursor, table, spec, restore)
+        rows = _count(cursor, table, ">", restore.batch)
+    return f"{rows:,} rows of batches after {restore.batch} are removed from {table}"
 
 
 def remove_later(spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
@@ -41,11 +44,16 @@ def remove_later(spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
             sql.SQL("DELETE FROM {} WHERE {} > {}").format(table.identifier, column, sql.Literal(restore.batch))
         ).rowcount
         digest = hashlib.sha256(plan).hexdigest()
-        count = sql.SQL("SELECT count(*) FROM {} WHERE {} = {}")
-        row = cursor.execute(count.format(table.identifier, column, sql.Literal(restore.batch))).fetchone()
-        rows = 0 if row is None else int(row[0])
+        rows = _count(cursor, table, "=", restore.batch)
         batch_table.note(cursor, table, restore.query_id, batch=restore.batch, plan=digest, rows=rows)
-    return f"{removed:,} rows of batches after {restore.batch} were removed from {table}"
+    return f"{removed:,} rows of batches after {restore.batch} are removed from {table}"
+
+
+def _count(cursor: psycopg.Cursor[Any], table: Table, comparison: Literal["=", ">"], batch: int) -> int:
+    query = sql.SQL("SELECT count(*) FROM {} WHERE {} {} {}")
+    parts = table.identifier, sql.Identifier(BATCH), sql.SQL(comparison), sql.Literal(batch)
+    row = cursor.execute(query.format(*parts)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def require_reachable(spec: StreamSpec) -> None:

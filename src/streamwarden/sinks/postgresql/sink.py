@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.drills.ports import Arrivals, HeldTable
 from streamwarden.errors import JobError
-from streamwarden.lifecycle.exchanges.exchange import Exchange
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem, show
@@ -114,11 +114,10 @@ class PostgresqlSink(Sink):
     def set_back(self, forked: StreamSpec, batch: int | None, plan: bytes) -> None:
         forks.set_back(forked, batch, plan)
 
-    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> Mapping[str, Any]:
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
         from streamwarden.sinks.postgresql import returning
 
-        returning.require_possible(spec, restore)
-        return {}
+        return OutputPlan(words=returning.plan_removal(spec, restore))
 
     def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
         from streamwarden.sinks.postgresql import returning

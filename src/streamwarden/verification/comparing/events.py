@@ -35,16 +35,27 @@ SEPARATOR: Final = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of a topic. `id`, `query`, `batch`: the values of its headers; None if there are none."""
+    """One record of a topic. `id`, `query`, `batch`: the values of its headers; None if there are none. `partition`,
+    `offset`: its place; -1 if it does not matter."""
 
     key: bytes
     value: bytes
     id: str | None = None
     query: str | None = None
     batch: int | None = None
+    partition: int = -1
+    offset: int = -1
 
     @classmethod
-    def of(cls, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> Self:
+    def of(
+        cls,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Mapping[str, bytes],
+        *,
+        partition: int = -1,
+        offset: int = -1,
+    ) -> Self:
         """Build an event from a record's parts; headers that cannot be parsed count as missing."""
         query, _, batch = headers.get(BATCH, b"").decode(errors="replace").rpartition("/")
         has_batch = bool(query) and batch.isascii() and batch.isdigit()
@@ -54,6 +65,8 @@ class Event:
             headers[EVENT_ID].decode(errors="replace") if EVENT_ID in headers else None,
             query if has_batch else None,
             int(batch) if has_batch else None,
+            partition,
+            offset,
         )
 
     @property

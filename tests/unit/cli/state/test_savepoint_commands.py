@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from streamwarden.cli.commands.state import savepoints
 from streamwarden.cli.exit_codes import Exit
 from support.checkpoints.recorded import Unpack, replace
 from support.command_line import CommandLine
@@ -72,6 +75,44 @@ def test_a_dry_run_lists_the_files_and_writes_none(saved: CommandLine) -> None:
     assert saved("savepoint", "create", "minutes", "--batch", "7", "--dry-run", "--json").json["batch"] == 7
 
 
+def test_a_dry_run_deletes_and_forks_nothing(saved: CommandLine) -> None:
+    saved("savepoint", "create", "minutes")
+    (entry,) = saved("savepoint", "list", "minutes", "--json").json
+    before = set(saved.project.data.rglob("*"))
+    gone = saved("savepoint", "delete", "minutes", entry["id"], "--dry-run")
+    assert (gone.code, f"{entry['id']} would be deleted: 24 files" in gone.out) == (Exit.OK, True), gone.out
+    forked = saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run")
+    assert (forked.code, "after batch 13 (24 files" in forked.out) == (Exit.OK, True), forked.out + forked.err
+    assert set(saved.project.data.rglob("*")) == before
+    assert saved("savepoint", "delete", "minutes", "20200101T000000Z", "--dry-run").code == Exit.BAD
+    (saved.project.data / "tried/fork").mkdir(parents=True)
+    (saved.project.data / "tried/fork/x").touch()
+    assert (
+        saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run").code == Exit.BAD
+    )
+
+
+def test_a_terminal_shows_how_far_it_is_and_a_pipe_does_not(
+    saved: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bar is on stderr: what a program reads stays JSON."""
+    told: list[tuple[str, int, int]] = []
+
+    @contextmanager
+    def bar() -> Iterator[Callable[[str, int, int], None]]:
+        yield lambda *step: told.append(step)
+
+    assert saved("savepoint", "create", "minutes").err == ""
+    monkeypatch.setattr(savepoints, "progress_bar", bar)
+    saved("savepoint", "create", "minutes")
+    saved("savepoint", "verify", "minutes")
+    copied, read = ([step for step in told if step[0] == what] for what in ("files copied", "bytes read"))
+    assert [done for _, done, _ in copied] == list(range(1, 25))
+    assert {of for _, _, of in copied} == {24}
+    totals = [done for _, done, of in read if done == of]
+    assert len(totals) == 2, "the digests of the new savepoint, and those of its verification"
+
+
 def test_the_manifest_of_a_declared_stream_has_its_file(saved: CommandLine) -> None:
     saved("savepoint", "create", "minutes")
     document = saved("savepoint", "show", "minutes", "--json").json
@@ -110,13 +151,35 @@ def test_a_manifest_is_a_document_for_other_programs(saved: CommandLine) -> None
 
 def test_a_stream_is_put_back_to_a_savepoint(saved: CommandLine) -> None:
     saved("savepoint", "create", "minutes", "--batch", "7")
-    restored = saved("savepoint", "restore", "minutes", "--reason", "a wrong job")
+    restored = saved("savepoint", "restore", "minutes", "--no-proof", "--reason", "a wrong job")
     assert restored.code == Exit.OK, restored.err
     assert "goes on after batch 7" in restored.out
+    assert "proof: not tried on a fork" in restored.out
     assert "next: streamwarden start minutes" in restored.out
     assert saved("inspect", "minutes", "--json").json["committed"] == 7
-    again = saved("savepoint", "restore", "minutes", "--json").json
+    again = saved("savepoint", "restore", "minutes", "--no-proof", "--json").json
     assert (again["exchange"]["batch"], again["resumed"]) == (7, False)
+
+
+def test_a_stream_is_rewound_after_its_plan_was_shown(saved: CommandLine) -> None:
+    planned = saved("rewind", "minutes", "--to", "11", "--dry-run")
+    assert planned.code == Exit.OK, planned.err
+    assert "minutes would be put back to batch 11; nothing was changed" in planned.out
+    assert "data files of later batches and the previous manifest are moved to" in planned.out
+    assert saved("savepoint", "list", "minutes", "--json").json == []
+    assert saved("inspect", "minutes", "--json").json["committed"] == 13
+    rewound = saved("rewind", "minutes", "--to", "11", "--no-proof")
+    assert rewound.code == Exit.OK, rewound.err
+    assert "goes on after batch 11" in rewound.out
+    (entry,) = saved("savepoint", "list", "minutes", "--json").json
+    restored = saved("savepoint", "restore", "minutes", "--dry-run", "--json").json
+    assert (entry["batch"], restored["batch"], restored["remains"]) == (11, 11, "")
+
+
+@pytest.mark.parametrize("given", [(), ("--to", "3", "--to-time", "2026-11-25T10:00:00")])
+def test_a_rewind_is_to_a_batch_or_to_a_time(saved: CommandLine, given: tuple[str, ...]) -> None:
+    refused = saved("rewind", "minutes", *given)
+    assert (refused.code, "name either a batch (--to) or a time (--to-time)" in refused.err) == (Exit.USAGE, True)
 
 
 def test_a_fork_of_a_savepoint_can_be_made_without_running_it(saved: CommandLine) -> None:

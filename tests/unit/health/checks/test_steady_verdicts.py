@@ -40,10 +40,17 @@ OF_EACH_BATCH = {
 """Settled by `settle`: see test_hysteresis.py."""
 TIMES_THAT_ONLY_GROW = {
     "broker_unreachable", "database_unreachable", "driver_down", "progress_stalled", "topic_lag", "watermark_stalled",
-    "metadata_growth", "query_ended",
+    "metadata_growth", "query_ended", "snapshot_lag", "savepoint_overdue",
 }  # fmt: skip
 """The value grows with time until one event sets it to 0."""
-COUNTS_OF_EVENTS = {"batches_skipped", "files_read_again", "input_lost", "malformed_not_kept", "restart_loop"}
+COUNTS_OF_EVENTS = {
+    "batches_skipped",
+    "files_read_again",
+    "input_lost",
+    "malformed_not_kept",
+    "restart_loop",
+    "versions_kept",
+}
 """Each change of the value is an event that a person has to know of."""
 
 

@@ -25,7 +25,7 @@ from streamwarden.services.twins import making
 from streamwarden.services.twins.comparison import watermark_problems
 from streamwarden.services.twins.plan_replay import Laying, batches_of
 from streamwarden.stream.spec import StreamSpec
-from support.checkpoints.recorded import Unpack, stream_of
+from support.checkpoints.recorded import Unpack, rewrite, stream_of
 
 ONE, TWO = "~EventTimeWatermark a", "~EventTimeWatermark a\n~EventTimeWatermark b"
 
@@ -115,6 +115,22 @@ def test_the_twin_of_a_rewound_fork_begins_with_the_batch_after_which_the_fork_b
     text = "".join(path.read_text() for path in read)
     assert twin.places.input in text
     assert str(origin.source.path) not in text
+
+
+def test_a_repartition_is_no_batch_that_a_twin_executes(origin: StreamSpec, tmp_path: Path) -> None:
+    """Spark refuses to go on from a planned batch with another number of partitions."""
+    view = made(origin, tmp_path / "data", "all", TWIN)
+    twin = making.make(view.spec, tmp_path / "data" / "drills" / RUN / making.TWIN, 2, rewound=False)
+    plan = Path(origin.checkpoint, "offsets/1")
+    key = '"spark.sql.shuffle.partitions":"'
+    assert f"{key}2" in plan.read_text()
+    rewrite(plan, plan.read_bytes().replace(f"{key}2".encode(), f"{key}8".encode()))
+    laying = Laying(open_path(origin.checkpoint), origin.source.path, twin.places)
+    laying.lay(0)
+    commits(Path(twin.spec.checkpoint), 0)
+    with pytest.raises(CheckpointError, match="batch 1 is a repartition of the state, from 2 to 8 partitions") as error:
+        laying.lay(1)
+    assert error.value.next_step.startswith("begin after batch 1")
 
 
 def test_the_start_of_a_fork_is_kept_only_for_a_twin(origin: StreamSpec, tmp_path: Path) -> None:

@@ -19,26 +19,29 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.diagnosis.report import read_checkpoint
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, LaunchRefused, LeaseHeld
 from streamwarden.health.quarantine import mark_of
 from streamwarden.lifecycle.events import EventKind
-from streamwarden.lifecycle.exchanges.exchange import journal_of
-from streamwarden.lifecycle.savepoints.savepoint import MANIFEST
+from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan, journal_of
+from streamwarden.lifecycle.savepoints.savepoint import MANIFEST, Savepoint
 from streamwarden.services.analysis.history import history
 from streamwarden.services.exchanges.exchanging import Exchanged
 from streamwarden.services.fleet.claims import claim
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
-from streamwarden.services.savepoints.restoring import restore
+from streamwarden.services.savepoints.restoring import Request, restore
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.kafka.sink import KafkaSink
-from streamwarden.stream.spec import SinkSpec, StreamSpec
+from streamwarden.sinks.parquet import ParquetSink
+from streamwarden.stream.spec import SinkSpec, StreamSpec, TriggerSpec
 from support.checkpoints.recorded import Unpack, stream_of
 from support.killed import changes_of, killed_at
 
 ANN = Author(by="ann", reason="a wrong job")
+ASKED = Request(author=ANN)
 BATCH, NEWEST = 7, 13
 
 
@@ -59,7 +62,7 @@ def store(store_url: str) -> Iterator[Store]:
 
 def put_back(store_url: str, spec: StreamSpec, savepoint: str | None = None) -> Exchanged:
     with Store(store_url) as store:
-        return restore(store, spec, savepoint, ANN)
+        return restore(store, spec, savepoint, ASKED)
 
 
 def output_of(spec: StreamSpec) -> Path:
@@ -84,7 +87,7 @@ def everything(spec: StreamSpec) -> dict[str, bytes]:
 def test_a_stream_is_put_back_and_nothing_is_lost(spec: StreamSpec, store: Store) -> None:
     before, output_before = files_below(Path(spec.checkpoint)), files_below(output_of(spec))
     rows = read_output(output_of(spec), committed=NEWEST).count
-    done = restore(store, spec, None, ANN)
+    done = restore(store, spec, None, ASKED)
     assert is_at(spec, BATCH)
     assert (done.exchange.batch, done.resumed) == (BATCH, False)
     kept = files_below(Path(str(done.aside)))
@@ -109,7 +112,7 @@ def test_malformed_rows_of_later_batches_leave_the_quarantine(spec: StreamSpec, 
             (quarantine / f"query={query}/batch={batch}/part.json").write_text("{}")
     mark = quarantine / mark_of(query_id)
     mark.write_text(str(NEWEST))
-    restore(store, replace(spec, quarantine=str(quarantine)), None, ANN)
+    restore(store, replace(spec, quarantine=str(quarantine)), None, ASKED)
     assert [path.name for path in quarantine.glob(f"query={query_id}/*")] == [f"batch={BATCH}"]
     assert len(list(quarantine.glob("query=another/*"))) == 3
     assert len(list(quarantine.glob(f"_set_aside-*/query={query_id}/*/part.json"))) == 2
@@ -119,7 +122,7 @@ def test_malformed_rows_of_later_batches_leave_the_quarantine(spec: StreamSpec, 
 def test_what_a_reader_sees_without_the_manifest_is_right_too(spec: StreamSpec, store: Store) -> None:
     """Later data files are not in the output any more, also for a reader that lists the folder."""
     orphans = set(read_output(output_of(spec), committed=NEWEST).orphans)
-    restore(store, spec, None, ANN)
+    restore(store, spec, None, ASKED)
     assert set(read_output(output_of(spec), committed=BATCH).orphans) == orphans, "those of cut batches stay"
 
 
@@ -130,8 +133,15 @@ def test_a_launch_goes_on_from_the_savepoint(spec: StreamSpec, store: Store) -> 
     store.leases.release(lease, now=time.time() - 90)
     query_id = json.loads(Path(spec.checkpoint, "metadata").read_text())["id"]
     store.batches.upsert_logged(spec.name, query_id, NEWEST, time.time() - 60, time.time() - 60)
-    restore(store, spec, None, ANN)
+    store.batches.upsert_logged(spec.name, query_id, BATCH, time.time() - 70, time.time() - 70)
+    assert store.batches.newest([spec.name])[spec.name].batch_id == NEWEST
+    restore(store, spec, None, ASKED)
     require_fit(store, spec, "d", {}, at=time.time())
+    newest = store.batches.newest([spec.name])[spec.name]
+    assert newest.batch_id == BATCH, "status and pages do not show a batch that was taken back"
+    store.batches.upsert_logged(spec.name, query_id, NEWEST, time.time() + 60, time.time() + 60)
+    assert store.batches.newest([spec.name])[spec.name].at > newest.at + 60, "that which gets its number is a new one"
+    assert store.batches.summary(spec.name).batches == 3, "what ran is still counted"
     (event,) = [event for event in history(store, spec.name, 0.0) if event.kind is EventKind.RESTORED]
     assert event.who == "ann"
     assert f"batch {BATCH}" in event.why
@@ -184,7 +194,7 @@ def refused(store: Store, spec: StreamSpec, error: type[Exception], message: str
     """And nothing is changed."""
     before = everything(spec)
     with pytest.raises(error, match=message):
-        restore(store, spec, None, ANN)
+        restore(store, spec, None, ASKED)
     assert everything(spec) == before
 
 
@@ -232,7 +242,7 @@ def test_a_checkpoint_of_a_newer_spark_is_not_restored(spec: StreamSpec, store: 
             file["sha256"] = hashlib.sha256(content).hexdigest()
     (folder / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="of a later Spark"):
-        restore(store, spec, None, ANN)
+        restore(store, spec, None, ASKED)
     assert is_at(spec, NEWEST)
 
 
@@ -240,22 +250,55 @@ def test_a_checkpoint_of_a_newer_spark_is_not_restored(spec: StreamSpec, store: 
     ("sink", "message"),
     [
         (KafkaSink(connection="k", topic="t", key=("k",)), "a sink of the kind kafka cannot be put back"),
-        (SinkSpec(), "the stream's output is not declared"),
+        (SinkSpec(), "its output is not declared"),
     ],
 )
 def test_an_output_that_cannot_be_taken_back_is_refused(
     spec: StreamSpec, store: Store, sink: SinkSpec, message: str
 ) -> None:
+    """A topic in real-time mode: its records do not name their batch."""
+    live = replace(spec, sink=sink, trigger=TriggerSpec(real_time=60.0))
     with pytest.raises(CheckpointError, match=message):
-        restore(store, replace(spec, sink=sink), None, ANN)
+        restore(store, live, None, replace(ASKED, confirmed=True))
     assert is_at(spec, NEWEST)
+
+
+class Remaining(ParquetSink):
+    """A sink that cannot take back all it has written."""
+
+    def plan_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> OutputPlan:
+        return replace(super().plan_restore(spec, restore, manifest), remains="3 records can have been read")
+
+
+def test_what_cannot_be_taken_back_is_confirmed_by_a_person(spec: StreamSpec, store: Store) -> None:
+    remaining = replace(spec, sink=Remaining(path=spec.sink.path or ""))
+    refused(store, remaining, CheckpointError, "cannot be taken back: 3 records can have been read")
+    restore(store, remaining, None, replace(ASKED, confirmed=True))
+    assert is_at(spec, BATCH)
+
+
+def test_a_savepoint_that_a_fork_does_not_go_on_from_is_not_restored(spec: StreamSpec, store: Store) -> None:
+    tried = []
+
+    def prove(saved: Savepoint) -> str:
+        tried.append(saved.batch)
+        if len(tried) == 1:
+            raise CheckpointError("the job does not know this state")
+        return "a fork went on"
+
+    before = everything(spec)
+    with pytest.raises(CheckpointError, match="does not know this state"):
+        restore(store, spec, None, replace(ASKED, prove=prove))
+    assert {name: content for name, content in everything(spec).items() if ".prepared-" not in name} == before
+    assert restore(store, spec, None, replace(ASKED, prove=prove)).exchange.proof == "a fork went on"
+    assert tried == [BATCH, BATCH]
 
 
 def test_a_manifest_that_is_not_whole_is_refused(spec: StreamSpec, store: Store) -> None:
     """It is not known then which files are of later batches."""
     (output_of(spec) / "_spark_metadata/12").unlink()
     with pytest.raises(CheckpointError, match="it is not known which files are of later batches"):
-        restore(store, spec, None, ANN)
+        restore(store, spec, None, ASKED)
     assert read_checkpoint(open_path(spec.checkpoint)).position.committed == NEWEST
 
 
@@ -264,20 +307,20 @@ def test_another_savepoint_waits_for_the_one_that_was_interrupted(spec: StreamSp
     with pytest.raises(
         CheckpointError, match="the journal of an interrupted exchange of the checkpoint cannot be read"
     ):
-        restore(store, spec, None, ANN)
+        restore(store, spec, None, ASKED)
 
 
 def test_a_checkpoint_that_is_gone_is_restored(spec: StreamSpec, store: Store) -> None:
     shutil.rmtree(spec.checkpoint)
-    done = restore(store, spec, None, ANN)
+    done = restore(store, spec, None, ASKED)
     assert done.aside is None
     assert is_at(spec, BATCH)
 
 
 def test_a_restored_stream_can_be_put_back_again(spec: StreamSpec, store: Store) -> None:
     create(spec, NEWEST, ANN)
-    restore(store, spec, Savepoints.of(spec).ids()[-1], ANN)
+    restore(store, spec, Savepoints.of(spec).ids()[-1], ASKED)
     assert is_at(spec, BATCH)
-    again = restore(store, spec, Savepoints.of(spec).ids()[-1], ANN)
+    again = restore(store, spec, Savepoints.of(spec).ids()[-1], ASKED)
     assert is_at(spec, BATCH)
     assert again.output.startswith("0 data files")

@@ -9,8 +9,11 @@ import pytest
 
 from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.errors import CheckpointError
+from streamwarden.health.checks.state.savepoint_overdue import NEWEST
+from streamwarden.health.signals.saved import NewestSavepoint
 from streamwarden.lifecycle.exchanges.exchange import journal_of
 from streamwarden.lifecycle.savepoints.retention import beyond
+from streamwarden.services.monitoring.probe import probe
 from streamwarden.services.savepoints import creating
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
@@ -44,6 +47,9 @@ def test_the_oldest_scheduled_ones_are_deleted_and_never_one_of_a_person(spec: S
     done = take_scheduled(spec, AIRFLOW)
     assert (done.taken, done.removed, done.savepoint.scheduled) == (True, (oldest,), True)
     assert Savepoints.of(spec).ids() == [done.savepoint.id, old, persons]
+    seen = probe(spec).readings[NEWEST]
+    assert isinstance(seen, NewestSavepoint)
+    assert (seen.id, seen.batch, seen.query_id) == (done.savepoint.id, done.savepoint.batch, done.savepoint.query_id)
 
 
 @pytest.mark.parametrize(

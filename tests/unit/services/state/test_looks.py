@@ -103,7 +103,7 @@ def test_a_look_is_for_its_owner_alone(looks: Looks) -> None:
 
 def test_looks_are_gone_after_an_hour_and_never_many(looks: Looks) -> None:
     for number in range(MOST + 3):
-        looks.put(replace(ask(looks), id=f"20260101T0000{number:02d}Z-00000000"))
+        looks.put(replace(ask(looks), id=f"20260101T0000{number:02d}000000Z-00000000"))
     ask(looks)
     assert len(looks.newest()) <= MOST
     newest = looks.newest()[0].id
@@ -120,7 +120,7 @@ def test_looks_are_gone_after_an_hour_and_never_many(looks: Looks) -> None:
 def test_only_an_id_leads_to_a_look(looks: Looks) -> None:
     ask(looks)
     (looks.data / "secret.json").write_text("{}")
-    for name in ("../../secret", "", "20260101T000000Z-0123abcd"):
+    for name in ("../../secret", "", "20260101T000000000000Z-0123abcd"):
         assert looks.get(name) is None
     next(looks.data.rglob("looks/**/*.json")).write_text("torn {")
     assert looks.newest() == []

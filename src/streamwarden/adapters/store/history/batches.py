@@ -28,6 +28,10 @@ _BATCH: Final = batches.select().where(
 )
 _HELD_BATCH: Final = _BATCH.with_for_update()
 _DONE: Final = sa.or_(batches.c.executed, batches.c.committed_at.is_not(None))
+_TAKEN_BACK: Final = ".before-"
+"""In the query id of a batch that a restore took back, followed by the stamp of the restore."""
+STANDS: Final = batches.c.query_id.not_like(f"%{_TAKEN_BACK}%")
+"""Batches that no restore took back."""
 _OLDEST: Final = batches.alias("oldest")
 _FIRST_AT: Final = sa.select(sa.func.min(_OLDEST.c.at)).where(_OLDEST.c.stream == batches.c.stream).scalar_subquery()
 _INSERT_OPERATORS: Final = state_operators.insert()
@@ -134,6 +138,24 @@ class SqlBatchRepository(Repository):
 
         return self._database.write(rename)
 
+    def take_back(self, stream: str, query_id: str, after: int, stamp: str) -> int:
+        """Keep the batches after `after` under another query id, because the stream was put back and gives their
+        numbers again; returns how many. Charts and totals still have them.
+
+        Args:
+            stamp: names the restore.
+        """
+        taken = f"{query_id}{_TAKEN_BACK}{stamp}"
+
+        def rename(connection: Connection) -> int:
+            changed = 0
+            for table in (state_operators, batches):
+                later = table.c.stream == stream, table.c.query_id == query_id, table.c.batch_id > after
+                changed = connection.execute(table.update().where(*later).values(query_id=taken)).rowcount
+            return changed
+
+        return self._database.write(rename)
+
     def window(self, stream: str, limit: int = 300) -> tuple[Batch, ...]:
         """The newest `limit` batches of `stream`, oldest first."""
         return self.windows([stream], limit)[stream]
@@ -188,7 +210,7 @@ class SqlBatchRepository(Repository):
         given = sa.values(sa.column("stream", sa.String), name="given").data([(stream,) for stream in streams]).cte()
         at = (
             sa.select(batches.c.at)
-            .where(batches.c.stream == given.c.stream, _DONE)
+            .where(batches.c.stream == given.c.stream, _DONE, STANDS)
             .order_by(batches.c.at.desc())
             .limit(1)
             .scalar_subquery()
@@ -205,7 +227,7 @@ class SqlBatchRepository(Repository):
                 _FIRST_AT.label("first_at"),
             )
             .join(last, sa.and_(batches.c.stream == last.c.stream, batches.c.at == last.c.at))
-            .where(_DONE)
+            .where(_DONE, STANDS)
         )
         rows: Sequence[Any] = self._rows(query)
         return {row.stream: _newest(row) for row in sorted(rows, key=attrgetter("batch_id"))}
@@ -394,7 +416,7 @@ def _summarize(connection: Connection, stream: str) -> Summary:
         .group_by(hourly.c.name)
     )
     totals = {row.name: int(row.total) for row in old}
-    newest = batches.select().where(batches.c.stream == stream, _DONE).order_by(batches.c.at.desc()).limit(1)
+    newest = batches.select().where(batches.c.stream == stream, _DONE, STANDS).order_by(batches.c.at.desc()).limit(1)
     last = connection.execute(newest).one_or_none()
     return Summary(
         stream=stream,

@@ -1,6 +1,5 @@
 """What the forms of these DAGs have in common: the stream or query, the savepoint, and how their DAGs are made."""
 
-from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,10 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from streamwarden.airflow.dags.controls import stream_choice
+from streamwarden.airflow.dags.state.savepoints import query_names
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG
 from streamwarden.airflow.workspaces import catalog_of, workspace
-from streamwarden.lifecycle.queries import SEPARATOR
-from streamwarden.stream.spec import StreamSpec
 
 
 def form(dag_id: str, project: Path, doc: str, params: dict[str, Param], **more: Any) -> DAG:
@@ -21,7 +19,7 @@ def form(dag_id: str, project: Path, doc: str, params: dict[str, Param], **more:
     Args:
         doc: its first line describes the DAG.
     """
-    names = list(_names(catalog_of(workspace(str(project))).streams.values()))
+    names = sorted(query_names(catalog_of(workspace(str(project))).streams.values()))
     description = doc.partition("\n")[0]
     return DAG(
         dag_id=dag_id,
@@ -57,9 +55,3 @@ def savepoint() -> Param:
     """The field for a savepoint."""
     shown = "A savepoint that the stream's page lists; empty: the newest one"
     return text("Savepoint", shown, pattern="^[0-9]{8}T[0-9]{6}Z$")
-
-
-def _names(streams: Iterable[StreamSpec]) -> Iterator[str]:
-    """What a person may choose: a stream, or of one that declares several queries each of these."""
-    for spec in streams:
-        yield from (f"{spec.name}{SEPARATOR}{query}" for query in spec.queries) if spec.queries else (spec.name,)

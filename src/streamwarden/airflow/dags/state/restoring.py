@@ -27,7 +27,7 @@ from streamwarden.airflow.triggers import DriverTrigger
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.drills.reporting.report import show_time
 from streamwarden.errors import LeaseHeld, StoreError, StreamwardenError
-from streamwarden.lifecycle.exchanges.exchange import RESTORED, journal_of
+from streamwarden.lifecycle.exchanges.exchange import RESTORED
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.redaction import redacted_text
@@ -38,10 +38,10 @@ from streamwarden.units import format_count
 _DOC: Final = """\
 Puts a stream back to a savepoint: its checkpoint, and its output with it.
 
-It verifies the savepoint, asks a person for approval, and then puts the stream back. The previous checkpoint and the
-data files of later batches are kept. A stream that runs is refused, unless the form says that it may be stopped at a
-batch boundary: then it is started again afterwards. A restore that was interrupted is completed by another run. On a
-shell: `streamwarden savepoint restore`.
+It verifies the savepoint, asks a person for approval, tries the savepoint on a fork, and then puts the stream back. The
+previous checkpoint and the data files of later batches are kept. A stream that runs is refused, unless the form says
+that it may be stopped at a batch boundary: then it is started again afterwards. A restore that was interrupted is
+completed by another run. On a shell: `streamwarden savepoint restore`.
 """
 
 _ANSWER_WITHIN: Final = timedelta(hours=24)
@@ -52,6 +52,7 @@ class Checked:
     """What the first task found; it travels to the others as a mapping.
 
     Args:
+        remains: what the output cannot take back; the approval confirms it. Empty: everything is taken back.
         committed: the newest committed batch of the stream; None: its checkpoint has none.
         runs: whether a driver lives.
     """
@@ -63,6 +64,7 @@ class Checked:
     by: str
     reason: str
     output: str
+    remains: str
     committed: int | None
     runs: bool
 
@@ -80,6 +82,7 @@ class Checked:
             "verified.",
             f"- **Taken back**: {format_count(later, 'committed batch')} after it, up to batch {self.committed}; they "
             f"are read and written again. Output: {self.output}.",
+            *([f"- **Remains**: {self.remains}. Whoever approves confirms that."] if self.remains else []),
             f"- **Why**: {why}",
             f"- **The stream**: {running or 'It is stopped.'} The previous checkpoint is kept.",
         ]
@@ -121,14 +124,14 @@ def _check(space: Workspace, name: str, wanted: str | None) -> Checked:
     """Raises CheckpointError, StoreError."""
     from streamwarden.adapters.storage.files import checkpoint_of
     from streamwarden.checkpoint.formats.logs import log_position
+    from streamwarden.services.exchanges.journals import interrupted
+    from streamwarden.services.savepoints.previewing import preview_restore
     from streamwarden.services.savepoints.saved import Savepoints
-    from streamwarden.services.savepoints.verifying import require_whole
 
     spec = space.query(name)
     with published(spec.connections):
-        savepoints = Savepoints.of(spec)
-        saved = savepoints.get(wanted)
-        require_whole(savepoints, saved)
+        saved = Savepoints.of(spec).get(wanted)
+        begun = interrupted(spec)
         return Checked(
             stream=spec.name,
             savepoint=saved.id,
@@ -137,6 +140,7 @@ def _check(space: Workspace, name: str, wanted: str | None) -> Checked:
             by=saved.by,
             reason=saved.reason,
             output=str(spec.sink.place or spec.sink.kind),
+            remains="" if begun is not None else preview_restore(spec, saved.id).remains,
             committed=log_position(checkpoint_of(spec)).committed,
             runs=_runs(space, name),
         )
@@ -203,6 +207,8 @@ class RestoreOperator(_RestoreTask):
 
     def stopped(self, context: Any, event: dict[str, Any] | None = None) -> None:
         """Restore the stream, which is stopped by now, and start it again if this run has stopped it."""
+        from streamwarden.services.exchanges.journals import interrupted
+
         space, by = workspace(self.project), _by(context)
         spec = space.query(context["params"]["stream"])
         try:
@@ -210,21 +216,25 @@ class RestoreOperator(_RestoreTask):
         except (StoreError, LeaseHeld):
             raise  # tried again: the driver that was stopped returns its lease in a moment
         except StreamwardenError as error:
-            if not _is_begun(spec):
+            if interrupted(spec) is None:  # otherwise no driver may start until the restore is complete
                 self._start_again(space, by, context)
             raise AirflowFailException(str(error)) from error
         self._start_again(space, by, context)
 
     def _restore(self, space: Workspace, spec: StreamSpec, by: str, context: Any) -> None:
         from streamwarden.services.savepoints.describing import Author
-        from streamwarden.services.savepoints.restoring import restore
+        from streamwarden.services.savepoints.proving import proof_on_fork
+        from streamwarden.services.savepoints.restoring import Request, restore
 
-        author = Author(by=by, reason=context["params"]["reason"])
+        params = context["params"]
+        prove = proof_on_fork(space.fleet, spec, by) if params["try_first"] else None
+        asked = Request(author=Author(by=by, reason=params["reason"]), confirmed=True, prove=prove)
         with published(spec.connections):
-            done = restore(space.store, spec, _checked(context).savepoint, author)
+            done = restore(space.store, spec, _checked(context).savepoint, asked)
         sentence = f"{spec.name} is put back to {done.exchange.subject} and goes on after batch {done.exchange.batch}"
         write_note(self, context, sentence, whole_run=True)
-        self.log.info("%s; output: %s; previous checkpoint: %s", sentence, done.output, done.aside or "there was none")
+        aside = done.aside or "there was none"
+        self.log.info("%s; %s; output: %s; previous checkpoint: %s", sentence, done.exchange.proof, done.output, aside)
 
     def _start_again(self, space: Workspace, by: str, context: Any) -> None:
         """Start the stream if this run stopped it."""
@@ -239,13 +249,6 @@ def _may_stop(space: Workspace, stream: str, by: str) -> bool:
     """Whether the stream is wanted running, or was stopped by an earlier try: what a person stopped stays stopped."""
     state = space.store.stops.desired(stream)
     return state is None or state.desired is Desired.RUNNING or state.changed_by == by
-
-
-def _is_begun(spec: StreamSpec) -> bool:
-    """Whether a restore was begun and is not complete: until then no driver is started."""
-    from streamwarden.adapters.storage.files import checkpoint_of
-
-    return Path(journal_of(checkpoint_of(spec).path)).exists()
 
 
 def _was_done(space: Workspace, name: str, by: str, context: Any) -> bool:
@@ -278,6 +281,13 @@ def restore_dag(project: Path) -> DAG:
             title="Stop it first",
             description="Stop the stream at a batch boundary, and start it again afterwards; otherwise a stream that "
             "runs is refused",
+        ),
+        "try_first": Param(
+            True,
+            type="boolean",
+            title="Try it first",
+            description="Run a fork of the savepoint first: its driver has to start and to commit a batch; otherwise "
+            "nothing is restored",
         ),
     }
     with form("restore_stream", project, _DOC, params, max_active_runs=4) as dag:

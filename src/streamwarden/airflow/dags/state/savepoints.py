@@ -1,6 +1,6 @@
 """DAGs that take savepoints: one for each stream whose file has `savepoints.schedule`, and one with a form."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,7 +57,7 @@ def savepoint_dags(dag_file: str) -> dict[str, DAG]:
     """DAG id -> DAG. A stream whose file is broken has no schedule meanwhile: its own DAG shows what is wrong."""
     project = project_of(dag_file)
     streams = workspace(str(project)).catalog().streams.values()
-    dags = [form_dag(project, sorted(_names(streams)))]
+    dags = [form_dag(project, sorted(query_names(streams)))]
     dags += [scheduled_dag(spec, project) for spec in streams if spec.savepoints.schedule is not None]
     return {dag.dag_id: dag for dag in dags}
 
@@ -178,7 +178,7 @@ def _author(project: str, spec: StreamSpec, by: str, reason: str) -> "Author":
     return Author(by=by, reason=reason, spark=recorded_spark(store, owner(spec.name)))
 
 
-def _names(streams: Any) -> Iterator[str]:
+def query_names(streams: Iterable[StreamSpec]) -> Iterator[str]:
     """What a person may choose: a stream, or of one that declares several queries each of these."""
     for spec in streams:
         yield from (f"{spec.name}{SEPARATOR}{query}" for query in spec.queries) if spec.queries else (spec.name,)

@@ -13,7 +13,7 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.exit_report import report_exit
 from streamwarden.cli.output import say, text
 from streamwarden.cli.session import who, workspace
-from streamwarden.units import format_count
+from streamwarden.units import format_count, format_size
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.forks.fork import Fork
@@ -30,6 +30,7 @@ def fork(
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="Start the fork's driver, and wait until it has read the input.")
     ] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forked, and copy nothing.")] = False,
 ) -> int:
     """Fork a stream from a savepoint: a copy that continues after the savepoint's batch, beside the stream, which is
     not touched. It proves that the savepoint opens.
@@ -37,12 +38,20 @@ def fork(
     The fork has its own checkpoint, input and output in the folder, and runs the job as it is now. It ends when it has
     read the input that is there. The savepoint is verified first. Exit code 1 if the fork's driver failed.
     """
-    from streamwarden.services.savepoints.forking import fork_from
+    from streamwarden.services.savepoints.forking import fork_from, require_forkable
     from streamwarden.services.savepoints.saved import Savepoints
 
     space = workspace(context)
     spec = space.query(stream)
     saved = Savepoints.of(spec).get(savepoint)
+    if dry_run:
+        require_forkable(spec, into.absolute())
+        held = f"{format_count(len(saved.files), 'file')}, {format_size(saved.bytes)}"
+        then = "and run until it has read the input" if run else "and not be run"
+        say(
+            f"{text(saved.id)}, after batch {saved.batch} ({held}), would be verified, copied into {text(into)}, {then}"
+        )
+        return Exit.OK
     made = fork_from(spec, saved, into.absolute())
     say(
         f"{text(stream)} is forked from {text(saved.id)}, after batch {saved.batch}, into {text(into)}; "

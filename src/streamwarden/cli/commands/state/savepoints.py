@@ -9,7 +9,7 @@ import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, clock, number, size
-from streamwarden.cli.output import as_json, say, table, text
+from streamwarden.cli.output import as_json, progress_bar, say, table, text
 from streamwarden.cli.session import AsJson, who, workspace
 from streamwarden.lifecycle.queries import owner
 from streamwarden.units import format_count, format_size
@@ -60,7 +60,8 @@ def create_savepoint(
         return Exit.OK
     spark = recorded_spark(space.store, owner(spec.name)) if space.has_store() else None
     author = Author(by=who(), reason=reason, spark=spark)
-    savepoint = create(spec, batch, author)
+    with progress_bar() as tell:
+        savepoint = create(spec, batch, author, tell=tell)
     if json:
         as_json(document(savepoint))
     else:
@@ -121,7 +122,8 @@ def verify_savepoint(context: typer.Context, stream: Named, savepoint: MaybeId =
 
     savepoints = _savepoints(context, stream)
     saved = savepoints.get(savepoint)
-    faults = verify(savepoints, saved)
+    with progress_bar() as tell:
+        faults = verify(savepoints, saved, tell)
     if json:
         as_json({"id": saved.id, "files": len(saved.files), "bytes": saved.bytes, "faults": faults})
     elif faults:
@@ -139,11 +141,18 @@ def delete_savepoint(
     context: typer.Context,
     stream: Named,
     savepoint: Annotated[str, typer.Argument(metavar="SAVEPOINT", help="A savepoint that `list` shows.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
 ) -> int:
     """Delete a savepoint, or what an interrupted `create` left. The stream and its checkpoint are not touched."""
-    from streamwarden.services.savepoints.removing import delete
+    from streamwarden.services.savepoints.removing import delete, require_free
 
-    delete(_savepoints(context, stream), savepoint)
+    savepoints = _savepoints(context, stream)
+    if dry_run:
+        files = require_free(savepoints, savepoint)
+        held = f"{format_count(len(files), 'file')}, {format_size(sum(files.values()))}"
+        say(f"{text(savepoint)} would be deleted: {held} in {text(savepoints.place(savepoint).path)}")
+        return Exit.OK
+    delete(savepoints, savepoint)
     say(f"{text(savepoint)} is deleted")
     return Exit.OK
 

@@ -7,6 +7,7 @@ from streamwarden.health.check import Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import NOT_RUNNING, RESTART_LOOP
 from streamwarden.health.signals.hysteresis import MEMORY
 from streamwarden.health.signals.series import current_batches, latest_measured, live_state, reports
+from streamwarden.health.signals.snapshots import reported_snapshots
 from streamwarden.health.signals.stopped import ended_well, is_down
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Batch, Window
@@ -14,8 +15,6 @@ from streamwarden.lifecycle.recovery import SnapshotFacts, state_load
 from streamwarden.progress import Progress
 from streamwarden.stream.spec import Backend
 from streamwarden.units import format_count
-
-_METRIC = "SnapshotLastUploaded."
 
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
@@ -66,17 +65,8 @@ def _snapshot_version(window: Window) -> tuple[bool, int | None]:
         versions = [store.snapshot for store in window.state]
         uploaded = [version for version in versions if version is not None]
         return True, min(uploaded) if len(uploaded) == len(versions) else None
-    newest: dict[tuple[int, str], int] = {}
-    for report in reports(window, len(window.batches)):
-        for operator in report.operators:
-            for key, value in operator.custom.items():
-                if key.startswith(_METRIC):
-                    at = (operator.index, key)
-                    newest[at] = max(newest.get(at, -1), value)
-    if not newest or min(newest.values()) < 0:
-        # a driver that has not uploaded a snapshot since its start also reports -1
-        return False, None
-    return True, min(newest.values())
+    newest = reported_snapshots(window)
+    return bool(newest), min(newest.values(), default=None)
 
 
 def _rows_since(batches: Sequence[Batch], found: Sequence[Progress], version: int) -> tuple[int, int, int]:
