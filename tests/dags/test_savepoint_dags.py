@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from streamwarden.airflow.dags import savepoints
+from streamwarden.airflow.dags.state import savepoints
 from streamwarden.errors import CheckpointError
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.workspace import Workspace
@@ -53,7 +53,11 @@ def test_a_stream_with_a_schedule_has_a_dag_and_a_person_has_a_form(project: Pat
 
     bag = DagBag(dag_folder=str(project / "dags"))
     assert bag.import_errors == {}
-    assert {name for name in bag.dags if "savepoint" in name} == {"savepoint_counted", "create_savepoint"}
+    assert {name for name in bag.dags if "savepoint" in name} == {
+        "savepoint_counted",
+        "create_savepoint",
+        "verify_savepoint",
+    }
     dag, form = bag.dags["savepoint_counted"], bag.dags["create_savepoint"]
     assert dag.timetable.expression == "30 3 * * *"
     assert (dag.max_active_runs, [task.task_id for task in dag.tasks]) == (1, ["take"])

@@ -251,6 +251,16 @@ class Sink(SinkSpec, ABC):
         """
         return None
 
+    def rows_of_batch(self, spec: StreamSpec, batch: int, began: float) -> Output | None:
+        """The rows that one batch wrote; None: they cannot be told from others, or are not all there any more.
+
+        Args:
+            began: when the batch before it was committed, Unix seconds.
+
+        Raises VerificationError, OSError.
+        """
+        return None
+
     def rows_of(
         self, spark: SparkSession, spec: StreamSpec, audited: Range, began: float | None, schema: StructType
     ) -> DataFrame | None:

@@ -28,7 +28,7 @@ from support.streams.stored_journals import facts_with
 
 EVIL = "<script>alert('x')</script>"
 SAVEPOINT = "20261125T204502Z"
-LOOK = "20261125T204502Z-0123abcd"
+LOOK = "20261125T204502000000Z-0123abcd"
 DRILL = """
 name: kill_driver
 stream: counted

@@ -21,7 +21,7 @@ _AVRO: Final = "avro"
 _OWN: Final = "$"
 """How the names of column families begin that Spark keeps for itself: timers, expiry, indexes."""
 
-_NAME_WITHIN: Final = re.compile(r"\b\w++: ")
+_NAME_WITHIN: Final = re.compile(r"\b\w+: ")
 """A field's name in the text of a struct, which Spark does not compare either."""
 
 

@@ -1,7 +1,8 @@
 """Tries a savepoint before a stream is put back to it: a fork's driver starts from it, and commits a batch.
 
-The job as it is now reads the state, and Spark makes the checks that it makes at a start. What the rows of that batch
-should be is not judged: a stream is often put back because its job, or its input, is another one.
+The job as it is now reads the state, and Spark makes the checks that it makes at a start. If the stream has executed
+the same batch, its rows are compared. A difference refuses nothing: a stream is often put back because its job was
+wrong.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.forks.forks import drop_scratch
 from streamwarden.services.forks.scripts import is_script
+from streamwarden.services.savepoints.first_batch import NOT_COMPARED, compared
 from streamwarden.services.savepoints.forking import fork_from
 from streamwarden.services.savepoints.restoring import Proof
 from streamwarden.stream.spec import StreamSpec
@@ -40,9 +42,11 @@ def _proven(fleet: "Fleet", spec: StreamSpec, saved: Savepoint, by: str) -> str:
         try:
             made = fork_from(spec, saved, folder / "tried")
         except CheckpointError as error:
-            raise _refused(saved, error.observed, error.where) from error
+            raise _refused(f"no fork of the savepoint {saved.id} can be made: {error.observed}", error.where) from error
         try:
-            return _judged(saved, made, _run(fleet, made, saved.batch, by))
+            judged = _judged(saved, made, _run(fleet, made, saved.batch, by))
+            rows = compared(spec, made.spec, saved.batch + 1) if _newest(made) > saved.batch else NOT_COMPARED
+            return f"{judged}; {rows}"
         finally:
             drop_scratch(made.spec)
 
@@ -67,7 +71,8 @@ def _judged(saved: Savepoint, made: Fork, ended: "Observation") -> str:
         return f"the driver of a fork started from it and committed batch {newest}"
     if ended.exit is None or ended.exit.kind not in good or made.unseen:
         what = "left no record of its end" if ended.exit is None else describe(ended.exit)
-        raise _refused(saved, f"its driver did not commit a batch: {what}", f"{ended.record.folder}/driver.log")
+        observed = f"a fork of the savepoint {saved.id} does not go on from it: {what}"
+        raise _refused(observed, f"{ended.record.folder}/driver.log")
     return "the driver of a fork started from it, and there was nothing to read"
 
 
@@ -76,9 +81,9 @@ def _newest(made: Fork) -> int:
     return -1 if committed is None else committed
 
 
-def _refused(saved: Savepoint, observed: str, where: str) -> CheckpointError:
+def _refused(observed: str, where: str) -> CheckpointError:
     return CheckpointError(
-        f"a fork of the savepoint {saved.id} does not go on from it, and nothing was changed: {observed}",
+        f"nothing was changed: {observed}",
         expected="a driver that starts from the savepoint with the job as it is now, and commits a batch",
         where=where,
         next_step="correct the job, or choose another savepoint; `--no-proof` puts the stream back without trying it",

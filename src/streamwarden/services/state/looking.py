@@ -32,6 +32,9 @@ MEMORY: Final = 2**30
 """Bytes of the heap of the reading process. RocksDB's state stays on its disk; of an HDFS-backed one a whole partition
 is in the heap, so there it is at least that of the stream's driver."""
 
+_CORES: Final = 2
+"""Cores of a process for which a stopped stream waits."""
+
 _WITHIN: Final = 3600.0
 """Seconds after which a look is given up."""
 
@@ -156,13 +159,22 @@ def _look(
     )
 
 
-def ask(spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], *, cores: int = 1) -> list[Any]:
-    """The answers of the reading process as JSON, in the order of the questions. Raises as `show`."""
+def ask(
+    spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], *, waits: bool = False
+) -> list[Any]:
+    """The answers of the reading process as JSON, in the order of the questions. Raises as `show`.
+
+    Args:
+        waits: a stopped stream waits for them: the process has the priority of any other and more time, and more cores
+            unless it has a whole partition in its heap.
+    """
+    cores = _CORES if waits and not layout.in_memory else 1
+    share, within = (None, 6 * _WITHIN) if waits else (1.0, _WITHIN)
     (folder / "request.json").write_text(json.dumps([asdict(one) for one in questions]), encoding="utf-8")
     try:
-        status = run_program("state", reader(spec, layout, cores=cores), folder, reads=spec, within=_WITHIN, share=1.0)
+        status = run_program("state", reader(spec, layout, cores=cores), folder, reads=spec, within=within, share=share)
     except subprocess.TimeoutExpired as error:
-        raise _died(spec, f"the reading took longer than {_WITHIN:.0f} s") from error
+        raise _died(spec, f"the reading took longer than {within:.0f} s") from error
     refused, result = folder / "refused.json", folder / "result.json"
     if refused.exists():
         why = load(Refused, json.loads(refused.read_text(encoding="utf-8")))

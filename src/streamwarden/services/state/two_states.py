@@ -6,7 +6,6 @@ by the one that Spark rewrites state with. So a row that one of them passes over
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.config.schema import load
@@ -17,9 +16,6 @@ from streamwarden.services.auditing.work import work_folder
 from streamwarden.services.state.gathering import Layout, layout_of
 from streamwarden.services.state.looking import ask
 from streamwarden.stream.spec import StreamSpec
-
-_CORES: Final = 2
-"""Cores of the reading process, while a stream stands still; one where it has a whole partition in its heap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +78,7 @@ def compare_states(spec: StreamSpec, before: StateAt, after: StateAt, *, sample:
     differences = [_difference(before, after, table, sample) for table in tables]
     placements = [_placement(state, store) for store in whole for state in (before, after)]
     with work_folder(spec) as folder:
-        cores = 1 if layout.in_memory else _CORES
-        answers = ask(spec, folder, layout, [*differences, *placements], cores=cores)
+        answers = ask(spec, folder, layout, [*differences, *placements], waits=True)
     found = [load(Difference, answer) for answer in answers[: len(tables)]]
     wrong = [load(Placement, answer).misplaced for answer in answers[len(tables) :]]
     return Comparison(

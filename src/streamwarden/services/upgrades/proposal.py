@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+
+import yaml
 
 from streamwarden.config.loading import load_stream
 from streamwarden.errors import ConfigError
@@ -16,9 +17,6 @@ from streamwarden.health.thresholds import Thresholds
 from streamwarden.services.forks.scripts import is_script
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
-
-_JOB: Final = "job:"
-"""How the line of a stream's file begins that names the job, at its left margin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +55,11 @@ def propose(spec: StreamSpec, job: Path | None, file: Path | None, thresholds: T
 
 def with_job(text: str, job: Path | None, spec: StreamSpec) -> str:
     """The text of a stream's file with another `job`; all else stays, comments too. Raises ConfigError."""
-    lines = text.split("\n")
-    at = next((number for number, line in enumerate(lines) if line.startswith(_JOB)), None)
-    if at is None or job is None:
+    found = _job_in(text)
+    if found is None or job is None:
         raise ConfigError(
-            "the stream's file has no line `job: PATH` of its own" if job else "no new version was named",
-            expected="`--job NEW.py`, and a file whose `job` is one line at its left margin",
+            "the stream's file has no key `job`" if job else "no new version was named",
+            expected="`--job NEW.py`, and a file that names its job",
             where=spec.file,
             next_step="write the new file of the stream elsewhere, and name it with `--file`",
         )
@@ -70,17 +67,14 @@ def with_job(text: str, job: Path | None, spec: StreamSpec) -> str:
     inside = path.resolve().is_relative_to(Path(spec.project).resolve())
     named = path.resolve().relative_to(Path(spec.project).resolve()).as_posix() if inside else path.as_posix()
     quoted = named if re.fullmatch(r"[\w./-]+", named) else "'" + named.replace("'", "''") + "'"
-    before, _, after = lines[at].partition(_value_of(lines[at]))
-    lines[at] = f"{before}{quoted}{after}"
-    return "\n".join(lines)
+    return text[: found.start_mark.index] + quoted + text[found.end_mark.index :]
 
 
-def _value_of(line: str) -> str:
-    """The value of a line `job: VALUE # why`, with its quotes."""
-    value = line.removeprefix(_JOB).strip()
-    if value[:1] in ("'", '"'):
-        return value[: value.find(value[0], 1) + 1]
-    return value.partition(" #")[0].rstrip()
+def _job_in(text: str) -> yaml.ScalarNode | None:
+    """The value of the key `job`, with its place in the text."""
+    root = yaml.compose(text, yaml.SafeLoader)
+    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
+    return next((value for key, value in pairs if key.value == "job" and isinstance(value, yaml.ScalarNode)), None)
 
 
 def _loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:

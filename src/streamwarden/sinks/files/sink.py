@@ -13,13 +13,14 @@ from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.checkpoint.formats.sink import newest_entry, read_sink_manifest
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.forks.plan import CopyStep, manifest_steps
 from streamwarden.lifecycle.launch_check import OutputEnd
 from streamwarden.problems import Problem
 from streamwarden.sinks.base import Sink, refused_mode
-from streamwarden.sinks.files.data import DataFormat
+from streamwarden.sinks.files.data import DataFormat, read_files
 from streamwarden.sinks.files.empty_entries import add_empty, whole_manifest
 from streamwarden.sinks.files.output import read_output
 from streamwarden.sinks.files.returning import copy_manifest, plan_return, return_output
@@ -127,3 +128,11 @@ class FileSink(Sink):
     def written(self, spec: StreamSpec, audited: Range, began: float | None) -> WrittenFiles | None:
         root = open_path(self.path, spec.storage.connection)
         return written_files(root, audited, began, self.writer_options())
+
+    def rows_of_batch(self, spec: StreamSpec, batch: int, began: float) -> Output | None:
+        root = open_path(self.path, spec.storage.connection)
+        found = written_files(root, Range(after=batch - 1, upto=batch), began, {})
+        data = read_files(root, [to_path(uri) for uri in found.uris], self.data_format({}))
+        if found.problems or data.unreadable:
+            return None
+        return Output(columns=data.columns, parts=data.parts, types=data.types)

@@ -85,11 +85,9 @@ def test_a_dry_run_deletes_and_forks_nothing(saved: CommandLine) -> None:
     assert (forked.code, "after batch 13 (24 files" in forked.out) == (Exit.OK, True), forked.out + forked.err
     assert set(saved.project.data.rglob("*")) == before
     assert saved("savepoint", "delete", "minutes", "20200101T000000Z", "--dry-run").code == Exit.BAD
-    (saved.project.data / "tried/fork").mkdir(parents=True)
-    (saved.project.data / "tried/fork/x").touch()
-    assert (
-        saved("savepoint", "fork", "minutes", "--into", str(saved.project.data / "tried"), "--dry-run").code == Exit.BAD
-    )
+    full = saved.project.data / "full"
+    (full / "fork/x").mkdir(parents=True)
+    assert saved("savepoint", "fork", "minutes", "--into", str(full), "--dry-run").code == Exit.BAD
 
 
 def test_a_terminal_shows_how_far_it_is_and_a_pipe_does_not(

@@ -36,7 +36,7 @@ def store(snapshot: int | None, version: int, partition: int = 0, kept_since: in
 
 
 def uploads(*stores: StateInstance, conf: dict[str, str] | None = None, **changes: Any) -> Window:
-    """A batch each 10 s. By Spark's defaults two uploads are at most 10 + 6 + 1 versions apart."""
+    """A batch each 10 s. As a driver is started, two uploads are at most 5 + 1 + 1 versions apart."""
     settings = spec(spark=SparkSpec(master="local[2]", conf=conf or {}), **changes)
     reports = [report(batch, NOW - 10 * (9 - batch)) for batch in range(10)]
     return window(reports, spec=settings, state=stores, driver_alive=True)
@@ -45,14 +45,14 @@ def uploads(*stores: StateInstance, conf: dict[str, str] | None = None, **change
 @pytest.mark.parametrize(
     ("lag", "conf", "status"),
     [
-        (17, {}, OK),
-        (50, {}, OK),
-        (51, {}, WARNING),
-        (170, {}, WARNING),
-        (171, {}, CRITICAL),
-        (51, {"spark.sql.streaming.stateStore.minDeltasForSnapshot": "100"}, OK),
-        (51, {"spark.sql.streaming.stateStore.maintenanceInterval": "10m"}, OK),
-        (51, {"spark.sql.streaming.stateStore.maintenanceInterval": "1s"}, WARNING),
+        (7, {}, OK),
+        (20, {}, OK),
+        (21, {}, WARNING),
+        (70, {}, WARNING),
+        (71, {}, CRITICAL),
+        (71, {"spark.sql.streaming.stateStore.minDeltasForSnapshot": "100"}, OK),
+        (71, {"spark.sql.streaming.stateStore.maintenanceInterval": "10m"}, OK),
+        (71, {"spark.sql.streaming.stateStore.maintenanceInterval": "60s"}, WARNING),
     ],
 )
 def test_the_worst_partition_counts_against_what_the_settings_allow(
@@ -68,14 +68,14 @@ def test_the_worst_partition_counts_against_what_the_settings_allow(
 def test_a_state_that_was_never_uploaded_lags_by_all_of_its_versions() -> None:
     verdict = judge(snapshot_lag.CHECK, uploads(store(None, 60)))
     assert "60 versions without an uploaded snapshot" in verdict.reason
-    assert verdict.value == pytest.approx(60 / 17)
+    assert verdict.value == pytest.approx(60 / 7, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("seen", "status"),
     [
         (uploads(store(None, 900), state=StateSpec(changelog=False)), OK),
-        (uploads(store(850, 900), state=StateSpec(backend=Backend.HDFS)), OK),
+        (uploads(store(890, 900), state=StateSpec(backend=Backend.HDFS)), OK),
         (window([report(0, operators=0)], state=(store(None, 900),)), OK),
         (window([report(0), report(1)], state=(store(None, 900),)), UNKNOWN),
         (uploads(), OK),

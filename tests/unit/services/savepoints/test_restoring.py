@@ -203,6 +203,15 @@ def test_a_running_stream_is_not_restored(spec: StreamSpec, store: Store) -> Non
     refused(store, spec, LeaseHeld, "minutes runs, or its checkpoint is being exchanged")
 
 
+def test_a_query_is_not_restored_while_the_driver_of_its_stream_runs(spec: StreamSpec, store: Store) -> None:
+    """The driver may not have named this checkpoint: a script opens what it wants."""
+    query = replace(spec, name="minutes/one")
+    create(query, BATCH, ANN)
+    driver = replace(spec, checkpoint=f"{spec.checkpoint} of the script")
+    claim(store, Path(spec.data), driver, launched_by="test", ttl=30, now=time.time())
+    refused(store, query, LeaseHeld, "minutes/one runs, or its checkpoint is being exchanged")
+
+
 def test_a_savepoint_that_does_not_verify_is_not_restored(spec: StreamSpec, store: Store) -> None:
     savepoints = Savepoints.of(spec)
     Path(savepoints.place(savepoints.ids()[0]).path, "checkpoint/commits/7").unlink()

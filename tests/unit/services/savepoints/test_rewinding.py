@@ -118,7 +118,7 @@ def test_a_rewind_that_was_interrupted_is_completed_by_the_command_that_it_names
             rewind(store, spec, Target(batch=2), ASKED)
 
     changes, seen = changes_of(partial(rewound, laid_out("whole"))), set()
-    for step in (1, changes // 3, changes - 6, changes - 2):
+    for step in (changes // 3, changes - 2):
         spec = laid_out(str(step))
         assert killed_at(step, partial(rewound, spec))
         begun = Path(journal_of(spec.checkpoint)).exists()

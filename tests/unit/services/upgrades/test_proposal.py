@@ -40,6 +40,7 @@ def test_another_job_is_one_line_of_the_file(spec: StreamSpec, tmp_path: Path) -
         ("job:   'a b.py'  # why", "job:   spark_jobs/n.py  # why"),
         ('job: "a.py"', "job: spark_jobs/n.py"),
         ("job: a#b.py # c", "job: spark_jobs/n.py # c"),
+        ("job: größe.py # größe", "job: spark_jobs/n.py # größe"),
     ],
 )
 def test_the_rest_of_the_line_stays(spec: StreamSpec, tmp_path: Path, line: str, expected: str) -> None:
@@ -77,6 +78,6 @@ def test_a_job_outside_of_the_project_is_refused(spec: StreamSpec, tmp_path_fact
         propose(spec, outside, None, DEFAULTS)
 
 
-def test_a_file_without_a_line_for_the_job_needs_a_new_text(spec: StreamSpec, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no line `job: PATH`"):
-        with_job("{name: x, job: a.py}\n", tmp_path / "spark_jobs/n.py", spec)
+def test_a_file_without_a_job_needs_a_new_text(spec: StreamSpec, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no key `job`"):
+        with_job("{name: x, jobs: a.py}\n", tmp_path / "spark_jobs/n.py", spec)

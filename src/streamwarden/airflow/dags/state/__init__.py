@@ -1,1 +1,1 @@
-"""DAGs with a form for savepoints and state: verify, restore, look."""
+"""DAGs for savepoints and state: take, verify, restore, look."""

@@ -48,9 +48,7 @@ def fork(
         require_forkable(spec, into.absolute())
         held = f"{format_count(len(saved.files), 'file')}, {format_size(saved.bytes)}"
         then = "and run until it has read the input" if run else "and not be run"
-        say(
-            f"{text(saved.id)}, after batch {saved.batch} ({held}), would be verified, copied into {text(into)}, {then}"
-        )
+        say(f"{text(saved.id)}, after batch {saved.batch} ({held}), would be verified, copied to {text(into)}, {then}")
         return Exit.OK
     made = fork_from(spec, saved, into.absolute())
     say(

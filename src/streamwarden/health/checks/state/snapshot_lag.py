@@ -12,6 +12,7 @@ from streamwarden.health.signals.stopped import ended_well, is_down
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
 from streamwarden.lifecycle.settings import DELTAS, MAINTENANCE, number, seconds
+from streamwarden.lifecycle.submission import spark_conf
 from streamwarden.stream.spec import Backend
 from streamwarden.units import format_count, format_duration
 
@@ -21,7 +22,7 @@ _SHOWN = 5
 
 def check(window: Window, thresholds: Thresholds) -> Verdict:
     """The worst partition's versions without a snapshot, as a multiple of the versions between two uploads."""
-    state, conf = window.spec.state, window.spec.spark.conf
+    state, conf = window.spec.state, spark_conf(window.spec)
     progress = reports(window, 1)
     if progress and not progress[-1].operators:
         return CHECK.verdict(window, Status.OK, "the query keeps no state, so it uploads no snapshot", 0.0)
@@ -81,7 +82,8 @@ CHECK = Check(
         "newest uploaded snapshot. The worst one counts. If the state cannot be listed, `customMetrics."
         "SnapshotLastUploaded.*` of the reports counts. It is divided by the versions that two uploads are apart at "
         "most: `minDeltasForSnapshot` + the batches in a `maintenanceInterval` + 1, by the median time between two "
-        "batches. Both settings are those of the stream's file (`spark.conf`), else Spark's defaults. How long a "
+        "batches. Both settings are those that the driver is started with: 5 versions and 2 s unless `spark.conf` of "
+        "the stream's file says otherwise. How long a "
         "restart would replay is another question: see `replay_debt`. RocksDB without changelog uploads a snapshot "
         "with every commit."
     ),
