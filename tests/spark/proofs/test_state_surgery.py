@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 JOIN = "spark.sql.streaming.join.stateFormatVersion"
-Query = Callable[[Any], Any]
+Query = Callable[..., Any]
 ANN = Author(by="ann", reason="ticket 4711")
 K1 = Keys(fields=("k1",))
 KEYS = {"k0", "k1", "k2", "k3", "k4"}
@@ -60,18 +61,23 @@ class Stream:
 
     def read(self, files: int) -> None:
         """Publish so many files more, and read them, one a batch."""
+        for _ in range(files):
+            publish(self._folder, self.files, minute_of_rows(self.files))
+            self.files += 1
+            sources = len(signature(self.query).parameters)
+            writer = self.query(*(self._rows() for _ in range(sources))).writeStream.format("parquet")
+            writer = writer.option("checkpointLocation", self.spec.checkpoint).trigger(**self.trigger)
+            writer.start(str(self.spec.sink.path)).awaitTermination()
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.spec.checkpoint).parent / "given"
+
+    def _rows(self) -> Any:
         from pyspark.sql import functions as f
 
-        folder = Path(self.spec.checkpoint).parent / "given"
-        for _ in range(files):
-            publish(folder, self.files, minute_of_rows(self.files))
-            self.files += 1
-            rows = self.spark.readStream.schema("id long, key string, at long").json(str(folder))
-            writer = self.query(
-                rows.withColumn("at", f.timestamp_millis("at")).withWatermark("at", "1 day")
-            ).writeStream
-            writer = writer.format("parquet").option("checkpointLocation", self.spec.checkpoint)
-            writer.trigger(**self.trigger).start(str(self.spec.sink.path)).awaitTermination()
+        rows = self.spark.readStream.schema("id long, key string, at long").json(str(self._folder))
+        return rows.withColumn("at", f.timestamp_millis("at")).withWatermark("at", "1 day")
 
     def seen(self, variable: str | None = None, operator: int | None = None) -> dict[str, list[Any]]:
         """Key -> the values of its rows, or when they expire if they have no value."""

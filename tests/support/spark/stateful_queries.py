@@ -79,14 +79,13 @@ def in_processor(rows: Any) -> Any:
     return grouped.transformWithState(counting(), "key string", "Append", "None")
 
 
-def joined_by_key(rows: Any) -> Any:
-    """Each row with each row of its key, or alone when none came in a day. The sides are two sources, because both have
-    the column `at`: without a common one Spark reads a single source twice."""
+def joined_by_key(rows: Any, again: Any) -> Any:
+    """Each row with each row of its key, or alone when none came in a day. again: the same input, once more."""
     from pyspark.sql import functions as f
 
-    other = rows.select(f.col("key").alias("other"), f.col("id").alias("with"), "at")
-    near = f.expr("one.key = two.other AND two.at BETWEEN one.at - INTERVAL 1 DAY AND one.at + INTERVAL 1 DAY")
-    return rows.alias("one").join(other.alias("two"), near, "left_outer").select("key", "id", "with")
+    other = again.select(f.col("key").alias("other"), f.col("id").alias("with"), f.col("at").alias("then"))
+    near = f.expr("key = other AND then BETWEEN at - INTERVAL 1 DAY AND at + INTERVAL 1 DAY")
+    return rows.join(other, near, "left_outer").select("key", "id", "with")
 
 
 def in_sessions_without_duplicates(rows: Any) -> Any:

@@ -145,7 +145,7 @@ def _show_plan(spec: StreamSpec, counted: Counted) -> None:
 def _show_done(spec: StreamSpec, done: Deleted) -> None:
     made = done.exchanged.exchange
     if done.counted is not None:
-        say(f"{_where(spec, done.counted)}: {_amount(done.counted)} deleted; every other row is as it was")
+        say(f"{_where(spec, done.counted)}: deleted {_amount(done.counted)}; every other row is as it was")
     else:
         say(f"The deletion that was interrupted is complete: {text(made.proof)}")
     say(f"  in the history: {text(made.subject)}")
