@@ -137,6 +137,7 @@ document.addEventListener("submit", async (event) => {
   if (!form) return;
   event.preventDefault();
   const said = form.querySelector("[role=status]");
+  said.textContent = "";
   const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
   try {
     const made = await call(`${prefix}${form.dataset.post}`, "POST", values);
