@@ -211,6 +211,7 @@ def test_a_state_without_a_key_is_refused_because_spark_would_lose_it(tmp_path: 
     from pyspark.sql import functions as f
 
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
     spec, counts = Query(spark, tmp_path).spec, []
 
     def count(index: int) -> int:
