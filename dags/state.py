@@ -1,4 +1,4 @@
-"""The DAGs look_at_state, restore_stream and verify_savepoint."""
+"""The DAGs with a form that look at a state, verify a savepoint, or change a stream after an approval."""
 
 from streamwarden.airflow.dags.state.dags import state_dags
 

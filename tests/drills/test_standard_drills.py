@@ -14,14 +14,19 @@ from typing import Any
 import pytest
 
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStep
-from streamwarden.drills.reporting.report import verdict_word
+from streamwarden.drills.reporting.report import build_report, verdict_word
 from streamwarden.drills.state import RunState
 from streamwarden.lifecycle import driver_folder as files
+from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.auditing.auditing import audit
 from streamwarden.services.replay.replay import replay
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.savepoints.saved import Savepoints
+from streamwarden.services.savepoints.verifying import verify
 from streamwarden.services.workspace import Workspace
 from streamwarden.verification.comparing.balance import Outcome
-from support.spark.drill_project import drill_project, run_drill
+from support.spark.drill_project import await_commits, drill_project, restore_newest_savepoint, run_drill
 from support.spark.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
@@ -105,6 +110,22 @@ def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_bal
         assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
         assert twin["third"].startswith("the stream itself wrote the same "), twin["third"]
         assert not (workspace.data / "drills" / run.run_id / "runs" / "start").exists()
+        assert_the_savepoint_is_proven(workspace, create(spec, 5, Author(by="ann", reason="a test")))
+
+
+def assert_the_savepoint_is_proven(workspace: Workspace, saved: Savepoint) -> None:
+    """A fork of the savepoint executes the stream's next batches again, and writes the same rows."""
+    run = restore_newest_savepoint(workspace)
+    assert run.passed, run.reason
+    twin = run.facts["twin"]
+    assert (twin["first"], twin["outcome"]["records"]) == (saved.batch + 1, 6 * 1000)
+    assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
+    assert (
+        f"compared: only the rows of the batches {saved.batch + 1} to {twin['last']}" in build_report(run, ()).sentence
+    )
+    folder = workspace.data / "drills" / run.run_id
+    assert not any((folder / left).exists() for left in ("stream-logs", "fork/checkpoint/state", "fork/input"))
+    assert verify(Savepoints.of(workspace.stream("flights")), saved) == ()
 
 
 @pytest.mark.full  # what is compared is in unit/services/proofs/test_third_witness
@@ -122,13 +143,6 @@ def test_a_job_that_loses_rows_in_each_restart_is_caught_by_what_the_stream_itse
     assert (twin["outcome"]["lost"], twin["outcome"]["wrong"]) == (0, 0), "fork and twin agree"
     assert verdict_word(run) == "DEVIATED", run.reason
     assert "the stream itself wrote other rows" in run.reason
-
-
-def await_commits(checkpoint: Path, count: int) -> None:
-    deadline = time.monotonic() + 300
-    while len([path for path in checkpoint.glob("commits/*") if path.name.isdigit()]) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def assert_a_stranger_can_check(workspace: Workspace, run: DrillRun) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support import killed
 from support.checkpoints.recorded import Archives, Unpack
 from support.one_dialect import compiled_once
 from support.streams.projects import Project
@@ -26,6 +27,12 @@ def little_garbage() -> Iterator[None]:
 def statements_compiled_once() -> Iterator[None]:
     with compiled_once():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_running() -> Iterator[None]:
+    yield
+    killed.end()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,16 @@ from streamwarden.cli.commands.health import (
 )
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
-from streamwarden.cli.commands.state import forking, repartitioning, restoring, savepoints, showing, upgrading
+from streamwarden.cli.commands.state import (
+    deleting,
+    forking,
+    removed,
+    repartitioning,
+    restoring,
+    savepoints,
+    showing,
+    upgrading,
+)
 from streamwarden.cli.commands.streams import history, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
@@ -102,6 +111,9 @@ for _each in (
     restoring.rewind,
 ):
     app.command()(_each)
+showing.app.command("delete")(deleting.delete)
+showing.app.command("compact")(deleting.compact)
+showing.app.command("removed")(removed.removed)
 app.add_typer(showing.app, name="state")
 savepoints.app.command("fork")(forking.fork)
 savepoints.app.command("restore")(restoring.restore)

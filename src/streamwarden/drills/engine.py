@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from streamwarden.drills import restored as savepoint
 from streamwarden.drills.fault_order import Plan, draw
+from streamwarden.drills.faults import Course
 from streamwarden.drills.live import approval, preflight
 from streamwarden.drills.live import fault as live_fault
 from streamwarden.drills.live import heal as live_heal
@@ -62,6 +64,15 @@ TARGETS: Final[Mapping[DrillTarget, Mapping[DrillStep, Work]]] = {
     },
 }
 """The report is the engine's own: it is the same for every target."""
+
+RESTORED: Final[Mapping[DrillStep, Work]] = {
+    DrillStep.STEADY_STATE: savepoint.steady_state,
+    DrillStep.FAULT: savepoint.fault,
+    DrillStep.RECOVERY: savepoint.recovery,
+    DrillStep.VERIFICATION: savepoint.verification,
+    DrillStep.HEAL: heal,
+}
+"""The steps of a drill that opens a savepoint."""
 
 
 class Engine:
@@ -233,7 +244,7 @@ class Engine:
     def _work(self, recorder: RunRecorder, step: DrillStep, park: bool) -> StepResult:
         context = StepContext(recorder=recorder, ports=self._ports, park=park)
         try:
-            return TARGETS[recorder.spec.target][step](context)
+            return _steps(recorder.spec)[step](context)
         except StoreError:
             raise  # the journal could not be written: nothing is decided, a retry continues here
         except DrillAborted as error:
@@ -277,6 +288,11 @@ class Engine:
 
     def _recorder(self, run_id: str) -> RunRecorder:
         return RunRecorder(run_id, self._journals, self._ports.clock, self._ports.specs)
+
+
+def _steps(spec: DrillSpec) -> Mapping[DrillStep, Work]:
+    restored = spec.target is DrillTarget.FORK and spec.course is Course.RESTORED
+    return RESTORED if restored else TARGETS[spec.target]
 
 
 def _is_done(run: DrillRun, step: DrillStep) -> bool:

@@ -74,6 +74,12 @@ class Forks(Protocol):
     ) -> ForkView:
         """Make the fork of a run from scratch, after clearing what an interrupted attempt left."""
 
+    def restored(self, run_id: str, stream: str, savepoint: str) -> ForkView:
+        """Open a savepoint of the stream as the fork of a run, after clearing what an interrupted attempt left.
+
+        Raises DrillAborted if the stream cannot be forked, or a file of the savepoint is not as it was saved.
+        """
+
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         """The fork under a new checkpoint path with its own output, both empty; may run again."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from streamwarden.drills.fault_order import LONGEST_PAUSE
-from streamwarden.drills.faults import AnyFault, Fault
+from streamwarden.drills.faults import AnyFault, Course, Fault
 from streamwarden.drills.production import ProductionSpec
 from streamwarden.drills.records.journal import FORK_STEPS, PRODUCTION_STEPS, DrillStep
 from streamwarden.drills.records.sections import (
@@ -77,6 +77,9 @@ class DrillSpec:
         allowed_nowhere = f"none: the target {self.target} has no `production`"
         require(self.production is None, "production", self.production, allowed_nowhere)
         whole = self.fork.rewind == "all" or self.feed is Feed.ORIGIN
+        if self.course is Course.RESTORED:
+            alone = self.fork == ForkSpec(keep=self.fork.keep)
+            require(alone, "fork", self.fork, "`keep` alone: the fork is the newest savepoint")
         broken = f"`all`: the topic that {self.breaks} breaks is a new copy"
         require(whole, "fork.rewind", self.fork.rewind, broken)
 
@@ -85,6 +88,8 @@ class DrillSpec:
             key = "fault" if self.fault is not None else f"faults.{number}"
             alone = len(self.sequence) == 1 or fault.feed is Feed.ORIGIN
             require(alone, f"{key}.kind", fault.kind, "a fault that does not change the fork's topic: it is alone")
+            alone = len(self.sequence) == 1 or fault.course is Course.STRUCK
+            require(alone, f"{key}.kind", fault.kind, "a fault that strikes a driver: a savepoint is restored alone")
 
     @property
     def sequence(self) -> tuple[Fault, ...]:
@@ -137,6 +142,11 @@ class DrillSpec:
     def feed(self) -> Feed:
         """Where the fork has its input from. Several faults leave it as it is."""
         return self.sequence[0].feed
+
+    @property
+    def course(self) -> Course:
+        """What its steps do, on a fork."""
+        return self.sequence[0].course
 
     @property
     def longest_step(self) -> Seconds:

@@ -1,10 +1,11 @@
-"""A job of the catalogue with custom state, under real drivers: repartitioned between two of its lives.
+"""Jobs of the catalogue, with custom state and with windows, under real drivers: repartitioned between two lives.
 
 1. A driver reads half of the input with four partitions, and ends.
 2. It is repartitioned to eight, each process of it a real one: killed while Spark rewrites, and done when it is run
    again.
 3. The next driver reads the rest. Its own file still says four, and the checkpoint's number counts.
-4. The oracle finds every row, once, and condemns outputs that were forged.
+4. The oracle finds every row, once, and condemns outputs that were forged. The books of the windows balance over the
+   batch that was added.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import json
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,7 @@ FILES, EACH, CUSTOMERS = 8, 40, 30
 ANN = Author(by="ann", reason="more cores")
 
 
-def lines(seed: int) -> list[list[str]]:
+def purchases(seed: int) -> list[list[str]]:
     rng = random.Random(seed)
     return [
         [
@@ -47,6 +49,24 @@ def lines(seed: int) -> list[list[str]]:
             for _ in range(EACH)
         ]
         for _ in range(FILES)
+    ]
+
+
+def events(seed: int) -> list[list[str]]:
+    """Each file a minute and a half, the files of a later seed after those of an earlier one."""
+    rng, began = random.Random(seed), datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
+    return [
+        [
+            json.dumps(
+                {
+                    "event_time": f"{began + timedelta(seconds=90 * (seed * FILES + file) + n):%Y-%m-%dT%H:%M:%S}.000Z",
+                    "user_id": rng.randrange(CUSTOMERS),
+                    "action": rng.choice(("view", "buy")),
+                }
+            )
+            for n in range(EACH)
+        ]
+        for file in range(FILES)
     ]
 
 
@@ -80,11 +100,16 @@ def kill_while_spark_rewrites(made: Project, spec: StreamSpec, batch: int) -> No
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def test_a_job_goes_on_with_other_partitions_and_its_oracle_finds_every_row(made: Project, tmp_path: Path) -> None:
-    spec = stream("state_evolution", made.data, Backend.ROCKSDB)
+@pytest.mark.parametrize(
+    ("name", "lines", "audited"), [("state_evolution", purchases, False), ("event_windows", events, True)]
+)
+def test_a_job_goes_on_with_other_partitions_and_its_oracle_finds_every_row(
+    made: Project, tmp_path: Path, name: str, lines: Callable[[int], list[list[str]]], audited: bool
+) -> None:
+    spec = stream(name, made.data, Backend.ROCKSDB)
     spec = replace(spec, state=replace(spec.state, shuffle_partitions=4))
     source = Path(str(spec.source.path))
-    publish(source, lines(1), name="a")
+    publish(source, lines(0), name="a")
     live(made, spec)
     last = newest(spec.checkpoint, "commits")
     before = content(Path(spec.checkpoint))
@@ -95,14 +120,15 @@ def test_a_job_goes_on_with_other_partitions_and_its_oracle_finds_every_row(made
     assert done.exchanged.exchange.batch == last + 1
     report = read_checkpoint(checkpoint_of(spec))
     assert (report.findings, report.shuffle_partitions) == ((), 8)
-    publish(source, lines(2), name="b")
+    publish(source, lines(1), name="b")
     live(made, spec)
     newest_batch = newest(spec.checkpoint, "commits")
     assert newest_batch > last + FILES
     assert offsets(checkpoint_of(spec), newest_batch).shuffle_partitions == 8
     assert passed(spec).records == 2 * FILES * EACH
-    books = audit(spec, last=newest_batch - last + 2)
-    assert books.outcome is Outcome.BALANCED, books
-    assert books.range is not None
-    assert books.range.after < last, "the batch that was added is one of those that were audited"
     forged(spec, tmp_path / "forged")
+    if audited:
+        books = audit(spec, last=newest_batch - last + 2)
+        assert books.outcome is Outcome.BALANCED, books
+        assert books.range is not None
+        assert books.range.after < last, "the batch that was added is one of those that were audited"

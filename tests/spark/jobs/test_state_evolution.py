@@ -24,10 +24,19 @@ import pytest
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import all_offsets
 from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.upgrades.changes import What
+from streamwarden.lifecycle.upgrades.journal import Step, Upgrade
+from streamwarden.lifecycle.upgrades.preflight import obstacles
+from streamwarden.services.monitoring.health_monitor import HealthMonitor
 from streamwarden.services.twins import making
+from streamwarden.services.upgrades.journals import NEW, OLD, Upgrades, write_journal
+from streamwarden.services.upgrades.live import LiveStream
+from streamwarden.services.upgrades.preflight import preflight
+from streamwarden.services.upgrades.proposal import Proposal
+from streamwarden.services.upgrades.switching import Switch
 from streamwarden.services.verifying.verification import read_facts
 from streamwarden.sinks.files.output import read_output
-from streamwarden.stream.spec import Backend, Encoding, StreamSpec
+from streamwarden.stream.spec import Backend, Encoding, StreamSpec, TriggerSpec
 from support.spark.drivers import Project, project
 from support.spark.job_runs import REPOSITORY, forged, passed, publish, stream
 from support.spark.mid_batch import kill_in_mid_batch, newest
@@ -150,10 +159,21 @@ def test_forged_history_is_caught(story: Story, tmp_path: Path) -> None:
 # Other changes, each on a copy of what version 1 left
 
 
+def relocate(folder: Path, old: str, new: Path) -> None:
+    """The metadata of an operator and the manifest of an output name their files by absolute paths."""
+    for file in folder.iterdir():
+        if file.suffix == ".crc":
+            file.unlink()
+        else:
+            file.write_text(file.read_text().replace(old, str(new)))
+
+
 def from_version_1(story: Story, name: str, **changes: Any) -> StreamSpec:
     data = story.made.data
     shutil.copytree(story.after_version_1 / "checkpoint", data / "checkpoints" / name)
     shutil.copytree(story.after_version_1 / "output", data / "output" / name)
+    relocate(data / "checkpoints" / name / "state/0/_metadata/v2", story.spec.checkpoint, data / "checkpoints" / name)
+    relocate(data / "output" / name / "_spark_metadata", str(story.spec.sink.path), data / "output" / name)
     return replace(
         story.spec,
         name=name,
@@ -182,3 +202,61 @@ def test_a_field_of_another_type_ends_the_driver_and_is_named(story: Story) -> N
     conf = all_offsets(open_path(undone.checkpoint))[FILES - 1].conf
     encoding = "Spark writes it down with each batch and goes on with it, whatever the setting, without a word"
     assert conf["spark.sql.streaming.stateStore.encodingFormat"] == "avro", encoding
+
+
+# The same upgrade by `streamwarden upgrade`
+
+
+@pytest.mark.full
+def test_the_upgrade_is_tried_on_forks_and_each_field_is_named(story: Story) -> None:
+    before = from_version_1(story, "tried", args=("version=1",))
+    proposal = Proposal(before=before, after=replace(before, args=("version=2",)), old_text="", new_text="")
+    found = preflight(proposal, story.made.root / "tried", batches=2)
+    assert found.refused is None
+    assert {(change.what, change.before, change.after) for change in found.state} == {
+        (What.FIELD_TYPE, "entries integer", "entries long"),
+        (What.FIELD_VANISHES, "refunds integer", None),
+        (What.FIELD_APPEARS, None, "spent long"),
+        (What.FIELD_APPEARS, None, "largest integer"),
+    }
+    assert found.output is not None
+    output = found.output
+    assert output.old == output.new == output.gone == output.added > 0, "each row names its version, and has no key"
+    assert len(obstacles(found, accepted=False)) == 1
+    assert obstacles(found, accepted=True) == ()
+
+
+@pytest.mark.full
+def test_a_running_stream_is_switched_to_version_2_and_no_purchase_is_lost(story: Story) -> None:
+    file = story.made.root / "upgraded.yaml"
+    file.write_text("version 1")
+    before = from_version_1(
+        story, "upgraded", args=("version=1",), trigger=TriggerSpec(processing_time=0.2), file=str(file)
+    )
+    after = replace(before, args=("version=2",))
+    story.made.start(before)
+    story.made.await_batches(before, story.cut[0] + 2)
+    folder = Upgrades.of(before).root / "20261126T000000Z"
+    folder.mkdir(parents=True)
+    (folder / OLD).write_text("version 1")
+    (folder / NEW).write_text("version 2")
+    begun = Upgrade(
+        id=folder.name, stream=before.name, step=Step.PREPARED, by="ann", reason="", before="1", after="2", watch=1.0
+    )
+    live = LiveStream(
+        store=story.made.store,
+        fleet=story.made.fleet,
+        monitor=HealthMonitor(story.made.store),
+        declared=lambda: before if file.read_text() == "version 1" else after,
+        by="ann",
+        say=lambda text: None,
+    )
+    ended = Switch(
+        store=story.made.store, live=live, spec=before, folder=folder, upgrade=write_journal(folder, begun)
+    ).carry_out()
+    assert ended.step is Step.DONE, ended
+    story.made.await_batches(after, FILES)
+    assert story.made.fleet.stop(after.name, requested_by="ann", reason="the end") is not None
+    outcome = verify(after)
+    assert outcome.exactly_once, outcome.to_dict()
+    assert outcome.notes["upgraded_at_batch"] == (ended.batch or 0) + 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,78 +19,13 @@ from streamwarden.services.state.looking import Look, Selection, diff, history, 
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import stream_of
 from support.spark.state_looks import read_here
+from support.spark.stateful_queries import distinct, distinct_within, in_pandas, in_processor, in_sessions, joined
 from support.spark.worker import HDFS, ROCKSDB, minute_of_rows, publish
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 FILES = 3
 BACKENDS = {"hdfs": HDFS, "rocksdb": ROCKSDB}
-
-
-def distinct(rows: Any) -> Any:
-    return rows.select("key").dropDuplicates(["key"])
-
-
-def distinct_within(rows: Any) -> Any:
-    return rows.dropDuplicatesWithinWatermark(["id"])
-
-
-def joined(rows: Any) -> Any:
-    from pyspark.sql import functions as f
-
-    other = rows.select(f.col("id").alias("other"), f.col("at").alias("then"))
-    return rows.join(other, f.expr("id = other AND then BETWEEN at - INTERVAL 1 DAY AND at + INTERVAL 1 DAY"))
-
-
-def in_sessions(rows: Any) -> Any:
-    from pyspark.sql import functions as f
-
-    return rows.groupBy(f.session_window("at", "1 day"), "key").agg(f.count("*").alias("n"))
-
-
-def in_pandas(rows: Any) -> Any:
-    """A count and a text for each key, with a timeout of an hour of event time."""
-    from pyspark.sql.streaming.state import GroupStateTimeout
-
-    def add(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
-        import pandas as pd
-
-        count, text = state.get if state.exists else (0, "")
-        latest = 0
-        for frame in frames:
-            count, text = count + len(frame), text + "x" * len(frame)
-            latest = max(latest, int(frame["at"].max().timestamp() * 1000))
-        state.update((count, text))
-        state.setTimeoutTimestamp(latest + 3_600_000)
-        yield pd.DataFrame({"key": [key[0]], "n": [count]})
-
-    grouped = rows.groupBy("key")
-    return grouped.applyInPandasWithState(
-        add, "key string, n long", "n long, text string", "append", GroupStateTimeout.EventTimeTimeout
-    )
-
-
-def counting() -> Any:
-    """A processor with a value: the count of a key's rows."""
-    from pyspark.sql.streaming import StatefulProcessor
-
-    class Counting(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self._count = handle.getValueState("count", "n long")
-
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            self._count.update(((self._count.get()[0] if self._count.exists() else 0) + len(list(rows)),))
-            return iter(())
-
-        def close(self) -> None:
-            pass
-
-    return Counting()
-
-
-def in_processor(rows: Any) -> Any:
-    grouped = rows.groupBy("key")
-    return grouped.transformWithState(counting(), "key string", "Append", "None")
 
 
 Folded = Counter[tuple[Any, ...]]

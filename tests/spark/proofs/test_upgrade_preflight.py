@@ -13,7 +13,7 @@ from streamwarden.lifecycle.upgrades.preflight import Preflight, obstacles
 from streamwarden.services.upgrades.preflight import preflight
 from streamwarden.services.upgrades.proposal import propose
 from support.checkpoints.recorded import Archives, Unpack
-from support.streams.upgrades import lay_out, version
+from support.streams.upgrades import STREAM, lay_out, version
 
 pytestmark = pytest.mark.spark
 
@@ -64,3 +64,22 @@ def test_a_version_that_changes_nothing_is_shown_to_change_nothing(tmp_path: Pat
     assert found.output is not None
     assert found.output.old == found.output.new > 0
     assert not found.output.differs
+
+
+@pytest.mark.full  # as above
+def test_what_spark_lets_pass_is_named_all_the_same(tmp_path: Path, unpack: Unpack) -> None:
+    """Negative control: a maximum that goes on from a sum, a watermark that waits longer, partitions that stay."""
+    spec = lay_out(tmp_path / "project", unpack)
+    other = version(tmp_path / "project", "other", 'F.sum("id")', 'F.max("id")')
+    other.write_text(other.read_text().replace('withWatermark("at", "60', 'withWatermark("at", "90'))
+    file = tmp_path / "new.yaml"
+    file.write_text(STREAM.replace("minutes.py", "other.py").replace("shuffle_partitions: 2", "shuffle_partitions: 8"))
+    found = preflight(propose(spec, None, file, DEFAULTS), tmp_path / "forks", batches=3)
+    assert found.refused is None
+    assert [(change.before, change.after, change.silent) for change in found.state] == [("sum long", "max long", True)]
+    assert [(setting.kept, setting.asked) for setting in found.settings] == [("2", "8")]
+    assert found.watermarks
+    assert found.output is not None
+    assert not found.output.differs, "the windows that these batches close have no row that the new function saw"
+    assert len(obstacles(found, accepted=False)) == 3
+    assert obstacles(found, accepted=True) == ()

@@ -19,6 +19,7 @@ from streamwarden.drills.faults.checkpoint_damage import FILES
 from streamwarden.drills.faults.driver.clock_step import DRIVER_CLOCK
 from streamwarden.drills.faults.driver.kill_executor import EXECUTORS
 from streamwarden.drills.faults.input.own_input import INPUTS
+from streamwarden.drills.faults.restore_savepoint import SAVEPOINTS
 from streamwarden.drills.faults.service_outage import SERVICES
 from streamwarden.drills.faults.sink.kill_after_database_commit import ARRIVALS
 from streamwarden.drills.faults.sink.sink_failing import FOLDER
@@ -44,6 +45,7 @@ from support.simulated.clock import SimulatedClock
 from support.simulated.cluster import SimulatedCluster
 from support.simulated.drill_damage import SimulatedFiles
 from support.simulated.drill_inputs import SimulatedInputs
+from support.simulated.drill_savepoints import SimulatedSavepoints
 from support.simulated.drill_specs import declared
 from support.simulated.drill_topics import SimulatedTopic
 from support.simulated.journals import Journals
@@ -150,6 +152,7 @@ class World:
         self.input = SimulatedTopic(self)
         self.files = SimulatedFiles(self)
         self.inputs = SimulatedInputs(self)
+        self.savepoints = SimulatedSavepoints(self)
         self.streams = SimulatedStreams(self)
 
     def engine(self, *drills: DrillSpec) -> Engine:
@@ -174,6 +177,7 @@ class World:
             of_faults={
                 FILES: self.files,
                 INPUTS: self.inputs,
+                SAVEPOINTS: self.savepoints,
                 ARRIVALS: self,
                 TABLE: self,
                 FOLDER: self,
@@ -292,6 +296,11 @@ class World:
             oracles=oracles,
         )
         return self.input.made(made, feed)
+
+    def restored(self, run_id: str, stream: str, savepoint: str) -> ForkView:
+        made = self.make(run_id, stream, ForkSpec(), Feed.ORIGIN, (OracleKind.TWIN,))
+        assert self.savepoints.there is not None
+        return replace(made, batch=self.savepoints.there.batch)
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         self._maybe_die("before_renew")

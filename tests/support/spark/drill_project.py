@@ -119,10 +119,33 @@ def drill_project(
     assert left == [], f"still running: {left}"
 
 
+RESTORE = """
+name: restore
+stream: flights
+fault: {kind: restore_savepoint}
+recovery: {target: 8m, deadline: 8m}
+verification: {min_records: 1000}
+"""
+
+
+def restore_newest_savepoint(workspace: Workspace) -> DrillRun:
+    """Run a drill that restores the newest savepoint of the project's stream."""
+    (workspace.project / "config/drills/restore.yaml").write_text(RESTORE)
+    return run_drill(workspace, "restore")
+
+
 def run_drill(workspace: Workspace, name: str = "drill", **instead: type[Fault]) -> DrillRun:
     """All steps of the project's drill in this process, with other classes `instead` for some kinds of fault."""
     with patch.dict(FAULTS, instead):
         return workspace.drill_engine().run(name)
+
+
+def await_commits(checkpoint: Path, count: int) -> None:
+    """Wait until so many batches are committed."""
+    deadline = time.monotonic() + 300
+    while len([path for path in checkpoint.glob("commits/*") if path.name.isdigit()]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def processes_of(root: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Looks at state, and repartitions it, in the session of a test, in place of processes of their own."""
+"""Looks at state, and rewrites it, in the session of a test, in place of processes of their own."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ DRILLS: Final = (
     "kill_windowed_values",
     "metadata_lost",
     "offsets_truncated",
+    "restore_savepoint",
     "sink_failing",
     "sink_slow",
     "snapshot_flipped",

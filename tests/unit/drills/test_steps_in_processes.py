@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, ExpectedEnd
+from streamwarden.drills.faults import FAULTS, Course, ExpectedEnd
 from streamwarden.drills.records.journal import FORK_STEPS, DrillRun, DrillStatus, DrillStep
 from streamwarden.errors import DrillError, StoreError
 from streamwarden.lifecycle.forks.topic_copy import Feed
@@ -18,7 +18,11 @@ STRIKES = ("controlled restart", "its checkpoint is to be damaged")
 UNTOUCHED = ("service_outage", "sink_locked", "clock_step")
 """Faults that send the driver no signal."""
 
-STRUCK_ONCE = [kind for kind in FAULTS if FAULTS[kind].feed is Feed.ORIGIN and kind != "input_gone"]
+STRUCK_ONCE = [
+    kind
+    for kind, fault in FAULTS.items()
+    if fault.feed is Feed.ORIGIN and fault.course is Course.STRUCK and kind != "input_gone"
+]
 """A killed strike of `input_gone` is made again from its beginning: see tests/unit/drills/faults/test_input_gone.py."""
 
 

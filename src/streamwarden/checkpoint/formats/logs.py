@@ -1,5 +1,6 @@
 """The offset log and the commit log of a checkpoint: the truth about which batches were planned and committed."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -258,6 +259,12 @@ def parse_commit(batch: int, log: LogFile) -> CommitRecord:
         next_watermark_ms=_count(body, "nextBatchWatermarkMs"),
         state_ids=state_ids or {},
     )
+
+
+def with_state_ids(text: str, ids: Mapping[str, Any]) -> str:
+    """The text of a commit of checkpoint format 2, with the unique ids of another state after its batch."""
+    version, _, body = text.partition("\n")
+    return f"{version}\n{json.dumps({**json.loads(body), 'stateUniqueIds': ids}, separators=(',', ':'))}"
 
 
 def written_at(checkpoint: Location, log: str, batch: int | None) -> float | None:

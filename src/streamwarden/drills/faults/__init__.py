@@ -7,7 +7,7 @@ from inspect import get_annotations
 from pkgutil import walk_packages
 from typing import Annotated, Final
 
-from streamwarden.drills.faults.base import ExpectedEnd, Fault, FaultContext, Proof, RefusalFault
+from streamwarden.drills.faults.base import Course, ExpectedEnd, Fault, FaultContext, Proof, RefusalFault
 from streamwarden.drills.records.codec import ByKind
 
 
@@ -29,6 +29,7 @@ AnyFault = Annotated[Fault, ByKind(FAULTS)]
 __all__ = [
     "FAULTS",
     "AnyFault",
+    "Course",
     "ExpectedEnd",
     "Fault",
     "FaultContext",

@@ -38,6 +38,13 @@ class ExpectedEnd(StrEnum):
     REFUSES = "refuses"  # it ends, and the driver that follows must refuse to continue: see RefusalFault
 
 
+class Course(StrEnum):
+    """The course of a drill on a fork."""
+
+    STRUCK = "struck"  # a driver of the fork is struck, and has to come back
+    RESTORED = "restored"  # the fork is a savepoint that is opened: see `drills.restored`
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """A fault, or one variant of it, on the page docs/faults.md. Each field is one or more whole sentences.
@@ -203,6 +210,7 @@ class Fault(ABC):
         proof: what proves that it landed; recovery: what counts as the recovery from it. For the page docs/faults.md.
         feed: where the fork has its input from: a topic that is broken is the fork's own copy.
         live: whether it may hit a live stream: by default it may not.
+        course: what the steps of the drill do.
         description: for the page docs/faults.md; variants: those of its options that differ, by how a drill's file
             spells them.
     """
@@ -212,6 +220,7 @@ class Fault(ABC):
     proof: ClassVar[str]
     recovery: ClassVar[str]
     feed: ClassVar[Feed] = Feed.ORIGIN
+    course: ClassVar[Course] = Course.STRUCK
     live: ClassVar[LiveUse] = LiveUse(allowed=False, reason="it changes or removes data that only a fork may lose")
     description: ClassVar[Description]
     variants: ClassVar[Mapping[str, tuple[ExpectedEnd, Description]]] = {}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from streamwarden.drills.faults.base import Course
 from streamwarden.drills.records.sections import OracleKind
 from streamwarden.drills.state import RunState
 from streamwarden.verification.reconciliation import Reconciliation
@@ -35,12 +36,16 @@ def _on_fork(state: RunState) -> bool:
     return state.fork is not None and state.live is None
 
 
+def _restored(state: RunState) -> bool:
+    return state.drill.course is Course.RESTORED
+
+
 def _by_twin(state: RunState) -> bool:
-    return _on_fork(state) and state.twin is not None
+    return _on_fork(state) and state.twin is not None and not _restored(state)
 
 
 def _by_twin_alone(state: RunState) -> bool:
-    return _on_fork(state) and state.twin is not None and state.twin.alone
+    return _by_twin(state) and state.twin is not None and state.twin.alone
 
 
 def _by_oracle(state: RunState) -> bool:
@@ -84,6 +89,13 @@ LIMITS: Final = (
         "What a start from nothing loses",
         "what the job loses only at its very first start: the twin begins from nothing, too",
         lambda state: _by_twin_alone(state) and _from_nothing(state),
+    ),
+    Limit(
+        "What the compared batches do not touch",
+        "state of keys that the compared batches neither read nor wrote, the output before them and after them, and "
+        "that the job is right: the fork of the savepoint executed the stream's own batches with the stream's "
+        "watermarks and times",
+        _restored,
     ),
     Limit(
         "A watermark that is too high",

@@ -57,7 +57,7 @@ def build_engine(
         clock=SystemClock(),
         specs=SpecCodec(read=specs.read, write=specs.write),
         code=lambda name: _code(name, stream),
-        of_faults=implementations(Surroundings(project=project, store=store, archive=archive)),
+        of_faults=implementations(Surroundings(project=project, stream=stream, store=store, archive=archive)),
     )
     return Engine(drills, store.journals, ports)
 

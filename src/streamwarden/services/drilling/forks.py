@@ -37,6 +37,8 @@ from streamwarden.services.forks.scripts import is_script, without_places
 from streamwarden.services.forks.spec import batches_left, forked_spec, renewed_spec, run_name
 from streamwarden.services.forks.spec_storage import StoredSpecs
 from streamwarden.services.forks.working_folder import WORK, in_working_folder
+from streamwarden.services.savepoints.forking import fork_from
+from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.twins import making as twins
 from streamwarden.sources.base import StoredSource
 from streamwarden.stream.spec import StreamSpec
@@ -114,22 +116,19 @@ class DrillForks:
                 twins.keep_start(bounded, into.parent / twins.TWIN)
         if self._around is not None:
             self._around.keep(origin, into.parent, time.time())
-        return ForkView(
-            stream=bounded.name,
-            origin=made.origin,
-            checkpoint=bounded.checkpoint,
-            output=bounded.fork.output if bounded.fork is not None else bounded.sink.place,
-            batch=made.batch,
-            unseen=made.unseen,
-            what=made.what,
-            batches_left=batches_left(bounded, made.longest_queue),
-            input_digest=made.input_digest,
-            spec=bounded,
-            bounded=feed is Feed.ORIGIN,
-            copied=made.copied,
-            ranges=made.ranges,
-            oracles=oracles,
-        )
+        return _view(made, bounded, feed, oracles)
+
+    def restored(self, run_id: str, stream: str, savepoint: str) -> ForkView:
+        origin = self._stream(stream)
+        into = self._archive.folder(run_id) / FORK
+        with _as_abortion():
+            remove_folder(into, below=into.parents[1])
+            planned = forked_spec(origin, places_of(origin, str(into.absolute()), None))
+            write_document(into.parent / _PLANNED, self._specs.write(planned))
+            made = fork_from(origin, Savepoints.of(origin).get(savepoint), into.parent)
+        if self._around is not None:
+            self._around.keep(origin, into.parent, time.time())
+        return _view(made, made.spec, Feed.ORIGIN, (OracleKind.TWIN,))
 
     def renew(self, run_id: str, fork: ForkView) -> ForkView:
         """The fork with an empty checkpoint and an empty output in a separate folder; its input stays the same.
@@ -201,6 +200,25 @@ class DrillForks:
             if remove_folder(target, below=home.parent):
                 removed.append(str(target.relative_to(home)))
         return removed
+
+
+def _view(made: Fork, spec: StreamSpec, feed: Feed, oracles: tuple[OracleKind, ...]) -> ForkView:
+    return ForkView(
+        stream=spec.name,
+        origin=made.origin,
+        checkpoint=spec.checkpoint,
+        output=spec.fork.output if spec.fork is not None else spec.sink.place,
+        batch=made.batch,
+        unseen=made.unseen,
+        what=made.what,
+        batches_left=batches_left(spec, made.longest_queue),
+        input_digest=made.input_digest,
+        spec=spec,
+        bounded=feed is Feed.ORIGIN,
+        copied=made.copied,
+        ranges=made.ranges,
+        oracles=oracles,
+    )
 
 
 @contextmanager

@@ -217,9 +217,10 @@ class HealthMonitor:
         streams = sorted({owner(name) for name in names})
         store = self._store
         with ThreadPoolExecutor(_PROBES) as pool:
-            results = dict(zip(names, pool.map(partial(probe, services=services), specs), strict=True))
+            of_each = pool.map if len(specs) > 1 else map  # one needs no thread
+            results = dict(zip(names, of_each(partial(probe, services=services), specs), strict=True))
             batches = store.batches.windows(names, self._look_back)
-            skipped = dict(zip(names, pool.map(lambda spec: skipped_of(spec, batches[spec.name]), specs), strict=True))
+            skipped = dict(zip(names, of_each(lambda spec: skipped_of(spec, batches[spec.name]), specs), strict=True))
         filled = [spec.name for spec in specs if self._fill_in(spec, results[spec.name], batches[spec.name])]
         batches |= store.batches.windows(filled, self._look_back)
         older = store.batches.chosen({name: wanted for name in names if (wanted := _before(batches[name]))})

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import StoreError, StreamwardenError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
 _AT_ONCE: Final = 8
-"""Files of an object store that are read at a time."""
+"""Files of an object store, or large ones of this host, that are read at a time."""
 _PIECE: Final = 4 << 20
 BYTES_READ: Final = "bytes read"
 
@@ -105,8 +106,9 @@ def describe(
 def saved_files(place: Location, tell: Tell) -> tuple[SavedFile, ...]:
     """Every file of the copy with its digest, by path. Raises OSError."""
     sizes = sizes_of(place)
+    near = isinstance(place.fs, LocalFiles) and max(sizes.values(), default=0) <= _PIECE  # threads would only wait
     with ThreadPoolExecutor(_AT_ONCE) as readers:
-        digests = readers.map(lambda path: digest(place / path), sizes)
+        digests = (map if near else readers.map)(lambda path: digest(place / path), sizes)
         files = zip(sizes.items(), digests, strict=True)
         read = counted(files, BYTES_READ, sum(sizes.values()), tell, lambda file: file[0][1])
         return tuple(SavedFile(path=path, size=size, sha256=sha) for (path, size), sha in read)

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError
+from streamwarden.lifecycle.surgery.rewriting import Rewrite
 from streamwarden.lifecycle.time_travel.answers import (
     Answer,
     Asked,
@@ -160,9 +161,15 @@ def _look(
 
 
 def ask(
-    spec: StreamSpec, folder: Path, layout: Layout, questions: Sequence[Question], *, waits: bool = False
+    spec: StreamSpec,
+    folder: Path,
+    layout: Layout,
+    questions: Sequence[Question | Rewrite],
+    *,
+    program: str = "state",
+    waits: bool = False,
 ) -> list[Any]:
-    """The answers of the reading process as JSON, in the order of the questions. Raises as `show`.
+    """The answers of a process on state as JSON, in the order of the questions. Raises as `show`.
 
     Args:
         waits: a stopped stream waits for them: the process has the priority of any other and more time, and more cores
@@ -172,7 +179,8 @@ def ask(
     share, within = (None, 6 * _WITHIN) if waits else (1.0, _WITHIN)
     (folder / "request.json").write_text(json.dumps([asdict(one) for one in questions]), encoding="utf-8")
     try:
-        status = run_program("state", reader(spec, layout, cores=cores), folder, reads=spec, within=within, share=share)
+        process = reader(spec, layout, cores=cores)
+        status = run_program(program, process, folder, reads=spec, within=within, share=share)
     except subprocess.TimeoutExpired as error:
         raise _died(spec, f"the reading took longer than {within:.0f} s") from error
     refused, result = folder / "refused.json", folder / "result.json"
@@ -183,7 +191,7 @@ def ask(
     if result.exists():
         answers: list[Any] = json.loads(result.read_text(encoding="utf-8"))
         return answers
-    said = (folder / "state.log").read_text(encoding="utf-8", errors="replace")
+    said = (folder / f"{program}.log").read_text(encoding="utf-8", errors="replace")
     raise _died(spec, f"Spark ended with {status}: {said[-1000:].strip()}")
 
 

@@ -61,11 +61,16 @@ class Repartitioned:
     savepoint: Savepoint | None
 
 
-def planned(spec: StreamSpec, partitions: int) -> Repartition:
-    """What `repartition` would do; it writes nothing. Raises CheckpointError if it is not possible."""
+def planned(spec: StreamSpec, partitions: int, *, runs: bool = False) -> Repartition:
+    """What `repartition` would do; it writes nothing. Raises CheckpointError if it is not possible.
+
+    Args:
+        runs: the stream runs, and is going to be stopped first: a batch that it executes stands in no way.
+    """
     require_on_disk(spec, spec.checkpoint)
     wanted = plan(read_checkpoint(checkpoint_of(spec)), spec.name, partitions)
-    require_number_free(spec, _exchange(wanted, checkpoint_of(spec).path, "", Author(by="", reason="")))
+    if not runs:
+        require_number_free(spec, _exchange(wanted, checkpoint_of(spec).path, "", Author(by="", reason="")))
     return wanted
 
 

@@ -23,8 +23,8 @@ FORK: Final = "fork"
 START: Final = "start"
 """The folder of the fork as it was before its first driver, from which each twin of a rewound fork is made."""
 
-_PROGRAM: Final = "program"
-_SCRATCH: Final = ("input", "checkpoint/state", "checkpoint/*/state", f"{_PROGRAM}/{files.TEMPORARY}")
+PROGRAM: Final = "program"
+_SCRATCH: Final = ("input", "checkpoint/state", "checkpoint/*/state", f"{PROGRAM}/{files.TEMPORARY}")
 """The parts of a twin that are not evidence. Its logs and its output stay."""
 
 
@@ -53,7 +53,7 @@ def make(fork_spec: StreamSpec, home: Path, number: int, *, rewound: bool) -> Tw
     spec = _made(origin, home, str(number), 0 if rewound else "all").spec
     renew_working_folder(home.parent)
     into = home / str(number) / FORK
-    return Twin(spec=spec, places=Places.under(str(into)), run=fork_spec, folder=into / _PROGRAM)
+    return Twin(spec=spec, places=Places.under(str(into)), run=fork_spec, folder=into / PROGRAM)
 
 
 def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]:
@@ -72,8 +72,8 @@ def clear(fork_spec: StreamSpec | None, home: Path, *, whole: bool) -> list[str]
     for number in sorted(entry for entry in home.iterdir() if entry.is_dir()):
         folder = number / FORK
         require_own(folder, below=home.parent)
-        end_left(folder / _PROGRAM)
-        files.tidy(folder / _PROGRAM)
+        end_left(folder / PROGRAM)
+        files.tidy(folder / PROGRAM)
         if fork_spec is not None and (output := drop_output(_forked(fork_spec, folder))) is not None:
             removed.append(output)
         scratch = [number] if number.name == START else [path for part in _SCRATCH for path in folder.glob(part)]
@@ -87,7 +87,7 @@ def _made(origin: StreamSpec, home: Path, name: str, rewind: int | Literal["all"
     into = home / name / FORK
     disk.private_folder(into.parent, below=home.parent)
     if into.is_dir():
-        end_left(into / _PROGRAM)
+        end_left(into / PROGRAM)
         remove_folder(into, below=home.parent)
     disk.private_folder(into, below=home.parent)
     return fork(origin, into=into, rewind=rewind)

@@ -64,17 +64,35 @@ def third_witness(
     """
     try:
         same = _comparable(stream, fork, batches, plan)
-        read = ((stream, _own_output(stream, same)), (fork, output))
-        own, its = (rows_of(spec, rows, same, batches[0] - 1, fork) for spec, rows in read)
+        found = against_stream(stream, fork, output, same, key=key, tolerances=tolerances, left_out=left_out)
     except (NotComparable, CheckpointError, VerificationError, Damaged, OSError) as reason:
         why = reason.observed if isinstance(reason, (CheckpointError, VerificationError)) else reason
         return ThirdWitness(f"not compared with the stream's own rows: {why}")
-    by_key = partial(compare_outputs, own, its, tolerances=tolerances, ignored=left_out)
-    try:
-        found = by_key(key=key.columns)
-    except VerificationError:  # the key does not identify a row of the stream
-        found = by_key(key=())
     return judged(found, same, len(batches))
+
+
+def against_stream(
+    stream: StreamSpec,
+    fork: StreamSpec,
+    output: Output,
+    batches: Sequence[int],
+    *,
+    key: RowKey,
+    tolerances: Mapping[str, Tolerance],
+    left_out: Sequence[str] = (),
+    records: int = 0,
+) -> Reconciliation:
+    """The rows that the fork wrote in these batches, of its `output`, against those that the stream itself wrote.
+
+    Raises NotComparable, CheckpointError, VerificationError, Damaged or OSError if they cannot be read.
+    """
+    read = ((stream, _own_output(stream, batches)), (fork, output))
+    own, its = (rows_of(spec, rows, batches, batches[0] - 1, fork) for spec, rows in read)
+    by_key = partial(compare_outputs, own, its, records=records, tolerances=tolerances, ignored=left_out)
+    try:
+        return by_key(key=key.columns)
+    except VerificationError:  # the key does not identify a row of the stream
+        return by_key(key=())
 
 
 def judged(found: Reconciliation, same: Sequence[int], of: int) -> ThirdWitness:

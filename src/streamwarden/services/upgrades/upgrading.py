@@ -10,7 +10,15 @@ from streamwarden import disk
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.upgrades.journal import Step, Upgrade
 from streamwarden.lifecycle.upgrades.preflight import Obstacle, Preflight, obstacles
-from streamwarden.services.upgrades.journals import NEW, OLD, Upgrades, write_journal, write_preflight
+from streamwarden.services.upgrades.journals import (
+    JOURNAL,
+    NEW,
+    OLD,
+    Upgrades,
+    read_journal,
+    write_journal,
+    write_preflight,
+)
 from streamwarden.services.upgrades.live import LiveStream
 from streamwarden.services.upgrades.preflight import preflight
 from streamwarden.services.upgrades.proposal import Proposal
@@ -61,45 +69,86 @@ def upgraded(
     """
     spec, upgrades = proposal.before, Upgrades.of(proposal.before)
     with upgrades.alone():
-        _require_none_open(upgrades)
-        live.require_wanted(spec.name)
-        if order.rollback:
-            _require_way_back(spec)
+        require_possible(live, spec, rollback=order.rollback)
         found, folder = _tried(upgrades, proposal, order.batches)
         show(found, folder)
         if standing := obstacles(found, order.accepted):
             return standing
-        disk.replace(folder / OLD, proposal.old_text, mode=disk.PRIVATE)
-        disk.replace(folder / NEW, proposal.new_text, mode=disk.PRIVATE)
-        begun = Upgrade(
-            id=folder.name,
-            stream=spec.name,
-            step=Step.PREPARED,
-            by=order.by,
-            reason=order.reason,
-            before=spec.job,
-            after=proposal.after.job,
-            watch=order.watch,
-            critical=live.is_critical(),
-            rollback=order.rollback,
-        )
-        return _switched(store, live, spec, folder, write_journal(folder, begun))
+        return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder))
+
+
+def approved(store: "Store", live: LiveStream, proposal: Proposal, order: Order, folder: Path) -> Upgrade:
+    """The upgrade that was tried in this folder, and that a person has approved since, at its end.
+
+    Raises as `upgraded` does.
+    """
+    spec, upgrades = proposal.before, Upgrades.of(proposal.before)
+    with upgrades.alone():
+        require_possible(live, spec, rollback=order.rollback)
+        if not folder.exists():
+            raise CheckpointError(
+                f"the preflight {folder.name} of {spec.name} was removed: newer ones have taken its place",
+                expected="the preflight that was approved",
+                where=str(folder),
+                next_step="try the new version again",
+            )
+        return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder))
+
+
+def continued(store: "Store", live: LiveStream, spec: StreamSpec, folder: Path) -> Upgrade | None:
+    """The upgrade of this folder at its end, if it was begun; it may have ended before. None: it was not begun."""
+    with Upgrades.of(spec).alone():
+        if not (folder / JOURNAL).exists():
+            return None
+        upgrade = read_journal(folder)
+        return upgrade if upgrade.step.is_end else _switched(store, live, spec, folder, upgrade)
 
 
 def resumed(store: "Store", live: LiveStream, spec: StreamSpec) -> Upgrade:
     """The upgrade that was interrupted, at its end. Raises CheckpointError if none was."""
+    with Upgrades.of(spec).alone():
+        return _switched(store, live, spec, *interrupted(spec))
+
+
+def interrupted(spec: StreamSpec) -> tuple[Path, Upgrade]:
+    """The upgrade that was interrupted, and its folder. Raises CheckpointError if none was."""
     upgrades = Upgrades.of(spec)
-    with upgrades.alone():
-        found = upgrades.open()
-        if found is None:
-            raise CheckpointError(
-                f"no upgrade of {spec.name} was interrupted",
-                expected="`--job NEW.py` or `--file NEW.yaml`",
-                where=str(upgrades.root),
-                next_step=f"run `streamwarden upgrade {spec.name} --job NEW.py`",
-            )
-        folder, upgrade = found
-        return _switched(store, live, spec, folder, upgrade)
+    found = upgrades.open()
+    if found is None:
+        raise CheckpointError(
+            f"no upgrade of {spec.name} was interrupted",
+            expected="`--job NEW.py` or `--file NEW.yaml`",
+            where=str(upgrades.root),
+            next_step=f"run `streamwarden upgrade {spec.name} --job NEW.py`",
+        )
+    return found
+
+
+def require_possible(live: LiveStream, spec: StreamSpec, *, rollback: bool) -> None:
+    """Raises CheckpointError, ConfigError if no upgrade of the stream may begin, whatever its new version is."""
+    _require_none_open(Upgrades.of(spec))
+    live.require_wanted(spec.name)
+    if rollback:
+        _require_way_back(spec)
+
+
+def _prepared(live: LiveStream, proposal: Proposal, order: Order, folder: Path) -> Upgrade:
+    """The upgrade, whose journal is written: from here on it is completed, or taken back."""
+    disk.replace(folder / OLD, proposal.old_text, mode=disk.PRIVATE)
+    disk.replace(folder / NEW, proposal.new_text, mode=disk.PRIVATE)
+    begun = Upgrade(
+        id=folder.name,
+        stream=proposal.before.name,
+        step=Step.PREPARED,
+        by=order.by,
+        reason=order.reason,
+        before=proposal.before.job,
+        after=proposal.after.job,
+        watch=order.watch,
+        critical=live.is_critical(),
+        rollback=order.rollback,
+    )
+    return write_journal(folder, begun)
 
 
 def _switched(store: "Store", live: LiveStream, spec: StreamSpec, folder: Path, upgrade: Upgrade) -> Upgrade:

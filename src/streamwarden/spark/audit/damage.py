@@ -1,17 +1,13 @@
-"""Finds the data files of an output that Spark cannot read, and says of a failure what the JVM says of it."""
+"""Finds the data files of an output that Spark cannot read."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from pyspark.sql import SparkSession
 
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.sources.audited import load_exactly
 from streamwarden.spark.audit.context import Audited
-from streamwarden.spark.internals.exceptions import java_chain, java_exception
-
-_SAID: Final = 300
-"""Characters of an exception's message that are shown."""
+from streamwarden.spark.internals.exceptions import said
 
 
 def unreadable(audited: Audited) -> dict[str, str]:
@@ -43,10 +39,3 @@ def _error(spark: SparkSession, kind: str, options: dict[str, str], uris: Sequen
     except Exception as error:  # py4j and PySpark have many ways to say so
         return said(error)
     return None
-
-
-def said(error: BaseException) -> str:
-    """The first line of the exception that caused it, in the JVM if it comes from there."""
-    messages = [link.message for link in java_chain(java_exception(error)) if link.message]
-    text = (messages[-1] if messages else str(error)).strip().partition("\n")[0]
-    return text[:_SAID]

@@ -15,6 +15,9 @@ from streamwarden.lifecycle.failures.error_chain import Chain, ErrorLink, of_jav
 LONGEST_CHAIN: Final = 30
 """Links of one side that are read: a chain may lead back to itself."""
 
+_SAID: Final = 300
+"""Characters of an exception's message that are shown."""
+
 
 def full_text(error: BaseException) -> str:
     """The message, and the JVM's stack trace where the exception has one: it names causes that the message lacks."""
@@ -29,6 +32,13 @@ def java_exception(error: BaseException | None) -> Any:
 def java_chain(exception: Any) -> Chain:
     """The chain of an exception of the JVM. If the JVM stops answering, the chain read so far."""
     return tuple(_links(exception))
+
+
+def said(error: BaseException) -> str:
+    """The first line of the exception that caused it, in the JVM if it comes from there."""
+    messages = [link.message for link in java_chain(java_exception(error)) if link.message]
+    text = (messages[-1] if messages else str(error)).strip().partition("\n")[0]
+    return text[:_SAID]
 
 
 def _links(exception: Any) -> Iterator[ErrorLink]:

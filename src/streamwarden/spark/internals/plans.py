@@ -25,6 +25,11 @@ def without_aliases(frame: DataFrame) -> Any:
     return package.EliminateSubqueryAliases.apply(analyzed(frame))
 
 
+def is_deterministic(filtered: DataFrame) -> bool:
+    """Whether the condition by which the frame was filtered last has the same answer for the same row each time."""
+    return bool(analyzed(filtered).condition().deterministic())
+
+
 def merged_projections(session: SparkSession, plan: Any) -> Any:
     """The plan with each projection merged into the projection or aggregation below it."""
     return _jvm(session).org.apache.spark.sql.catalyst.optimizer.CollapseProject.apply(plan, True)

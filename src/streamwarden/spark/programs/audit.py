@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.spark.audit.balancing import audited_query, balanced
 from streamwarden.spark.audit.context import Audited
-from streamwarden.spark.audit.damage import problem, said, unreadable
+from streamwarden.spark.audit.damage import problem, unreadable
 from streamwarden.spark.audit.input import AuditedInput, replayed
 from streamwarden.spark.audit.plan import CannotBalance, Catalyst
 from streamwarden.spark.driver.jobs import load_build
+from streamwarden.spark.internals.exceptions import said
 from streamwarden.spark.internals.readers_writers import frame_of
 from streamwarden.spark.state.reader import plainly_named
 from streamwarden.verification.comparing.balance import Result

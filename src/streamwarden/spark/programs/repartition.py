@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streamwarden.spark.audit.damage import said
+from streamwarden.spark.internals.exceptions import said
 from streamwarden.spark.internals.stores import repartition
 from streamwarden.spark.state.reader import plainly_named
 

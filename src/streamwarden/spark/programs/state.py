@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from streamwarden.config.schema import load
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.time_travel.answers import Answer, Asked, Question, Refused
-from streamwarden.spark.audit.damage import said
 from streamwarden.spark.state.comparing import compare
 from streamwarden.spark.state.exporting import export
 from streamwarden.spark.state.placement import place
 from streamwarden.spark.state.reader import plainly_named
+from streamwarden.spark.state.refusals import failed, refused
 from streamwarden.spark.state.showing import history, show
 
 _ANSWERS: Final[Mapping[Asked, Callable[[SparkSession, Question, Path], Answer]]] = {
@@ -56,27 +56,11 @@ def _answered(spark: SparkSession, question: Question, folder: Path) -> Answer |
         try:
             return _ANSWERS[question.asked](spark, named, folder)
         except ConfigError as error:
-            return _refused(error)
+            return refused(error)
         except Exception as error:  # whatever Spark raises is what the person needs to see
             traceback.print_exc()
-            return _failed(error, question)
+            return failed(error, question.table.words)
 
 
 def _write(path: Path, document: Any) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
-
-
-def _refused(error: ConfigError) -> Refused:
-    return Refused(
-        observed=error.observed, expected=error.expected, where=error.where, next_step=error.next_step, usage=True
-    )
-
-
-def _failed(error: Exception, question: Question) -> Refused:
-    return Refused(
-        observed=f"Spark cannot read the state: {type(error).__name__}: {said(error)}",
-        expected="whole state files, in a format that this Spark reads",
-        where=question.table.words,
-        next_step="run `streamwarden inspect` on the checkpoint, or look at another batch",
-        usage=False,
-    )

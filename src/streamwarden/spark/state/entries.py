@@ -15,10 +15,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import NullType, StructType
 
 from streamwarden.lifecycle.time_travel.answers import Entry, Key
-from streamwarden.lifecycle.time_travel.keys import wanted_fields
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
 from streamwarden.spark.internals.stores import whole_store
 from streamwarden.spark.state.columns import as_json, as_text, leaves, size, unambiguous, varies
+from streamwarden.spark.state.conditions import has_texts
 from streamwarden.spark.state.reader import state_after
 
 _VALUES: Final = ("value", "list_element", "user_map_value")
@@ -113,7 +113,7 @@ def keyed(rows: DataFrame, table: StateTable, wanted: Sequence[str]) -> Keyed:
     none = f.lit(None).cast("string")
     value: Any = rows.schema["value"].dataType if "value" in rows.columns else None
     bytes_of = None if value is None else size(f.col("value"), value)
-    frame = rows.select(
+    frame = rows.where(has_texts(found, wanted)).select(
         "partition",
         *(as_text(column, of).alias(f"k{index}") for index, (_, column, of) in enumerate(found)),
         (as_json(f.col("item")) if "item" in rows.columns else none).alias("item"),
@@ -121,8 +121,6 @@ def keyed(rows: DataFrame, table: StateTable, wanted: Sequence[str]) -> Keyed:
         (f.unix_millis("expires_at") if "expires_at" in rows.columns else f.lit(None).cast("long")).alias("expires_ms"),
         (f.lit(None).cast("long") if bytes_of is None else bytes_of).alias("size"),
     )
-    for index, text in wanted_fields(wanted, fields).items():
-        frame = frame.where(f.coalesce(f.col(f"k{index}"), f.lit("null")) == text)
     return Keyed(
         fields=fields,
         frame=frame,

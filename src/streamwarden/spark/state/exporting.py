@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import NullType, StructType
 
 from streamwarden.lifecycle.time_travel.answers import Exported, Question
-from streamwarden.lifecycle.time_travel.keys import wanted_fields
 from streamwarden.spark.state.columns import as_text, leaves
+from streamwarden.spark.state.conditions import has_texts
 from streamwarden.spark.state.entries import entries
 
 EXPORT: Final = "export"
@@ -19,10 +19,7 @@ EXPORT: Final = "export"
 def export(spark: SparkSession, question: Question, folder: Path) -> Exported:
     """Write the rows, and count what was written."""
     rows = entries(spark, question.checkpoint, question.table, question.batches[0])
-    found = leaves(f.col("key"), _struct(rows, "key"))
-    for index, text in wanted_fields(question.keys, [name for name, _, _ in found]).items():
-        _, column, kind = found[index]
-        rows = rows.where(f.coalesce(as_text(column, kind), f.lit("null")) == text)
+    rows = rows.where(has_texts(leaves(f.col("key"), _struct(rows, "key")), question.keys))
     target = str(folder / EXPORT)
     if question.format == "csv":
         rows = _flat(rows)

@@ -147,22 +147,24 @@ def test_an_entry_that_names_nothing_is_a_damage_whatever_its_size(path: str, un
 def test_an_entry_of_any_size_is_read_to_its_end(path: str, unpack: Unpack, tmp_path: Path) -> None:
     """Compact or not: one that is whole is no finding, and one whose last line is cut is."""
     unpack(CHANGELOG, tmp_path)
-    whole = padded((tmp_path / path).read_text())
-    rewrite(tmp_path / path, whole)
+    pad(tmp_path / path)
     assert [each for each in inspect(tmp_path).findings if path.endswith(each.path)] == []
-    rewrite(tmp_path / path, whole[:-4])
+    os.truncate(tmp_path / path, (tmp_path / path).stat().st_size - 4)
     (finding,) = (each for each in inspect(tmp_path).findings if path.endswith(each.path))
     assert "incomplete JSON" in finding.what
 
 
-def padded(text: str) -> bytes:
-    """A log file of more than `HUGE` bytes: each line more names a file more, and has a key that Spark ignores."""
+def pad(path: Path) -> None:
+    """Make a log file longer than `HUGE` bytes: each line more names a file more, and has a key that Spark ignores."""
+    text = path.read_text()
     last = text.splitlines()[-1]
     padding = ',"padding":"' + "x" * (LONGEST - 1000) + '"}'
-    count = range(HUGE // len(padding) + 1)
-    return "\n".join(
-        [text, *(last[:-1].replace("part-", f"part-{at}").replace(".json", f"-{at}.json") + padding for at in count)]
-    ).encode()
+    remove(path)
+    with path.open("w") as file:
+        file.write(text)
+        for at in range(HUGE // len(padding) + 1):
+            named = last[:-1].replace("part-", f"part-{at}").replace(".json", f"-{at}.json")
+            file.writelines(("\n", named, padding))
 
 
 def test_of_a_long_log_the_newest_batches_are_read(unpack: Unpack, tmp_path: Path) -> None:

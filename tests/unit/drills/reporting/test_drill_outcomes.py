@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamwarden.drills.faults import FAULTS, ExpectedEnd
+from streamwarden.drills.faults import FAULTS, Course, ExpectedEnd
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep
 from streamwarden.drills.records.sections import RecoverySpec, SteadyStateSpec
 from streamwarden.drills.reporting.report import verdict_word
@@ -17,8 +17,9 @@ from streamwarden.verification.comparing.columns import ColumnReport, Role
 from support.simulated.drill_specs import drill, fault_of
 from support.simulated.drill_world import PERFECT, World
 
-EVERY = pytest.mark.parametrize("kind", list(FAULTS))
-ENDING = [kind for kind in FAULTS if FAULTS[kind].expected_end is ExpectedEnd.ENDS]
+STRIKING = [kind for kind in FAULTS if FAULTS[kind].course is Course.STRUCK]
+EVERY = pytest.mark.parametrize("kind", STRIKING)
+ENDING = [kind for kind in STRIKING if FAULTS[kind].expected_end is ExpectedEnd.ENDS]
 """Faults after which the fork is started again."""
 
 LIVES = {

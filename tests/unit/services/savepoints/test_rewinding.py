@@ -106,6 +106,11 @@ def test_a_preview_changes_nothing(spec: StreamSpec, store: Store) -> None:
     assert restore(store, replaced, None, ASKED).output.startswith("10 data files of later batches")
 
 
+def rewound(store_url: str, spec: StreamSpec) -> None:
+    with Store(store_url) as store:
+        rewind(store, spec, Target(batch=2), ASKED)
+
+
 def test_a_rewind_that_was_interrupted_is_completed_by_the_command_that_it_names(
     unpack: Unpack, tmp_path: Path, store_url: str
 ) -> None:
@@ -113,19 +118,15 @@ def test_a_rewind_that_was_interrupted_is_completed_by_the_command_that_it_names
         unpack("spark-4.0.1-changelog", tmp_path / name / "origin")
         return replace(stream_of(tmp_path / name / "origin", files=0), data=str(tmp_path / name / "data"))
 
-    def rewound(spec: StreamSpec) -> None:
-        with Store(store_url) as store:
-            rewind(store, spec, Target(batch=2), ASKED)
-
-    changes, seen = changes_of(partial(rewound, laid_out("whole"))), set()
+    changes, seen = changes_of(partial(rewound, store_url, laid_out("whole"))), set()
     for step in (changes // 3, changes - 2):
         spec = laid_out(str(step))
-        assert killed_at(step, partial(rewound, spec))
+        assert killed_at(step, partial(rewound, store_url, spec))
         begun = Path(journal_of(spec.checkpoint)).exists()
         seen.add(begun)
         if begun:
             with pytest.raises(StreamwardenError) as refused:
-                rewound(spec)
+                rewound(store_url, spec)
             command = refused.value.next_step
             assert f"streamwarden savepoint restore minutes {Savepoints.of(spec).get().id}" in command
             with pytest.raises(StreamwardenError, match="a restore was interrupted"):
@@ -134,6 +135,6 @@ def test_a_rewind_that_was_interrupted_is_completed_by_the_command_that_it_names
                 restore(store, spec, None, ASKED)
         else:
             assert batch_of(spec) == 5
-            rewound(spec)
+            rewound(store_url, spec)
         assert batch_of(spec) == 2
     assert seen == {False, True}

@@ -250,8 +250,7 @@ def test_a_full_disk_ends_with_an_error_and_leaves_nothing(spec: StreamSpec, mon
 
 def long_ago(step: int) -> Callable[[], float]:
     """Of a folder without a claim, whose process may be about to write it: a minute later nobody is."""
-    at = time.time() - 3600 + step
-    return lambda: at
+    return partial(float, time.time() - 3600 + step)
 
 
 def test_kill_9_at_any_step_of_create_leaves_a_savepoint_or_none(unpack: Unpack, tmp_path: Path) -> None:

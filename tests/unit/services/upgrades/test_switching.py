@@ -182,6 +182,11 @@ def test_the_oldest_preflights_are_removed_and_no_upgrade(spec: StreamSpec) -> N
     assert names == sorted([*made[-KEPT:], "20261126T000000Z"])
 
 
+def switched(store_url: str, seen: Seen, spec: StreamSpec) -> None:
+    with Store(store_url) as store:
+        switch(store, spec, SimulatedStream(spec, seen), Upgrades.of(spec).root / "20261126T000000Z").carry_out()
+
+
 @pytest.mark.parametrize(
     ("seen", "end", "apart"),
     [
@@ -193,20 +198,16 @@ def test_the_oldest_preflights_are_removed_and_no_upgrade(spec: StreamSpec) -> N
 def test_kill_9_at_any_step_leaves_one_version_and_is_ended_by_the_next_run(
     unpack: Unpack, tmp_path: Path, store_url: str, seen: Seen, end: Step, apart: int
 ) -> None:
-    def work(spec: StreamSpec) -> None:
-        with Store(store_url) as store:
-            switch(store, spec, SimulatedStream(spec, seen), Upgrades.of(spec).root / "20261126T000000Z").carry_out()
-
     def laid_out(name: str) -> StreamSpec:
         spec = lay_out(tmp_path / name, unpack)
         begun(spec)
         return spec
 
-    changes = changes_of(partial(work, laid_out("whole")))
+    changes = changes_of(partial(switched, store_url, seen, laid_out("whole")))
     steps = set()
     for step in (*range(5, changes - 20, 10 * apart), *range(changes - 20, changes + 1, apart)):
         spec = laid_out(str(step))
-        assert killed_at(step, partial(work, spec))
+        assert killed_at(step, partial(switched, store_url, seen, spec))
         if text(spec) == STREAM:
             assert committed(spec) == BATCH, "the old version never goes on from what the new one wrote"
         else:
@@ -215,7 +216,7 @@ def test_kill_9_at_any_step_leaves_one_version_and_is_ended_by_the_next_run(
         if found is None:
             continue
         steps.add(found[1].step)
-        work(spec)
+        switched(store_url, seen, spec)
         assert read_journal(found[0]).step is end
         assert text(spec) == (AFTER if end is Step.DONE else STREAM)
         assert committed(spec) == (BATCH + 1 if end is Step.DONE else BATCH)

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, StreamName, duration, who, workspace
-from streamwarden.units import format_count
+from streamwarden.lifecycle.upgrades.report import report
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.upgrades.journal import Upgrade
-    from streamwarden.lifecycle.upgrades.preflight import Obstacle, OutputDifference, Preflight
+    from streamwarden.lifecycle.upgrades.preflight import Obstacle, Preflight
     from streamwarden.services.upgrades.live import LiveStream
     from streamwarden.services.upgrades.proposal import Proposal
     from streamwarden.services.workspace import Workspace
     from streamwarden.stream.spec import StreamSpec
-
-KINDS: Final = {
-    "lost": "of the old version alone",
-    "unexpected": "of the new version alone",
-    "duplicated": "of the new version more often",
-    "wrong": "with other values",
-}
-"""Kind of a sample -> what it is here."""
 
 
 def upgrade(
@@ -120,38 +112,11 @@ def _report_preflight(found: Preflight, folder: Path, accepted: bool, json: bool
 
 def show_preflight(found: Preflight, folder: Path) -> None:
     """Print what the preflight found."""
-    count = format_count(found.last - found.first + 1, "batch")
-    batches = f"{count} ({found.first} to {found.last}) on forks, in {found.seconds:.0f} s"
-    say(f"[bold]{text(found.stream)}[/], as of batch {found.batch}: {batches}")
-    say(f"  state: {text(', '.join(found.operators) or 'none')}")
-    for change in (*found.state, *found.settings, *found.watermarks):
-        say(f"  {text(change)}")
-    if not found.state and found.seen:
-        say("  no change of the state: the same operators, variables and fields")
-    if not found.seen:
-        say("  [yellow]the state of the new version was not seen: it could not be begun anew[/]")
-    if found.output is not None:
-        _show_output(found.output)
-    for what in found.outside:
-        say(f"  [yellow]outside of the forks[/]: {text(what)}")
+    for line in report(found):
+        say(f"[yellow]{text(line.text)}[/]" if line.warns else text(line.text))
+        for row in line.rows:
+            say(f"    {text(row)}")
     say(f"  logs and report: {text(folder)}")
-
-
-def _show_output(output: OutputDifference) -> None:
-    if output.unproven:
-        return
-    by = f"identified by {', '.join(output.key)}" if output.key else "as whole rows"
-    if not output.old and not output.new:
-        say("  [yellow]output: none of these batches wrote a row, so that nothing was compared[/]")
-    else:
-        same = "[yellow]differ[/]" if output.differs else "are the same"
-        rows = f"{format_count(output.old, 'row')} of the old version and {output.new:,} of the new"
-        say(f"  output: {rows} {same}, {text(by)}")
-    for name in output.left_out:
-        say(f"    not compared: {text(name)}, in which two runs of the old version differ")
-    for kind, sampled in output.samples.items():
-        for row in sampled:
-            say(f"    {KINDS.get(kind, kind)}: {text(row)}")
 
 
 def _refuse(standing: tuple[Obstacle, ...], json: bool) -> int:

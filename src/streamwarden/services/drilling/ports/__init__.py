@@ -10,15 +10,17 @@ from typing import Any, Generic, TypeVar
 from streamwarden.adapters.store import Store
 from streamwarden.drills.ports import Port
 from streamwarden.services.drilling.archive import DrillArchive
+from streamwarden.stream.spec import StreamSpec
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """A drill's context."""
+    """A drill's context. `stream`: the spec of a stream by name; raises ConfigError if there is none."""
 
     project: Path
+    stream: Callable[[str], StreamSpec]
     store: Store
     archive: DrillArchive
 
