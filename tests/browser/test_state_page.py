@@ -118,7 +118,7 @@ def test_a_stream_is_put_back_after_an_approval_and_goes_on(
 
 def _answer(airflow: Airflow, run: str) -> str:
     """Approve what the run asks for; returns its subject."""
-    path = f"/api/v2/dags/restore_stream/dagRuns/{run}"
+    path = f"/dags/restore_stream/dagRuns/{run}"
     asked = airflow.call("GET", f"{path}/hitlDetails")["hitl_details"][0]
     task = f"{path}/taskInstances/approval/-1/hitlDetails"
     airflow.call("PATCH", task, json={"chosen_options": ["Approve"], "params_input": {}})
