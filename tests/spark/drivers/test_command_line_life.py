@@ -2,7 +2,8 @@
 
 1. `start` launches a driver and returns once its query runs; a second `start` finds it.
 2. `status` and `inspect` show it; `check` judges it.
-3. `restart` gives it a new driver that goes on where the last one stopped; `drain` stops the drivers of the host.
+3. `restart` gives it a new driver that goes on where the last one stopped; an upgrade switches it to another job;
+   `drain` stops the drivers of the host.
 4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
    started again, unless a person lets it begin anew. A savepoint that was taken while it ran opens in a fork, and the
    stream is put back to it, after a fork has tried it.
@@ -17,12 +18,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from streamwarden.cli.exit_codes import Exit
+from streamwarden.lifecycle.upgrades.journal import Step, Upgrade
+from streamwarden.services.upgrades.journals import NEW, OLD, Upgrades, write_journal
+from streamwarden.services.upgrades.live import LiveStream
+from streamwarden.services.upgrades.switching import Switch
+from streamwarden.services.workspace import Workspace
 from support.command_line import Answer, in_process, in_shell
 from support.spark.drivers import COUNTS, Project, project, until
 
@@ -105,6 +112,11 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     until("one more batch", lambda: world.store.batches.summary("counts").batches >= 4)
     assert int(str(only_stream(world)["batch_id"])) >= 3
 
+    upgraded = switched(world)
+    assert upgraded.step is Step.DONE, upgraded
+    assert "jobs/other.py" in (world.root / "config/streams/counts.yaml").read_text()
+    assert only_stream(world)["driver_id"] != restarted["driver_id"]
+
     drained = run(world, "drain", "--reason", "an update")
     assert drained.code == Exit.OK, drained
     assert "an update" in drained.out
@@ -118,21 +130,23 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert only_stream(world)["state"] == "stopped"
     assert "enough" in run(world, "status").out
     stop = ["stop requested", "stopped"]
-    assert events(world) == ["launched", *stop, "restarted", *stop, "restarted", *stop]  # restart, drain, stop
+    upgrade = ["launched", "deployed"]
+    assert events(world) == ["launched", *stop, "restarted", *stop, *upgrade, *stop, "restarted", *stop]
     assert "no driver runs on this host" in run(world, "drain").out
     assert only_stream(world)["state"] == "stopped", "a drain starts nothing that a person stopped"
 
     assert in_process(world.root, "savepoint", "verify", "counts").code == Exit.OK
-    forked = in_process(world.root, "savepoint", "fork", "counts", "--into", str(world.root / "tried"))
+    named = ("counts", saved.json["id"])
+    forked = in_process(world.root, "savepoint", "fork", *named, "--into", str(world.root / "tried"))
     assert forked.code == Exit.OK, forked
     assert f"after batch {saved.json['batch']}" in forked.out
     assert (world.root / f"tried/fork/checkpoint/commits/{saved.json['batch'] + 1}").exists(), "it read the fourth file"
-    world.job("counts", COUNTS.replace('"key")', '"key", "note")'))
-    refused = in_process(world.root, "savepoint", "restore", "counts")
+    world.job("other", COUNTS.replace('"key")', '"key", "note")'))
+    refused = in_process(world.root, "savepoint", "restore", *named)
     assert refused.code == Exit.BAD, refused
     assert "does not go on from it" in refused.err, "its state has another key"
-    world.job("counts", COUNTS)
-    restored = in_process(world.root, "savepoint", "restore", "counts", "--reason", "a wrong version")
+    world.job("other", COUNTS)
+    restored = in_process(world.root, "savepoint", "restore", *named, "--reason", "a wrong version")
     assert restored.code == Exit.OK, restored
     after = saved.json["batch"] + 1
     assert f"proof: the driver of a fork started from it and committed batch {after}" in restored.out
@@ -156,6 +170,31 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
     assert {each["status"] for each in checked if each["check"] == "batches_skipped"} == {"OK"}
     assert "began anew" in events(world)
+
+
+def switched(world: Project) -> Upgrade:
+    """An upgrade to another file with the same job, after its preflight."""
+    world.job("other", COUNTS)
+    with Workspace.open(world.root) as space:
+        spec = space.stream("counts")
+        folder = Upgrades.of(spec).root / "20261126T000000Z"
+        folder.mkdir(parents=True)
+        (folder / OLD).write_text(STREAM)
+        (folder / NEW).write_text(STREAM.replace("jobs/counts.py", "jobs/other.py"))
+        begun = Upgrade(
+            id=folder.name, stream="counts", step=Step.PREPARED, by="ann", reason="", before="a", after="b", watch=1.0
+        )
+        live = LiveStream(
+            store=space.store,
+            fleet=space.fleet,
+            monitor=space.health_monitor(),
+            declared=partial(space.stream, "counts"),
+            by="ann",
+            say=lambda text: None,
+        )
+        return Switch(
+            store=space.store, live=live, spec=spec, folder=folder, upgrade=write_journal(folder, begun)
+        ).carry_out()
 
 
 def events(world: Project) -> list[str]:
