@@ -41,6 +41,7 @@ from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.state import looking, repartitioning
 from streamwarden.services.state.looking import Look
 from streamwarden.services.state.looks import Looks, Wanted
+from streamwarden.services.state.rewriting import Place
 from streamwarden.services.upgrades import switching, upgrading
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
@@ -69,6 +70,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "restore": {"savepoint": None, "stop_first": False, "try_first": False},
     "rewind": {"batch": BATCH, "time": None, "stop_first": False, "try_first": False},
     "repartition": {"partitions": 4, "stop_first": False},
+    "compaction": {"stop_first": False},
     "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "watch": "0s", "rollback": True},
 }
 
@@ -310,6 +312,11 @@ def rewriting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repartitioning, "_rewrite", rewrite)
     monkeypatch.setattr(repartitioning, "_verify", lambda spec, copy, wanted: None)
 
+    def compact(place: Place, path: str, keys: None) -> None:
+        shutil.copytree(place.checkpoint.path, path)
+
+    monkeypatch.setattr(Place, "rewrite", compact)
+
 
 def planned_at(space: Workspace, batch: int) -> str:
     return datetime.fromtimestamp(
@@ -317,7 +324,7 @@ def planned_at(space: Workspace, batch: int) -> str:
     ).isoformat()
 
 
-CHANGES = {"restore": BATCH, "rewind": BATCH, "repartition": NEWEST + 1}
+CHANGES = {"restore": BATCH, "rewind": BATCH, "repartition": NEWEST + 1, "compaction": NEWEST}
 """Operation -> the newest committed batch after it."""
 each_change = pytest.mark.parametrize("name", CHANGES)
 
@@ -636,7 +643,7 @@ def test_no_answer_is_told_without_the_key(
 
 def test_the_dags_have_their_forms(space: Workspace) -> None:
     dags = state_dags(str(space.project / "dags/state.py"))
-    changes = {"repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"}
+    changes = {"compact_state", "repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"}
     assert set(dags) == {"look_at_state", "verify_savepoint", *changes}
     for dag in dags.values():
         stream = dag.params.get_param("stream")

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.filesystem import Location
+from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.state import state_stores
 from streamwarden.lifecycle.exchanges.exchange import Exchange
 from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
 from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.state.gathering import layout_of
 from streamwarden.services.state.rewriting import Place
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.units import format_count, format_size
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
 
-_SUBJECT: Final = "compaction"
+SUBJECT: Final = "compaction"
+"""What the exchange was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,9 @@ class Size:
     files: int
     bytes: int
 
+    def __str__(self) -> str:
+        return f"{format_count(self.files, 'version file')} with {format_size(self.bytes)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
@@ -40,6 +47,23 @@ class Compacted:
     exchanged: Exchanged
     before: Size | None
     after: Size
+
+
+def planned(spec: StreamSpec, *, runs: bool) -> Size:
+    """What a compaction would begin with.
+
+    Args:
+        runs: the stream is stopped first, so that a batch that it executes now is no obstacle.
+
+    Raises CheckpointError if the state cannot be rewritten.
+    """
+    checkpoint = checkpoint_of(spec)
+    batch = log_position(checkpoint).committed
+    if runs and batch is not None:
+        Place.of(spec, checkpoint, layout_of(spec, checkpoint), batch)
+    else:
+        Place.stopped(spec)
+    return _size(checkpoint)
 
 
 def compact(store: "Store", spec: StreamSpec, author: Author, *, now: Callable[[], float] = time.time) -> Compacted:
@@ -57,7 +81,7 @@ def compact(store: "Store", spec: StreamSpec, author: Author, *, now: Callable[[
         before.append(_size(checkpoint_of(spec)))
         return _Compaction(Place.stopped(spec), author)
 
-    done = exchange(store, spec, change, _SUBJECT, now=now)
+    done = exchange(store, spec, change, SUBJECT, now=now)
     return Compacted(exchanged=done, before=before[0] if before else None, after=_size(checkpoint_of(spec)))
 
 
@@ -68,7 +92,7 @@ class _Compaction(Change):
 
     def planned(self, checkpoint: str, stamp: str) -> Exchange:
         command = f"compact {self.place.spec.name}"
-        return self.place.exchange(checkpoint, stamp, self.author, subject=_SUBJECT, command=command)
+        return self.place.exchange(checkpoint, stamp, self.author, subject=SUBJECT, command=command)
 
     def fill(self, exchange: Exchange) -> None:
         self.place.rewrite(exchange.prepared, None)

@@ -14,11 +14,10 @@ from streamwarden.cli.formatting import number
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, who, workspace
 from streamwarden.errors import ConfigError
-from streamwarden.units import format_count, format_size
+from streamwarden.units import format_count
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.surgery.rewriting import Keys
-    from streamwarden.services.state.compacting import Size
     from streamwarden.services.state.deleting import Counted, Deleted
     from streamwarden.stream.spec import StreamSpec
 
@@ -93,15 +92,11 @@ def compact(
     if json:
         as_json(done)
         return Exit.OK
-    before = "" if done.before is None else f", before {_size(done.before)}"
-    say(f"The state of {text(stream)} has {_size(done.after)}{before}; its content is as it was")
+    before = "" if done.before is None else f", before {done.before}"
+    say(f"The state of {text(stream)} has {done.after}{before}; its content is as it was")
     say(f"  previous checkpoint: {text(done.exchanged.aside or 'there was none')}")
     say(f"Next: streamwarden start {text(stream)}")
     return Exit.OK
-
-
-def _size(size: Size) -> str:
-    return f"{format_count(size.files, 'version file')} with {format_size(size.bytes)}"
 
 
 def _keys(key: list[str] | None, where: str | None) -> Keys:
