@@ -24,9 +24,9 @@ def unpack(tmp_path_factory: pytest.TempPathFactory) -> Unpack:
 
 
 def digest(root: Path) -> str:
-    """Names and contents of everything below."""
+    """Names and contents of everything below, but for the bytecode that Python keeps of the jobs."""
     sha = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
+    for path in sorted(path for path in root.rglob("*") if "__pycache__" not in path.parts):
         sha.update(f"{path}\0".encode() + (path.read_bytes() if path.is_file() else b""))
     return sha.hexdigest()
 
