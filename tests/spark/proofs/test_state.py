@@ -291,6 +291,7 @@ def test_what_spark_cannot_read_is_said(run: Run) -> None:
         show(run("hdfs"), Selection(keys=("k1",)))
 
 
+@pytest.mark.full  # in the first tier test_repartition compares two states, and discards wrong ones
 def test_the_states_of_two_checkpoints_are_compared_to_the_byte(archives: Archives, run: Run, tmp_path: Path) -> None:
     """Every variable, and the indexes beside them, which no table shows."""
     spec = run("processor")
