@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from streamwarden.adapters.kafka.dev_broker import create_topics
-from streamwarden.errors import SourceError
+from streamwarden.adapters.kafka.dev_broker import create_topics, require_free
+from streamwarden.errors import ProcessError, SourceError
 from support.airflow.harness import free_port, wait_for
+
+
+def two_free_ports() -> int:
+    """The first of two ports in a row that are free."""
+    while True:
+        port = free_port()
+        with contextlib.suppress(ProcessError):
+            require_free(port, port + 1)
+            return port
 
 
 @pytest.mark.timeout(180)
 def test_a_broker_with_its_topics_until_sigterm(tmp_path: Path) -> None:
     (tmp_path / "config" / "streams").mkdir(parents=True)
-    port, log = free_port(), tmp_path / "said"
+    port, log = two_free_ports(), tmp_path / "said"
     command = [
         sys.executable,
         "-m",
@@ -41,3 +52,13 @@ def test_a_broker_with_its_topics_until_sigterm(tmp_path: Path) -> None:
         shell.wait(60)
     brokers = subprocess.run(["pgrep", "-f", str(tmp_path / "var" / "dev" / "kafka")], capture_output=True, check=False)
     assert brokers.stdout == b""
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_port_that_is_taken_is_named_before_anything_starts(taken: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ProcessError, match=f"the port {port} is in use"):
+            require_free(port - taken, port - taken + 1)

@@ -1,5 +1,6 @@
 """A Kafka broker of one node (KRaft) on the loopback interface, for development and for tests."""
 
+import socket
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -32,6 +33,22 @@ auto.create.topics.enable=false
 
 _CLUSTER: Final = "MDAwMDAwMDAwMDAwMDAwMA"
 """A cluster's id is any 16 bytes, in base64."""
+
+
+def require_free(*ports: int) -> None:
+    """Raises ProcessError if another program listens on one of the ports of the loopback interface."""
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does: a port that rests is free
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise ProcessError(
+                    f"the port {port} is in use",
+                    expected="a free port for the broker, and the next one for its controller",
+                    where=f"127.0.0.1:{port}",
+                    next_step="name another one with --port, or stop the program that listens there",
+                ) from error
 
 
 def set_up(

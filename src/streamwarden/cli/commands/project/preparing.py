@@ -36,8 +36,9 @@ def kafka(
     It needs Maven once, for Kafka's jars. A stream starts only if its topic exists: create it with --topic.
     """
     from streamwarden.adapters.jvm.java import find_java
-    from streamwarden.adapters.kafka.dev_broker import create_topics, set_up
+    from streamwarden.adapters.kafka.dev_broker import create_topics, require_free, set_up
 
+    require_free(port, port + 1)
     folder = workspace(context).data / "dev" / "kafka"
     jars = maven.resolve(maven.KAFKA_BROKER)
     command = set_up(folder, java_home=find_java(), jars=jars, port=port, controller=port + 1)
@@ -52,9 +53,9 @@ def kafka(
                 say(f"created the topic {text(name)}")
             status = broker.wait()
         except KeyboardInterrupt:
-            broker.terminate()
-            broker.wait(timeout=60)
             return Exit.INTERRUPTED
+        finally:
+            broker.terminate()
     say(f"the broker ended with status {status}: read {text(folder / 'log')}")
     return Exit.BAD
 
