@@ -78,6 +78,7 @@ def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, fl
     assert not twin["exactly_once"]
 
 
+@pytest.mark.full  # in the first tier the tests of verification and of the twin's comparison judge such columns
 def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_is_equal(
     tmp_path: Path, flights: Path
 ) -> None:
