@@ -33,7 +33,7 @@ test-full: setup-tests lint types layers ## every combination, and 10,000 genera
 	@$(BIN)/python -m pytest tests --full -m "not generated" -n 2 --dist loadfile --no-loadscope-reorder --durations=60
 	@$(BIN)/python -m pytest tests/unit --full -m generated -n 2 --dist worksteal --hypothesis-profile=nightly --timeout=3600
 
-test-unit: setup ## the tests without Spark and Airflow (50 s)
+test-unit: setup ## the tests without Spark and Airflow (40 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
 		$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
 			-p no:schemathesis -p no:anyio
