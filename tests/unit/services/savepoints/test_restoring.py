@@ -190,7 +190,7 @@ def test_kill_9_at_any_step_is_completed_by_the_next_run(unpack: Unpack, tmp_pat
     assert seen == {False, True}
 
 
-def refused(store: Store, spec: StreamSpec, error: type[Exception], message: str) -> None:
+def assert_refused(store: Store, spec: StreamSpec, error: type[Exception], message: str) -> None:
     """And nothing is changed."""
     before = everything(spec)
     with pytest.raises(error, match=message):
@@ -200,7 +200,7 @@ def refused(store: Store, spec: StreamSpec, error: type[Exception], message: str
 
 def test_a_running_stream_is_not_restored(spec: StreamSpec, store: Store) -> None:
     claim(store, Path(spec.data), spec, launched_by="test", ttl=30, now=time.time())
-    refused(store, spec, LeaseHeld, "minutes runs, or its checkpoint is being exchanged")
+    assert_refused(store, spec, LeaseHeld, "minutes runs, or its checkpoint is being exchanged")
 
 
 def test_a_query_is_not_restored_while_the_driver_of_its_stream_runs(spec: StreamSpec, store: Store) -> None:
@@ -209,13 +209,13 @@ def test_a_query_is_not_restored_while_the_driver_of_its_stream_runs(spec: Strea
     create(query, BATCH, ANN)
     driver = replace(spec, checkpoint=f"{spec.checkpoint} of the script")
     claim(store, Path(spec.data), driver, launched_by="test", ttl=30, now=time.time())
-    refused(store, query, LeaseHeld, "minutes/one runs, or its checkpoint is being exchanged")
+    assert_refused(store, query, LeaseHeld, "minutes/one runs, or its checkpoint is being exchanged")
 
 
 def test_a_savepoint_that_does_not_verify_is_not_restored(spec: StreamSpec, store: Store) -> None:
     savepoints = Savepoints.of(spec)
     Path(savepoints.place(savepoints.ids()[0]).path, "checkpoint/commits/7").unlink()
-    refused(store, spec, CheckpointError, "is not as it was saved: checkpoint/commits/7")
+    assert_refused(store, spec, CheckpointError, "is not as it was saved: checkpoint/commits/7")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_savepoint_of_another_stream_is_not_restored(
     text = manifest.read_text()
     assert old in text
     manifest.write_text(text.replace(old, new))
-    refused(store, spec, CheckpointError, message)
+    assert_refused(store, spec, CheckpointError, message)
 
 
 def test_a_checkpoint_of_a_newer_spark_is_not_restored(spec: StreamSpec, store: Store) -> None:
@@ -281,7 +281,7 @@ class Remaining(ParquetSink):
 
 def test_what_cannot_be_taken_back_is_confirmed_by_a_person(spec: StreamSpec, store: Store) -> None:
     remaining = replace(spec, sink=Remaining(path=spec.sink.path or ""))
-    refused(store, remaining, CheckpointError, "cannot be taken back: 3 records can have been read")
+    assert_refused(store, remaining, CheckpointError, "cannot be taken back: 3 records can have been read")
     restore(store, remaining, None, replace(ASKED, confirmed=True))
     assert is_at(spec, BATCH)
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.approvals import answer_of
 from streamwarden.airflow.dags.controls import TRIED_AGAIN, asked_by, make_sure_it_is_supervised
-from streamwarden.airflow.dags.state.forms import form
+from streamwarden.airflow.dags.state.forms import FormOperator, form
 from streamwarden.airflow.dags.state.operations import Asked, Checked, Done, Operation
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import write_note
@@ -46,19 +46,12 @@ def change_dag(project: Path, operation: Operation) -> DAG:
     return dag
 
 
-class _OperationTask(BaseOperator):
+class _OperationTask(FormOperator):
     """A task of an operation on `stream`."""
 
-    template_fields = ("stream",)
-    operator_extra_links = (StreamPageLink(),)
-
-    def __init__(
-        self, *, operation: Operation, project: str, stream: str = "{{ params.stream }}", **kwargs: Any
-    ) -> None:
+    def __init__(self, *, operation: Operation, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.stream = stream
         self.operation = operation
-        self.project = project
 
     def _asked(self, context: Any, by: str) -> Asked:
         """Raises ConfigError, StoreError."""

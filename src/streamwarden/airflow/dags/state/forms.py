@@ -1,16 +1,19 @@
 """What the forms of these DAGs have in common: the stream or query, the savepoint, and how their DAGs are made."""
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, BaseOperator, Param
 
 from streamwarden.airflow.dags.controls import stream_choice
-from streamwarden.airflow.dags.state.savepoints import query_names
+from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG
 from streamwarden.airflow.workspaces import catalog_of, workspace
+from streamwarden.lifecycle.queries import SEPARATOR
+from streamwarden.stream.spec import StreamSpec
 
 
 def form(dag_id: str, project: Path, doc: str, params: dict[str, Param], **more: Any) -> DAG:
@@ -55,3 +58,21 @@ def savepoint() -> Param:
     """The field for a savepoint."""
     shown = "A savepoint that the stream's page lists; empty: the newest one"
     return text("Savepoint", shown, pattern="^[0-9]{8}T[0-9]{6}Z$")
+
+
+class FormOperator(BaseOperator):
+    """A task of such a DAG. `stream`: the stream or query that the form names."""
+
+    template_fields = ("stream",)
+    operator_extra_links = (StreamPageLink(),)
+
+    def __init__(self, *, project: str, stream: str = "{{ params.stream }}", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.project = project
+
+
+def query_names(streams: Iterable[StreamSpec]) -> Iterator[str]:
+    """What a person may choose: a stream, or of one that declares several queries each of these."""
+    for spec in streams:
+        yield from (f"{spec.name}{SEPARATOR}{query}" for query in spec.queries) if spec.queries else (spec.name,)

@@ -5,13 +5,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.controls import asked_by
-from streamwarden.airflow.dags.state.forms import form, number, text
-from streamwarden.airflow.links import StreamPageLink
+from streamwarden.airflow.dags.state.forms import FormOperator, form, number, text
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError, StreamwardenError
@@ -57,16 +56,8 @@ def look_dag(project: Path) -> DAG:
     return dag
 
 
-class LookOperator(BaseOperator):
+class LookOperator(FormOperator):
     """Answers a question about the state of `stream`. What it logs has no key and no value."""
-
-    template_fields = ("stream",)
-    operator_extra_links = (StreamPageLink(),)
-
-    def __init__(self, *, project: str, stream: str = "{{ params.stream }}", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.stream = stream
-        self.project = project
 
     def execute(self, context: Any) -> None:
         from streamwarden.services.state.looks import answer

@@ -1,6 +1,5 @@
 """DAGs that take savepoints: one for each stream whose file has `savepoints.schedule`, and one with a form."""
 
-from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,13 +9,14 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.controls import REASON, asked_by, stream_choice
+from streamwarden.airflow.dags.state.forms import FormOperator, query_names
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG, project_of
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StreamwardenError
-from streamwarden.lifecycle.queries import SEPARATOR, owner
+from streamwarden.lifecycle.queries import owner
 from streamwarden.redaction import redacted_text
 from streamwarden.stream.spec import StreamSpec
 
@@ -126,16 +126,8 @@ class ScheduledSavepointOperator(BaseOperator):
         take_all(self.stream, self.project, context)
 
 
-class SavepointOperator(BaseOperator):
+class SavepointOperator(FormOperator):
     """Takes the savepoint that the form asks for, and records the user who asked for it."""
-
-    template_fields = ("stream",)
-    operator_extra_links = (StreamPageLink(),)
-
-    def __init__(self, *, project: str, stream: str = "{{ params.stream }}", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.stream = stream
-        self.project = project
 
     def execute(self, context: Any) -> None:
         from streamwarden.services.savepoints.creating import create
@@ -176,12 +168,6 @@ def _author(project: str, spec: StreamSpec, by: str, reason: str) -> "Author":
 
     store = workspace(project).store
     return Author(by=by, reason=reason, spark=recorded_spark(store, owner(spec.name)))
-
-
-def query_names(streams: Iterable[StreamSpec]) -> Iterator[str]:
-    """What a person may choose: a stream, or of one that declares several queries each of these."""
-    for spec in streams:
-        yield from (f"{spec.name}{SEPARATOR}{query}" for query in spec.queries) if spec.queries else (spec.name,)
 
 
 def _tries(project: Path) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.airflow.connections import published
-from streamwarden.airflow.dags.state.forms import form, savepoint
-from streamwarden.airflow.links import StreamPageLink
+from streamwarden.airflow.dags.state.forms import FormOperator, form, savepoint
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import StoreError, StreamwardenError
@@ -29,16 +28,8 @@ def verify_dag(project: Path) -> DAG:
     return dag
 
 
-class VerifyOperator(BaseOperator):
+class VerifyOperator(FormOperator):
     """Verifies a savepoint of `stream`."""
-
-    template_fields = ("stream",)
-    operator_extra_links = (StreamPageLink(),)
-
-    def __init__(self, *, project: str, stream: str = "{{ params.stream }}", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.stream = stream
-        self.project = project
 
     def execute(self, context: Any) -> None:
         from streamwarden.services.savepoints.saved import Savepoints
