@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -73,12 +72,6 @@ def spec(unpack: Unpack, tmp_path: Path) -> StreamSpec:
     """Batches 0 to 13 are committed."""
     unpack("spark-4.3.0-changelog", tmp_path / "origin")
     return replace(stream_of(tmp_path / "origin", files=17), data=str(tmp_path / "data"))
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 def rewritten(store: Store, spec: StreamSpec, batch: int = NEWEST + 1, subject: str = "8 partitions") -> Exchanged:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,12 +51,6 @@ def spec(unpack: Unpack, tmp_path: Path) -> StreamSpec:
     made = replace(stream_of(tmp_path / "origin", files=17), data=str(tmp_path / "data"))
     create(made, BATCH, ANN)
     return made
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 def put_back(store_url: str, spec: StreamSpec, savepoint: str | None = None) -> Exchanged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,12 +33,6 @@ def spec(unpack: Unpack, tmp_path: Path) -> StreamSpec:
     """Batches 0 to 13 are committed."""
     unpack("spark-4.3.0-changelog", tmp_path / "origin")
     return replace(stream_of(tmp_path / "origin", files=17), data=str(tmp_path / "data"))
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 def batch_of(spec: StreamSpec) -> int | None:

@@ -6,7 +6,6 @@ Checkpoint and store are real ones, the drivers are simulated. tests/spark/drive
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -63,12 +62,6 @@ class SimulatedStream:
 @pytest.fixture
 def spec(tmp_path: Path, unpack: Unpack) -> StreamSpec:
     return lay_out(tmp_path / "project", unpack)
-
-
-@pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    with Store(store_url) as opened:
-        yield opened
 
 
 def begun(spec: StreamSpec, **changes: object) -> tuple[Path, Upgrade]:
