@@ -163,7 +163,7 @@ def test_a_batch_that_a_running_stream_executes_is_no_obstacle_to_a_repartition(
 def test_the_dags_have_their_forms(space: Workspace) -> None:
     dags = state_dags(str(space.project / "dags/state.py"))
     changes = {"compact_state", "repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"}
-    assert set(dags) == {"look_at_state", "verify_savepoint", *changes}
+    assert set(dags) == {"create_savepoint", "look_at_state", "verify_savepoint", *changes}
     for dag in dags.values():
         stream = dag.params.get_param("stream")
         assert stream.schema["enum"] == ["counted"]

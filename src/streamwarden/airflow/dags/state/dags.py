@@ -6,6 +6,7 @@ from airflow.sdk import DAG
 
 from streamwarden.airflow.dags.state.changes import change_dag
 from streamwarden.airflow.dags.state.compacting import Compaction
+from streamwarden.airflow.dags.state.creating import create_dag
 from streamwarden.airflow.dags.state.looking import look_dag
 from streamwarden.airflow.dags.state.operations import Operation
 from streamwarden.airflow.dags.state.repartitioning import Repartition
@@ -20,7 +21,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (Restore(), Rewind(), Repartition(), 
 
 
 def state_dags(dag_file: str) -> dict[str, DAG]:
-    """`look_at_state`, `verify_savepoint`, and a DAG for each operation."""
+    """`create_savepoint`, `verify_savepoint`, `look_at_state`, and a DAG for each operation."""
     project = project_of(dag_file)
     changes = (change_dag(project, operation) for operation in OPERATIONS)
-    return {dag.dag_id: dag for dag in (look_dag(project), verify_dag(project), *changes)}
+    return {dag.dag_id: dag for dag in (create_dag(project), verify_dag(project), look_dag(project), *changes)}
