@@ -7,6 +7,7 @@ from airflow.sdk import DAG
 from streamwarden.airflow.dags.state.changes import change_dag
 from streamwarden.airflow.dags.state.compacting import Compaction
 from streamwarden.airflow.dags.state.creating import create_dag
+from streamwarden.airflow.dags.state.deleting import KeyDeletion
 from streamwarden.airflow.dags.state.looking import look_dag
 from streamwarden.airflow.dags.state.operations import Operation
 from streamwarden.airflow.dags.state.repartitioning import Repartition
@@ -16,7 +17,7 @@ from streamwarden.airflow.dags.state.upgrading import Upgrade
 from streamwarden.airflow.dags.state.verifying import verify_dag
 from streamwarden.airflow.projects import project_of
 
-OPERATIONS: Final[tuple[Operation, ...]] = (Restore(), Rewind(), Repartition(), Compaction(), Upgrade())
+OPERATIONS: Final[tuple[Operation, ...]] = (Restore(), Rewind(), Repartition(), Compaction(), KeyDeletion(), Upgrade())
 """Those that change a stream: each has a DAG with an approval."""
 
 
