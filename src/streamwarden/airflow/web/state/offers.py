@@ -85,9 +85,9 @@ def offers(spec: StreamSpec, kept: Kept) -> tuple[Offer, ...]:
             dag_id="delete_keys",
             label="Delete keys",
             title=f"Delete keys from the state of {name}?",
-            text="Airflow is not told which keys: name a ticket as the reason. They are counted first. Then a savepoint "
-            f"is taken, and Spark writes a copy of the state without them. {_COMPARED} The savepoint and the previous "
-            "checkpoint still have the keys.",
+            text="Airflow is not told which keys: name a ticket as the reason. They are counted first. Then a "
+            f"savepoint is taken, and Spark writes a copy of the state without them. {_COMPARED} The savepoint and the "
+            "previous checkpoint still have the keys.",
             fields=_keys(name.partition("/")[2], sorted({table.operator for table in kept.tables})),
             private=("deletions", "deletion"),
             obstacle=_obstacle(spec, _rewriting),
@@ -97,8 +97,8 @@ def offers(spec: StreamSpec, kept: Kept) -> tuple[Offer, ...]:
             label="Upgrade",
             title=f"Upgrade {name} to a new version of its job?",
             text="The new version is tried on forks first, from the stream’s own state, and the request for an "
-            "approval says what it changes. Then the stream is stopped at a batch boundary, a savepoint is taken, and the "
-            "new version is started and watched.",
+            "approval says what it changes. Then the stream is stopped at a batch boundary, a savepoint is taken, and "
+            "the new version is started and watched.",
             fields=_VERSION,
             stops=False,
             obstacle=_obstacle(spec, require_upgradable),
@@ -111,7 +111,11 @@ def _batch_or_time(batches: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
     if batches:
         shown = f"{batches[0]} to {batches[-1]}"
         batch |= {"min": batches[0], "max": batches[-1], "placeholder": shown}
-    return batch, {"name": "time", "label": "Or to the newest batch at (your time)", "type": "datetime-local"}
+    return (
+        batch,
+        {"name": "time", "label": "Or to the newest batch at (your time)", "type": "datetime-local"},
+        {"name": "try_first", "label": "Try it on a fork first", "type": "checkbox", "checked": True},
+    )
 
 
 def _number(name: str, label: str, least: int, most: int, **more: Any) -> Mapping[str, Any]:

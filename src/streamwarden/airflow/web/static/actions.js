@@ -124,8 +124,9 @@ function showPlan(url, mine) {
   if (!url) return;
   planning = setTimeout(async () => {
     const values = typed();
-    if (!dialog.open || asked !== mine || (fieldsOf().length && !Object.keys(values).length)) return say();
-    if (fieldsOf().some((one) => !one.checkValidity())) return say();
+    const asks = fieldsOf().filter(({ type }) => type !== "checkbox");
+    if (!dialog.open || asked !== mine || (asks.length && !asks.some(({ value }) => value))) return say();
+    if (asks.some((one) => !one.checkValidity())) return say();
     const found = await call(planUrl(url, values), "GET").catch((error) => ({ refusal: { observed: error.message } }));
     if (asked === mine && JSON.stringify(values) === JSON.stringify(typed())) say(found);
   }, 300);
