@@ -157,14 +157,23 @@ def _obstacle(spec: StreamSpec, require: Callable[[StreamSpec], object]) -> str:
 
 def _rewind(spec: StreamSpec) -> None:
     require_restorable(spec)
-    if not log_position(checkpoint_of(spec)).committed:  # batch 0 has none before it
-        raise CheckpointError(f"{spec.name} has no batch before its newest one", next_step="let it commit more batches")
+    if not _committed(spec):  # batch 0 has none before it
+        raise CheckpointError("no batch is older than the newest one", next_step="let the stream commit more batches")
 
 
 def _repartition(spec: StreamSpec) -> None:
+    _committed(spec)
     repartitioning.planned(spec, _NO_NUMBER, runs=True)
 
 
 def _rewriting(spec: StreamSpec) -> None:
     require_on_disk(spec, spec.checkpoint)
+    _committed(spec)
     compacting.planned(spec, runs=True)
+
+
+def _committed(spec: StreamSpec) -> int:
+    batch = log_position(checkpoint_of(spec)).committed
+    if batch is None:
+        raise CheckpointError("no batch was committed yet", next_step="let the stream commit a batch")
+    return batch
