@@ -142,7 +142,7 @@ def test_every_operation_of_the_page_is_carried_out(visit: Open, heard: Heard, i
     assert request is not None
     dialog = _dialog(page, "Delete keys", {"Key": "key=nobody"})
     assert "ended as failed: counted: no key of counted was deleted" in _done(dialog, "Delete keys")
-    waiting = page.get_by_role("region", name="Deletions that wait")
+    waiting = page.get_by_role("region", name="Keys to delete")
     expect(waiting).to_contain_text("Not deleted: the state has no such key")
     dialog = _dialog(page, "Delete keys", {"Key": f"key={SECRET}"})
     said = _approved(

@@ -22,7 +22,7 @@ from streamwarden.stream.spec import StreamSpec
 _NO_NUMBER: Final = 0
 """No state has so many partitions: what is refused then is refused for every number."""
 
-_COMPARED: Final = "It is compared with the state, byte for byte, before it takes its place."
+_COMPARED: Final = "The copy is compared with the state, byte for byte, before it takes its place."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +97,8 @@ def offers(spec: StreamSpec, kept: Kept) -> tuple[Offer, ...]:
             label="Upgrade",
             title=f"Upgrade {name} to a new version of its job?",
             text="The new version is tried on forks first, from the stream’s own state, and the request for an "
-            "approval says what it changes. Then the stream is stopped at a batch boundary, a savepoint is taken, and "
-            "the new version is started and watched.",
+            "approval says what it changes. After the approval the stream is stopped at a batch boundary, a savepoint "
+            "is taken, and the new version is started and watched.",
             fields=_VERSION,
             stops=False,
             obstacle=_obstacle(spec, require_upgradable),
