@@ -122,8 +122,13 @@ def test_only_an_id_leads_to_a_look(looks: Looks) -> None:
     (looks.data / "secret.json").write_text("{}")
     for name in ("../../secret", "", "20260101T000000000000Z-0123abcd"):
         assert looks.get(name) is None
-    next(looks.data.rglob("looks/**/*.json")).write_text("torn {")
+        looks.forget(name)
+    assert (looks.data / "secret.json").exists()
+    (kept,) = looks.data.rglob("looks/**/*.json")
+    kept.write_text("torn {")
     assert looks.newest() == []
+    looks.forget(kept.stem)
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize("more", [{}, {"keys": ("a",), "batch": 3}, {"keys": ("a",), "since": 3}])
