@@ -181,8 +181,9 @@ def test_a_script_with_two_queries_is_supervised_killed_restarted_and_stopped(wo
     assert stopped.code == Exit.OK, (stopped, world.log(_driver(world)))
     assert log_position(open_path(units["plain"].checkpoint)).gap == 0
     (world.data / "poison").unlink()
+    world.publish(1)  # a start waits ten seconds for the first batch of a query that has nothing to read
     assert run(world, "start", "pair").code == Exit.OK
-    until("the other one's batch, too", lambda: committed(world, "second") >= 5)
+    until("the other one's batches, too", lambda: committed(world, "second") >= 6)
     run(world, "check", "--json")
     (world.data / "slow").touch()
     world.publish(1)
