@@ -138,12 +138,15 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert saved.code == Exit.OK, saved
     assert saved.json["spark"] == version("pyspark")
 
-    again = run(world, "restart", "counts", "--reason", "a new version")
+    with ThreadPoolExecutor(1) as shell:
+        restart = shell.submit(run, world, "restart", "counts", "--reason", "a new version")
+        until("another driver", lambda: _newest(world) != running["driver_id"])
+        world.publish(1)  # a start waits ten seconds for the first batch of a stream that has nothing to read
+        again = restart.result()
     assert again.code == Exit.OK, again
     assert "a new version" in again.out
     restarted = only_stream(world)
     assert restarted["driver_id"] != running["driver_id"]
-    world.publish(1)
     until("one more batch", lambda: world.store.batches.summary("counts").batches >= 4)
     assert int(str(only_stream(world)["batch_id"])) >= 3
 
@@ -203,6 +206,12 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     checked = ask(world, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
     assert {each["status"] for each in checked if each["check"] == "batches_skipped"} == {"OK"}
     assert "began anew" in events(world)
+
+
+def _newest(world: Project) -> str:
+    record = world.store.drivers.latest("counts")
+    assert record is not None
+    return record.driver_id
 
 
 def switched(world: Project) -> Upgrade:
