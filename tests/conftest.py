@@ -35,7 +35,7 @@ _DULL = "dull"
 
 # No deadline for an example: how long it takes says how busy the machine is.
 settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
-settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
+settings.register_profile("quick", max_examples=10, deadline=None, database=None)  # `make test-unit`
 settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-full`
 settings.load_profile("thorough")
 
@@ -68,9 +68,19 @@ def pytest_runtestloop() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """A worker reports a test that passes once, in place of six times: what is sent takes a third of the time that
     pytest itself takes for a test. `--durations` and a file in JUnit's format want every report."""
+    if config.getoption("--hypothesis-profile") == "quick":
+        _no_constants_of_modules()
     worker = next((plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "sendevent")), None)
     if worker is not None and not config.option.durations and not config.option.xmlpath:
         config.pluginmanager.register(OneReport(worker))
+
+
+def _no_constants_of_modules() -> None:
+    """Hypothesis parses every module of the product for constants, and draws one value in twenty from them: in ten
+    inputs hardly one."""
+    from hypothesis.internal.conjecture import providers
+
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 class OneReport:
