@@ -37,7 +37,7 @@ _NOTABLE = 1.0
 
 # No deadline for an example: how long it takes says how busy the machine is.
 settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
-settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
+settings.register_profile("quick", max_examples=10, deadline=None, database=None)  # `make test-unit`
 settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-full`
 settings.load_profile("thorough")
 
