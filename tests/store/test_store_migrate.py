@@ -1,8 +1,6 @@
 """The first process creates and upgrades a store, and only once."""
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -37,21 +35,6 @@ def test_an_empty_place_becomes_a_store(tmp_path: Path) -> None:
     assert set(metadata.tables) <= tables(path)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-
-
-def test_a_new_store_is_made_without_alembic_and_can_be_upgraded_by_it(tmp_path: Path) -> None:
-    """The import takes ten times as long as the tables; the revision is written as Alembic writes it."""
-    url = f"sqlite:///{tmp_path / 'streamwarden.db'}"
-    code = f"import sys; from streamwarden.adapters.store import Store; Store({url!r}).migrate(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert "sqlalchemy" in done.stdout.split()
-    assert "alembic" not in done.stdout.split()
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        assert MigrationContext.configure(connection).get_current_heads() == (HEAD,)
-        constraint = sa.inspect(connection).get_pk_constraint("alembic_version")
-    engine.dispose()
-    assert constraint == {"constrained_columns": ["version_num"], "name": "alembic_version_pkc"}
 
 
 def test_migrating_twice_changes_nothing(path: Path, store: Store) -> None:

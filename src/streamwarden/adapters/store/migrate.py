@@ -12,22 +12,13 @@ from streamwarden.adapters.store.database import Database, StoreBusy
 from streamwarden.adapters.store.tables import metadata
 
 HEAD: Final = "v0001"
-"""The newest revision under migrations/versions; known here, so that neither a new store nor a current one costs an
-import of Alembic."""
+"""The newest revision under migrations/versions; known here, so that a current store costs no import of Alembic."""
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _ADVISORY_KEY: Final = 0x57415244454E
 """A number that no other program locks in the same PostgreSQL database ("WARDEN")."""
 
 _PAUSE: Final = 0.05
-
-_REVISIONS: Final = sa.Table(
-    "alembic_version",
-    sa.MetaData(),
-    sa.Column("version_num", sa.String(32), nullable=False),
-    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
-"""As Alembic makes it."""
 
 
 def migrate(database: Database, *, timeout: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -76,21 +67,16 @@ def _is_current(database: Database) -> bool:
 
 
 def _upgrade(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
-    if revision(connection) is None:
-        metadata.create_all(connection, checkfirst=False)
-        connection.execute(sa.schema.CreateTable(_REVISIONS))
-        connection.execute(_REVISIONS.insert().values(version_num=HEAD))
-    else:
-        _migrate(connection)
-
-
-def _migrate(connection: Connection) -> None:
-    from alembic import command  # imported here: neither a new store nor a current one pays for it
+    from alembic import command  # imported here: half a second that a current store does not pay
     from alembic.config import Config
 
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    if revision(connection) is None:
+        metadata.create_all(connection, checkfirst=False)
+        command.stamp(config, "head")
+    else:
+        command.upgrade(config, "head")
