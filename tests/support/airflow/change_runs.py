@@ -30,7 +30,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "rewind": {"batch": BATCH, "time": None, "stop_first": False, "try_first": False},
     "repartition": {"partitions": 4, "stop_first": False},
     "compaction": {"stop_first": False},
-    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "watch": "0s", "rollback": True},
+    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "beside": None, "watch": "0s", "rollback": True},
 }
 
 
