@@ -37,10 +37,10 @@ STREAM = """
 # What is counted.
 name: counts
 job: jobs/counts.py   # the version in force
-source: {path: input, max_files_per_trigger: 2}
+source: {path: input, max_files_per_trigger: 4}
 sink: {path: output/counts}
 checkpoint: checkpoints/counts
-trigger: {processing_time: 500 ms}
+trigger: {processing_time: 2 s}
 state: {shuffle_partitions: 1}
 restart: {initial: 1s}
 health: {thresholds: {batch_longer_than_trigger: {warning: 1000, critical: 2000}}}   # what a busy machine may take
