@@ -185,7 +185,7 @@ def assert_every_row_was_counted(world: Project, first: set[str], second: set[st
     assert {window for window, _ in counted} > second > first
     assert all(n == expected[key] for key, n in counted.items() if key[0] in first)
     odd = {key[0] for key, n in counted.items() if key[0] in second - first and n != 2 * expected[key]}
-    assert len(odd) <= 2, "those that were open at that switch"
+    assert len(odd) <= 10, "those that were open at that switch: two of each file of a batch, and of the file before"
     assert all(n == 3 * expected[key] for key, n in counted.items() if key[0] not in second)
 
 
