@@ -139,6 +139,7 @@ _VERSION: Final[tuple[Mapping[str, Any], ...]] = (
         "placeholder": "spark_jobs/departures_v2.py",
     },
     _number("batches", "Newest batches that both versions execute", 1, 1000, value=5),
+    {"name": "beside", "label": "Run it beside the old version first, for", "placeholder": "1 hour; empty: not at all"},
     {"name": "watch", "label": "Watch the new version for", "value": "5 minutes", "required": True},
     {"name": "accept", "label": "Go on although the output differs", "type": "checkbox"},
     {"name": "rollback", "label": "Go back if the new version fails", "type": "checkbox", "checked": True},
