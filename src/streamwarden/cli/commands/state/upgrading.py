@@ -11,7 +11,6 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, StreamName, duration, who, workspace
-from streamwarden.lifecycle.upgrades.report import report
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.upgrades.journal import Upgrade
@@ -112,6 +111,8 @@ def _report_preflight(found: Preflight, folder: Path, accepted: bool, json: bool
 
 def show_preflight(found: Preflight, folder: Path) -> None:
     """Print what the preflight found."""
+    from streamwarden.lifecycle.upgrades.report import report
+
     for line in report(found):
         say(f"[yellow]{text(line.text)}[/]" if line.warns else text(line.text))
         for row in line.rows:
