@@ -154,6 +154,7 @@ def test_a_rewind_to_a_time_goes_to_the_batch_that_was_approved(
         ("upgrade", {"job": None}, "no upgrade of counted was interrupted"),
         ("upgrade", {"job": "spark_jobs/none.py"}, "there is no file"),
         ("upgrade", {"watch": "soon"}, "a duration such as"),
+        ("upgrade", {"beside": "soon"}, "a duration such as"),
     ],
 )
 def test_nobody_is_asked_for_what_would_be_refused(

@@ -34,7 +34,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "repartition": {"partitions": 4, "stop_first": False},
     "compaction": {"stop_first": False},
     "deletion": {"deletion": None, "stop_first": False},
-    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "watch": "0s", "rollback": True},
+    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "beside": None, "watch": "0s", "rollback": True},
 }
 
 

@@ -12,6 +12,7 @@ from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.errors import StreamwardenError
 from streamwarden.sinks.base import Sink
 from streamwarden.stream.spec import StreamSpec
+from streamwarden.verification.comparing.balance import Range
 
 NOT_COMPARED = "its rows were not compared"
 
@@ -52,7 +53,7 @@ def _rows(spec: StreamSpec, batch: int) -> Counter[str] | None:
     began = written_at(checkpoint_of(spec), COMMITS, batch - 1)
     if began is None or not isinstance(spec.sink, Sink):
         return None
-    output = spec.sink.rows_of_batch(spec, batch, began)
+    output = spec.sink.rows_of_batches(spec, Range(after=batch - 1, upto=batch), began)
     if output is None:
         return None
     columns = sorted(output.columns)
