@@ -21,6 +21,7 @@ from streamwarden.cli.commands.health import (
 from streamwarden.cli.commands.project import creating, housekeeping, local, preparing, replaying, validating
 from streamwarden.cli.commands.proofs import auditing, crash_matrix, drilling, resilience
 from streamwarden.cli.commands.state import (
+    assigning,
     deleting,
     forking,
     removed,
@@ -112,6 +113,7 @@ for _each in (
 ):
     app.command()(_each)
 showing.app.command("delete")(deleting.delete)
+showing.app.command("set")(assigning.set_value)
 showing.app.command("compact")(deleting.compact)
 showing.app.command("removed")(removed.removed)
 app.add_typer(showing.app, name="state")

@@ -57,7 +57,8 @@ def in_pandas(rows: Any) -> Any:
 
 
 def counting() -> Any:
-    """A processor with a value: the count of a key's rows."""
+    """A processor with a value: the count of a key's rows, which it also gives out."""
+    from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
     class Counting(StatefulProcessor):
@@ -65,8 +66,9 @@ def counting() -> Any:
             self._count = handle.getValueState("count", "n long")
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            self._count.update(((self._count.get()[0] if self._count.exists() else 0) + len(list(rows)),))
-            return iter(())
+            count = (self._count.get()[0] if self._count.exists() else 0) + len(list(rows))
+            self._count.update((count,))
+            yield Row(key=key[0], n=count)
 
         def close(self) -> None:
             pass
@@ -76,7 +78,7 @@ def counting() -> Any:
 
 def in_processor(rows: Any) -> Any:
     grouped = rows.groupBy("key")
-    return grouped.transformWithState(counting(), "key string", "Append", "None")
+    return grouped.transformWithState(counting(), "key string, n long", "Append", "None")
 
 
 def joined_by_key(rows: Any, again: Any) -> Any:
@@ -94,7 +96,9 @@ def in_sessions_without_duplicates(rows: Any) -> Any:
 
 
 def keeping() -> Any:
-    """A processor with each kind of variable, with and without a time to live, and a timer a batch and key."""
+    """A processor with each kind of variable, with and without a time to live, and a timer a batch and key. Of k0 alone
+    it keeps two more. It gives out its values."""
+    from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
     hour = 3_600_000
@@ -104,6 +108,8 @@ def keeping() -> Any:
             self._handle = handle
             self._count = handle.getValueState("count", "n long", ttlDurationMs=hour)
             self._plain = handle.getValueState("plain", "n long")
+            self._rare = handle.getValueState("rare", "n long, text string")
+            self._brief = handle.getValueState("brief", "n long", ttlDurationMs=hour)
             self._ids = handle.getListState("ids", "id long")
             self._late = handle.getListState("late", "id long", ttlDurationMs=hour)
             self._last = handle.getMapState("last", "rest int", "id long")
@@ -118,7 +124,11 @@ def keeping() -> Any:
                 for last in (self._last, self._short):
                     last.updateValue((row.id % 7,), (row.id,))
             self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + hour)
-            return iter(())
+            if key[0] == "k0":
+                self._rare.update((1, "one"))
+                self._brief.update((1,))
+            rare = self._rare.get()[1] if self._rare.exists() else None
+            yield Row(key=key[0], n=self._plain.get()[0], counted=self._count.get()[0], rare=rare)
 
         def close(self) -> None:
             pass
@@ -127,7 +137,8 @@ def keeping() -> Any:
 
 
 def in_every_variable(rows: Any) -> Any:
-    return rows.groupBy("key").transformWithState(keeping(), "key string", "Append", "ProcessingTime")
+    columns = "key string, n long, counted long, rare string"
+    return rows.groupBy("key").transformWithState(keeping(), columns, "Append", "ProcessingTime")
 
 
 def distinct_within_by_key(rows: Any) -> Any:

@@ -14,6 +14,12 @@ _DIGITS: Final = 16
 """Hexadecimal digits of a digest that are shown: enough that no two requests of a stream have the same."""
 
 
+def digest(stream: str, *named: str) -> str:
+    """What the records say in place of what a person named. Whoever knows that can compute it, and so show that it was
+    this; whoever does not cannot read it there."""
+    return "sha256:" + hashlib.sha256("\n".join([stream, *named]).encode()).hexdigest()[:_DIGITS]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """The keys that a person names: by fields, or by a condition.
@@ -27,10 +33,8 @@ class Keys:
     where: str | None = None
 
     def digest(self, stream: str) -> str:
-        """What the records say in place of the key. Whoever knows the key can compute it, and so show that this key was
-        deleted; whoever does not cannot read it there."""
-        named = [self.where] if self.where is not None else sorted(self.fields)
-        return "sha256:" + hashlib.sha256("\n".join([stream, *named]).encode()).hexdigest()[:_DIGITS]
+        """What the records say in place of the keys; see `digest`."""
+        return digest(stream, *([self.where] if self.where is not None else sorted(self.fields)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,11 @@ class Rewrite:
     stores: tuple[str, ...]
     keys: Keys | None
     into: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The part of the state."""
+        return f"operator {self.operator}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,10 @@ _REWRITABLE_JOINS: Final = ("1", "2", "3")
 be read any more (Spark 4.3.0)."""
 
 
+Differences = Iterable[tuple[StateTable, Difference]]
+"""Of all tables and all stores of all operators."""
+
+
 def require_rewritable(planned: OffsetRecord, stores: Sequence[StateTable], where: str) -> None:
     """Raises CheckpointError for a state that Spark's rewriter cannot rewrite rightly.
 
@@ -97,16 +101,13 @@ def require_found(found: Found, where: str) -> None:
         )
 
 
-def deviations(
-    differences: Iterable[tuple[StateTable, Difference]], rewritten: Rewritten, operator: int | None
-) -> tuple[str, ...]:
+def deviations(differences: Differences, rewritten: Rewritten, operator: int | None) -> tuple[str, ...]:
     """What the rewritten state has otherwise than the old one without the keys; empty: it is exactly that.
 
     None of the keys is left, and in each store as many keys vanished as were found in it: so those vanished, and no
     others.
 
     Args:
-        differences: of all tables and all stores of all operators.
         operator: that had the keys; None: nothing may be gone.
     """
     assert rewritten.left is not None  # it was rewritten
@@ -130,8 +131,8 @@ def require_exact(wrong: Sequence[str], where: str) -> None:
     """Raises CheckpointError for a rewritten state with deviations."""
     if wrong:
         raise CheckpointError(
-            f"the rewritten state is not the old one without the keys, and nothing was changed: {'; '.join(wrong)}",
-            expected="exactly the named keys gone, and every other row as it was",
+            f"the rewritten state is not what was asked for, and nothing was changed: {'; '.join(wrong)}",
+            expected="exactly the named keys gone or set, and every other row as it was",
             where=where,
             next_step="report this with the checkpoint's operators (`streamwarden inspect`): the copy was removed",
         )

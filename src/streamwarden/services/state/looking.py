@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError, ConfigError, ProcessError
+from streamwarden.lifecycle.surgery.assignment import Assign
 from streamwarden.lifecycle.surgery.rewriting import Rewrite
 from streamwarden.lifecycle.time_travel.answers import (
     Answer,
@@ -164,7 +165,7 @@ def ask(
     spec: StreamSpec,
     folder: Path,
     layout: Layout,
-    questions: Sequence[Question | Rewrite],
+    questions: Sequence[Question | Rewrite | Assign],
     *,
     program: str = "state",
     waits: bool = False,

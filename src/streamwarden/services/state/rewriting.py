@@ -5,6 +5,8 @@ batches. Both states are compared, every table and every store.
 """
 
 import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -19,6 +21,7 @@ from streamwarden.lifecycle.forks.places import Places
 from streamwarden.lifecycle.savepoints.plan import links
 from streamwarden.lifecycle.surgery.rewriting import Found, Keys, Rewrite, Rewritten
 from streamwarden.lifecycle.surgery.soundness import (
+    Differences,
     choose_operator,
     deviations,
     require_between_batches,
@@ -93,23 +96,35 @@ class Place:
     def rewrite(self, path: str, keys: Keys | None) -> Found:
         """Write a copy to `path` and verify it. Raises CheckpointError unless its state is that without the keys;
         nothing is left then."""
+        with self.copied(path) as copy:
+            with work_folder(self.spec) as folder:
+                done = self.ask(folder, keys, self.uri, f"file://{copy.path}")
+            if keys is not None:
+                require_found(done.found, self.spec.checkpoint)
+            number = None if self.operator is None else self.operator.operator
+            self.require_exact(copy, lambda differences: deviations(differences, done, number))
+        return done.found
+
+    @property
+    def uri(self) -> str:
+        return f"file://{self.checkpoint.path}"
+
+    @contextmanager
+    def copied(self, path: str) -> Iterator[Location]:
+        """A copy of the checkpoint without its state, which the block fills. If it raises, nothing is left."""
         copy = open_path(path)
         try:
             _copy_without_state(self.checkpoint, copy)
-            with work_folder(self.spec) as folder:
-                done = self.ask(folder, keys, f"file://{self.checkpoint.path}", f"file://{copy.path}")
-            if keys is not None:
-                require_found(done.found, self.spec.checkpoint)
-            self._verify(copy, done)
+            yield copy
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)  # what is wrong or half is of no use
             raise
-        return done.found
 
-    def _verify(self, copy: Location, done: Rewritten) -> None:
+    def require_exact(self, copy: Location, judge: Callable[[Differences], Sequence[str]]) -> None:
+        """Raises CheckpointError if the state of the copy has something that `judge` names, or a row in another
+        partition."""
         compared = compare_states(self.spec, self._at(self.checkpoint), self._at(copy))
-        differences = [(table.table, table.difference) for table in compared.tables]
-        wrong = list(deviations(differences, done, None if self.operator is None else self.operator.operator))
+        wrong = list(judge([(table.table, table.difference) for table in compared.tables]))
         before, after = compared.misplaced
         if after > before:
             wrong.append(f"{after - before} rows are in another partition")

@@ -41,7 +41,16 @@ def entries(spark: SparkSession, checkpoint: str, table: StateTable, batch: int)
             f.struct("column_family_name", "key_bytes").alias("item"),
             f.struct("value_bytes").alias("value"),
         )
-    raw = _unambiguous(state_after(spark, checkpoint, batch, table.options))
+    return laid_out(typed_rows(spark, checkpoint, table, batch), table)
+
+
+def typed_rows(spark: SparkSession, checkpoint: str, table: StateTable, batch: int) -> DataFrame:
+    """The rows of a table as Spark's reader gives them, under names that are unambiguous."""
+    return _unambiguous(state_after(spark, checkpoint, batch, table.options))
+
+
+def laid_out(raw: DataFrame, table: StateTable) -> DataFrame:
+    """The rows of `typed_rows` under the columns of all tables."""
     columns = [f.col("partition_id").alias("partition"), f.col("key")]
     if table.kind is TableKind.MAP:
         columns.append(f.col("user_map_key").alias("item"))
@@ -67,15 +76,19 @@ def _value(column: Column, kind: Any, expiry: str | None) -> list[Column]:
     columns = []
     if expiry is not None and expiry in kind.names:
         columns.append(_moment(column.getField(expiry), expiry).alias("expires_at"))
-    inner = _INNER.get(str(expiry))
-    if inner in kind.names and isinstance(kind[inner].dataType, StructType):
-        column, kind = column.getField(inner), kind[inner].dataType
-    kept = [
-        column.getField(field.name).alias(field.name)
-        for field in kind.fields
-        if field.name != expiry and not isinstance(field.dataType, NullType)
-    ]
+    inner, own = value_part(kind, expiry)
+    column = column if inner is None else column.getField(inner)
+    kept = [column.getField(field.name).alias(field.name) for field in own.fields]
     return [*([f.struct(*kept).alias("value")] if kept else []), *columns]
+
+
+def value_part(kind: StructType, expiry: str | None) -> tuple[str | None, StructType]:
+    """The field of a row that holds the value itself, and the value's type without the expiry. None: the row does."""
+    inner = _INNER.get(str(expiry))
+    nested = kind[inner].dataType if inner in kind.names else None
+    own = nested if isinstance(nested, StructType) else kind
+    fields = [field for field in own.fields if field.name != expiry and not isinstance(field.dataType, NullType)]
+    return inner if own is nested else None, StructType(fields)
 
 
 def _moment(column: Column, field: str) -> Column:

@@ -1,14 +1,18 @@
 """Why a program on state has no answer, for the process that asked it."""
 
-from streamwarden.errors import ConfigError
+from streamwarden.errors import ConfigError, StreamwardenError
 from streamwarden.lifecycle.time_travel.answers import Refused
 from streamwarden.spark.internals.exceptions import said
 
 
-def refused(error: ConfigError) -> Refused:
-    """The command line is wrong."""
+def refused(error: StreamwardenError) -> Refused:
+    """The command line or the state is not as it has to be."""
     return Refused(
-        observed=error.observed, expected=error.expected, where=error.where, next_step=error.next_step, usage=True
+        observed=error.observed,
+        expected=error.expected,
+        where=error.where,
+        next_step=error.next_step,
+        usage=isinstance(error, ConfigError),
     )
 
 

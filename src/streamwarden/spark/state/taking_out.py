@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 from streamwarden import disk
 from streamwarden.checkpoint.formats.layout import COMMITS
 from streamwarden.checkpoint.formats.logs import with_state_ids
+from streamwarden.lifecycle.surgery.assignment import Assign
 from streamwarden.lifecycle.surgery.rewriting import NONE, SAMPLE, Found, Keys, Part, Rewrite, Rewritten
 from streamwarden.spark.internals.rewriting import Change, rewrite_state
 from streamwarden.spark.internals.stores import whole_store
@@ -24,7 +25,7 @@ def take_out(spark: SparkSession, wanted: Rewrite) -> Rewritten:
     """Count, and rewrite if there is a place for it. Raises ConfigError for keys that cannot be named so."""
     keys = wanted.keys
     if keys is None:
-        _rewrite(spark, wanted, lambda operator, store, rows: rows)
+        write_changed(spark, wanted, lambda operator, store, rows: rows)
         return Rewritten(found=NONE, left=NONE)
     found = count(spark, wanted, keys, wanted.checkpoint)
     if wanted.into is None or not found.keys:
@@ -33,12 +34,13 @@ def take_out(spark: SparkSession, wanted: Rewrite) -> Rewritten:
     def change(operator: int, store: str, rows: DataFrame) -> DataFrame:
         return without(rows, keys) if operator == wanted.operator else rows
 
-    _rewrite(spark, wanted, change)
+    write_changed(spark, wanted, change)
     return Rewritten(found=found, left=count(spark, wanted, keys, wanted.into))
 
 
-def _rewrite(spark: SparkSession, wanted: Rewrite, change: Change) -> None:
-    assert wanted.into is not None  # there is a place for it
+def write_changed(spark: SparkSession, wanted: Rewrite | Assign, change: Change) -> None:
+    """Write the changed state into the place for it, and let its commit name that state."""
+    assert wanted.into is not None
     ids = rewrite_state(spark, read=wanted.checkpoint, write=wanted.into, batch=wanted.batch, change=change)
     if ids:
         commit = Path(wanted.into.removeprefix("file://"), COMMITS, str(wanted.batch))

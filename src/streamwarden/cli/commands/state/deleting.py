@@ -58,7 +58,7 @@ def delete(
         counted = deleting.count(spec, wanted)
         as_json(counted) if json else _show_plan(spec, counted)
         return Exit.OK
-    done = deleting.delete(space.store, spec, wanted, Author(by=who(), reason=_reason(reason)))
+    done = deleting.delete(space.store, spec, wanted, Author(by=who(), reason=require_reason(reason)))
     savepoints, checkpoints = deleting.copies(spec)
     if json:
         as_json({"deleted": done, "savepoints": savepoints, "previous_checkpoints": checkpoints})
@@ -112,14 +112,15 @@ def _keys(key: list[str] | None, where: str | None) -> Keys:
     return Keys(fields=tuple(key or ()), where=where)
 
 
-def _reason(given: str) -> str:
+def require_reason(given: str) -> str:
+    """The reason that was given. Raises ConfigError if there is none."""
     if given.strip():
         return given
     raise ConfigError(
         "no reason is given",
         expected="--reason with a text, such as a ticket",
         where="the command line",
-        next_step="say why the state is changed, or look at what would be deleted with --dry-run",
+        next_step="say why the state is changed, or look at what would be changed with --dry-run",
     )
 
 

@@ -1,4 +1,4 @@
-"""The command `state delete`: what it refuses before Spark starts, and what it says.
+"""The commands `state delete` and `state set`: what they refuse before Spark starts, and what they say.
 
 That Spark rewrites rightly is shown by tests/spark/proofs/test_state_surgery.py.
 """
@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamwarden.cli.exit_codes import Exit
+from streamwarden.lifecycle.surgery.assignment import Assigned, Written
 from streamwarden.lifecycle.surgery.rewriting import Found, Part, Rewritten
+from streamwarden.lifecycle.time_travel.answers import Entry
 from streamwarden.services.state import looking
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack
@@ -96,9 +98,11 @@ def test_a_wrong_command_line(made: Callable[[str], CommandLine], options: list[
 
 
 def test_state_on_the_heap_is_refused_before_spark_starts(made: Callable[[str], CommandLine]) -> None:
-    refused = made("hdfs")("state", "delete", "minutes", "--key", "key=k1", "--reason", "r")
-    assert refused.code == Exit.BAD
-    assert "Spark rewrites states of RocksDB alone" in refused.err
+    cli = made("hdfs")
+    for command in (("delete",), ("set", "--value", "9")):
+        refused = cli("state", *command, "minutes", "--key", "key=k1", "--reason", "r")
+        assert refused.code == Exit.BAD
+        assert "Spark rewrites states of RocksDB alone" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -118,5 +122,57 @@ def test_whatever_goes_wrong_leaves_nothing(
     refused = cli("state", "delete", "minutes", "--key", "k1", "--reason", "r")
     assert refused.code == code
     assert said in refused.err
+    assert {path: path.read_bytes() for path in (cli.project.data / "m").rglob("*") if path.is_file()} == before
+    assert not (cli.project.data / "savepoints").exists()
+
+
+OLD = Entry(partition=0, key=("k1",), value='{"n":6}')
+SET = Assigned(fields=("key",), before=OLD, after=replace(OLD, value='{"n":9}'), proven=5)
+NAMED = ("--key", "k1", "--value", "9", "--variable", "count")
+
+
+def test_a_dry_run_shows_both_values(made: Callable[[str], CommandLine], monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = (SET, SET, replace(SET, before=None), replace(SET, before=SET.after))
+    requests = answering(monkeypatch, *(("result.json", [asdict(answer)]) for answer in answers))
+    cli = made("processor")
+    said = cli("state", "set", "minutes", *NAMED, "--dry-run")
+    assert said.code == Exit.OK, said.err
+    assert "count, after batch 4" in said.out
+    assert "old value: n=6" in said.out
+    assert "new value: n=9" in said.out
+    assert "5 stored values encoded again to the same bytes" in said.out
+    assert "Nothing was changed." in said.out
+    assert cli("state", "set", "minutes", *NAMED, "--dry-run", "--json").json["assigned"]["after"]["value"] == '{"n":9}'
+    assert "old value: none" in cli("state", "set", "minutes", *NAMED, "--dry-run").out
+    assert "the key has this value already" in cli("state", "set", "minutes", *NAMED, "--dry-run").err
+    (request, *_) = requests
+    assert (request["program"], request["store"], request["into"]) == ("assigning", "default", None)
+    assert request["wanted"] == {"keys": ["k1"], "value": ["9"]}
+
+
+def test_what_is_refused_before_a_value_is_read(made: Callable[[str], CommandLine]) -> None:
+    cli = made("processor")
+    for options, said in [
+        (("--key", "k1", "--reason", "r"), "Missing option '--value'"),
+        (("--value", "9", "--reason", "r"), "Missing option '--key'"),
+        (NAMED, "no reason is given"),
+        ((*NAMED[:-1], "nothing", "--reason", "r"), "the state has no table of the variable 'nothing'"),
+    ]:
+        refused = cli("state", "set", "minutes", *options)
+        assert refused.code == Exit.USAGE
+        assert said in refused.err
+
+
+def test_a_value_that_was_not_written_leaves_nothing(
+    made: Callable[[str], CommandLine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process says that it wrote, and the copy has no state."""
+    cli = made("processor")
+    before = {path: path.read_bytes() for path in (cli.project.data / "m").rglob("*") if path.is_file()}
+    written = replace(SET, written=Written(gone=1, came=1, right=1))
+    answering(monkeypatch, ("result.json", [asdict(written)]))
+    refused = cli("state", "set", "minutes", *NAMED, "--reason", "r")
+    assert refused.code == Exit.BAD
+    assert "the query keeps no state" in refused.err
     assert {path: path.read_bytes() for path in (cli.project.data / "m").rglob("*") if path.is_file()} == before
     assert not (cli.project.data / "savepoints").exists()
