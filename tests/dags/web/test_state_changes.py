@@ -69,7 +69,7 @@ def test_what_is_possible_asks_for_what_it_needs(server: TestClient) -> None:
         "Repartition": ["partitions"],
         "Compact": [],
         "Delete keys": ["query", "keys", "where"],
-        "Upgrade": ["job", "batches", "watch", "accept", "rollback"],
+        "Upgrade": ["job", "batches", "beside", "watch", "accept", "rollback"],
     }
     assert (found["Rewind"][0]["min"], found["Rewind"][0]["max"]) == (0, 12), "batches before the newest one"
 
