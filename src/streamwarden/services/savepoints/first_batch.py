@@ -10,8 +10,8 @@ from streamwarden.checkpoint.formats.logs import offsets, written_at
 from streamwarden.checkpoint.formats.sources import file_source_log, log_offset
 from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.errors import StreamwardenError
+from streamwarden.services.verifying.comparables import canonical
 from streamwarden.sinks.base import Sink
-from streamwarden.sinks.output import Row
 from streamwarden.stream.spec import StreamSpec
 
 NOT_COMPARED = "its rows were not compared"
@@ -48,7 +48,7 @@ def _files(checkpoint: Location, batch: int, source: int) -> set[str] | None:
     return None if read is None else set(map(file_name, read))
 
 
-def _rows(spec: StreamSpec, batch: int) -> Counter[Row] | None:
+def _rows(spec: StreamSpec, batch: int) -> Counter[str] | None:
     began = written_at(checkpoint_of(spec), COMMITS, batch - 1)
     if began is None or not isinstance(spec.sink, Sink):
         return None
@@ -56,4 +56,4 @@ def _rows(spec: StreamSpec, batch: int) -> Counter[Row] | None:
     if output is None:
         return None
     columns = sorted(output.columns)
-    return Counter(row for part in output.parts for row in part.rows(columns))
+    return Counter(canonical(row) for part in output.parts for row in part.rows(columns))  # a row may have lists
