@@ -13,7 +13,6 @@ Killed in step 1 it has changed nothing, and what it left is removed by the next
 journal when it is run again.
 """
 
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.adapters.storage.moving import Swap, exists, move, remove, remove_beside
 from streamwarden.checkpoint.formats.layout import METADATA
+from streamwarden.checkpoint.formats.logs import closed_by
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverEvent
 from streamwarden.lifecycle.exchanges.exchange import PREPARED, Exchange, OutputPlan, stamp_of
@@ -132,7 +132,7 @@ def _carried_out(
     """Steps 3 and 4. Each part does nothing if it was done before."""
     swap, journal = _swap(spec, begun), journal_at(spec)
     try:
-        swap.close(json.dumps({"exchange": journal.path}).encode())
+        swap.close(closed_by(journal.path))
         output = bring_output(spec, begun)
         swap.carry_out()
         _record(store, begun, output, now())

@@ -165,6 +165,9 @@ def test_kill_9_at_any_step_is_completed_by_the_next_run(lake: Bucket, spec: Str
         now, begun = below(lake.contents(), "checkpoint"), lake.exists(journal_of(spec.checkpoint))
         closed = "exchange" in json.loads(now.get("metadata", b"{}"))
         assert closed or now in (old, new), "nobody opens what is half of each"
+        if closed:
+            said = [finding.what for finding in read_checkpoint(checkpoint_of(spec)).findings]
+            assert f"an exchange of the checkpoint was interrupted: {journal_of(spec.checkpoint)}" in said
         manifest = read_sink_manifest(open_path(str(spec.sink.path), "lake"))
         assert manifest is not None
         assert not manifest.missing, "a reader finds a whole manifest at each moment"
