@@ -1,4 +1,4 @@
-"""The DAG create_savepoint, and one DAG for each stream that declares when savepoints are taken."""
+"""One DAG for each stream that declares when savepoints are taken."""
 
 from streamwarden.airflow.dags.state.savepoints import savepoint_dags
 

@@ -1,4 +1,4 @@
-"""The DAGs with a form that look at a state, verify a savepoint, or change a stream after an approval."""
+"""The DAGs with a form that take or verify a savepoint, look at a state, or change a stream after an approval."""
 
 from streamwarden.airflow.dags.state.dags import state_dags
 

@@ -32,10 +32,12 @@ sys.modules["__main__"].__file__ = getattr(sys.modules["__main__"], "__file__", 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _DULL = "dull"
+_NOTABLE = 1.0
+"""Seconds for a fixture; `make test` names the sixty slowest tests and fixtures."""
 
 # No deadline for an example: how long it takes says how busy the machine is.
 settings.register_profile("thorough", deadline=None)  # `make test`: 100 examples of each property
-settings.register_profile("quick", max_examples=10, deadline=None)  # `make test-unit`
+settings.register_profile("quick", max_examples=10, deadline=None, database=None)  # `make test-unit`
 settings.register_profile("nightly", max_examples=10_000, deadline=None)  # `make test-full`
 settings.load_profile("thorough")
 
@@ -46,9 +48,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the tests with the marker `full`, too")
 
 
+SHARING = frozenset(
+    (
+        "tests/browser/test_airflow_ui.py",
+        "tests/browser/test_pages.py",
+        "tests/browser/test_seen_in_time.py",
+        "tests/browser/test_state_page.py",
+        "tests/integration/airflow/test_assets_and_metrics.py",
+    )
+)
+"""The files whose tests want the Airflow of the fixture `shared_site`."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the second tier out unless `--full` asks for it, and put the files that start Spark or Airflow first. Each
     takes minutes: if one of them began last, the other worker of `make test` would have nothing left to do."""
+    wanting = {item.location[0] for item in items if "shared_site" in getattr(item, "fixturenames", ())}
+    if wanting - SHARING:
+        raise pytest.UsageError(f"add to SHARING in tests/conftest.py: {wanting - SHARING}")
     if not config.getoption("--full"):
         beyond = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=beyond)
@@ -67,23 +84,23 @@ def pytest_runtestloop() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A worker reports a test that passes once, in place of six times: what is sent takes a third of the time that
-    pytest itself takes for a test. `--durations` and a file in JUnit's format want every report."""
+    pytest itself takes for a test. A file in JUnit's format wants every report."""
     worker = next((plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "sendevent")), None)
-    if worker is not None and not config.option.durations and not config.option.xmlpath:
+    if worker is not None and not config.option.xmlpath:
         config.pluginmanager.register(OneReport(worker))
 
 
 class OneReport:
     """What `worker`, of pytest-xdist, sends no more: that a test begins, that its fixtures are made, torn down, and
-    that it ended. Whatever fails or is skipped is sent."""
+    that it ended. Whatever fails, is skipped, or takes long enough for `--durations` to name it is sent."""
 
     def __init__(self, worker: Any) -> None:
         self._send, worker.sendevent = worker.sendevent, self.send
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_to_serializable(self, report: Any) -> dict[str, Any] | None:
-        dull = isinstance(report, pytest.TestReport) and report.passed and report.when != "call"
-        return {_DULL: True} if dull else None
+        quick = isinstance(report, pytest.TestReport) and report.duration < _NOTABLE
+        return {_DULL: True} if quick and report.passed and report.when != "call" else None
 
     def send(self, name: str, **kwargs: Any) -> None:
         if name not in ("logstart", "logfinish") and _DULL not in kwargs.get("data", ()):
@@ -93,16 +110,9 @@ class OneReport:
 class SharingScheduling(LoadFileScheduling):
     """`--dist loadfile`, and one worker for all files that share an Airflow, which starts once then."""
 
-    _SHARING = (
-        "tests/browser/test_airflow_ui.py",
-        "tests/browser/test_pages.py",
-        "tests/browser/test_seen_in_time.py",
-        "tests/integration/airflow/test_assets_and_metrics.py",
-    )
-
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "the shared Airflow" if file in self._SHARING else file
+        return "the shared Airflow" if file in SHARING else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:

@@ -31,6 +31,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace
 
     root = make_project(tmp_path / "project")
     add_stream(root, "counted")
+    monkeypatch.setenv("STREAMWARDEN_PROJECT", str(root))
     monkeypatch.setenv("STREAMWARDEN_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("STREAMWARDEN_STORE_URL", raising=False)
     workspace.cache_clear()

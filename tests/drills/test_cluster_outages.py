@@ -1,7 +1,7 @@
 """A real standalone cluster whose worker, and then whose master, goes away under a drill's fork and comes back.
 
-In the first tier spark/drivers/test_standalone_cluster kills a worker and spark/drivers/test_master_away the master
-under a stream, and drills have outages of the store, of a database and of the disk.
+In the first tier spark/drivers/test_standalone_cluster kills a worker and a master under a stream, and drills have
+outages of the store, of a database and of the disk.
 """
 
 from __future__ import annotations

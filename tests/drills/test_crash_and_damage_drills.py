@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from streamwarden.drills.state import RunState
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.lifecycle.driver_folder import read_outcome
 from streamwarden.services.replay.replay import replay
+from streamwarden.services.workspace import Workspace
 from support.spark.drill_project import drill_project, run_drill
 
 pytestmark = pytest.mark.spark
@@ -28,6 +31,15 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("flights")
     replay(folder, rows_per_file=500, limit=RECORDS)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def replaced(tmp_path_factory: pytest.TempPathFactory, flights: Path) -> Iterator[tuple[Workspace, Future[DrillRun]]]:
+    """A drill that waits most of its time, for a lease to expire: it runs beside the first tests of this file."""
+    root = tmp_path_factory.mktemp("replaced")
+    project = {"fault": "freeze_driver", "batches": BATCHES, "min_records": RECORDS}
+    with drill_project(root, inputs=flights, **project) as workspace, ThreadPoolExecutor(1) as beside:
+        yield workspace, beside.submit(run_drill, workspace)
 
 
 def assert_right(run: DrillRun) -> None:
@@ -80,23 +92,6 @@ def test_a_delta_with_a_flipped_bit_is_refused_and_the_copy_brings_everything_ba
         assert "streamwarden inspect" in refusal["next_step"]
         fork = workspace.data / "drills" / run.run_id / "fork"
         assert not (fork / "checkpoint-copy").exists()
-
-
-def test_a_driver_that_goes_on_after_it_was_replaced_writes_nothing_twice(tmp_path: Path, flights: Path) -> None:
-    """It stands still in mid-batch until the lease has expired and another driver has committed that batch."""
-    with drill_project(
-        tmp_path, inputs=flights, fault="freeze_driver", batches=BATCHES, min_records=RECORDS
-    ) as workspace:
-        run = run_drill(workspace)
-        assert_right(run)
-        proof, recovery = run.facts["fault"], run.facts["recovery"]
-        assert proof["evidence"]["stood_still"]
-        assert proof["evidence"]["redone"]
-        assert proof["evidence"]["successor"]["driver_id"] == recovery["driver_id"] != proof["driver_id"]
-        assert proof["evidence"]["successor"]["token"] > proof["evidence"]["token"]
-        outcome = read_outcome(Path(workspace.store.drivers.get(proof["driver_id"]).folder))
-        assert outcome is not None
-        assert outcome.kind is ExitKind.FENCED
 
 
 HOLD = """\
@@ -193,3 +188,20 @@ def test_a_sink_whose_folder_is_slow_holds_the_stream_up_and_one_that_takes_no_f
         assert not slowed.recovery.restarted
         assert [each["exit"] for each in failed.landed.evidence["failures"]] == ["failed", "failed"]
         assert failed.recovery.restarted
+
+
+def test_a_driver_that_goes_on_after_it_was_replaced_writes_nothing_twice(
+    replaced: tuple[Workspace, Future[DrillRun]],
+) -> None:
+    """It stands still in mid-batch until the lease has expired and another driver has committed that batch."""
+    workspace, drill = replaced
+    run = drill.result()
+    assert_right(run)
+    proof, recovery = run.facts["fault"], run.facts["recovery"]
+    assert proof["evidence"]["stood_still"]
+    assert proof["evidence"]["redone"]
+    assert proof["evidence"]["successor"]["driver_id"] == recovery["driver_id"] != proof["driver_id"]
+    assert proof["evidence"]["successor"]["token"] > proof["evidence"]["token"]
+    outcome = read_outcome(Path(workspace.store.drivers.get(proof["driver_id"]).folder))
+    assert outcome is not None
+    assert outcome.kind is ExitKind.FENCED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,17 +30,33 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def deviates(job: str, tmp_path: Path, flights: Path) -> DrillRun:
-    """The drill `kill_driver` of a stream with this job; it must not pass. The job's own oracle and a twin judge it."""
-    few = {"batches": BATCHES, "min_records": RECORDS, "oracle": "auto"}
-    with drill_project(tmp_path, inputs=flights, fault="kill_driver", job=job, **few) as workspace:
-        run = run_drill(workspace)
-    assert verdict_word(run) == "DEVIATED", run.reason
-    return run
+JOBS = ("drops_a_row", "blind_after_restart")
+FURTHER = ("doubles_on_replay", "changes_its_columns")
+"""Of the second tier."""
 
 
-def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> None:
-    run = deviates("drops_a_row", tmp_path, flights)
+@pytest.fixture(scope="module")
+def deviating(
+    tmp_path_factory: pytest.TempPathFactory, flights: Path, pytestconfig: pytest.Config
+) -> dict[str, DrillRun]:
+    """The drills `kill_driver` of streams with these jobs, two at a time; none may pass. The job's own oracle and a
+    twin judge each."""
+    jobs = JOBS + FURTHER if pytestconfig.getoption("--full") else JOBS
+
+    def drilled(job: str) -> DrillRun:
+        few = {"batches": BATCHES, "min_records": RECORDS, "oracle": "auto"}
+        root = tmp_path_factory.mktemp(job)
+        with drill_project(root, inputs=flights, fault="kill_driver", job=job, **few) as workspace:
+            return run_drill(workspace)
+
+    with ThreadPoolExecutor(2) as threads:
+        runs = dict(zip(jobs, threads.map(drilled, jobs), strict=True))
+    assert {job: verdict_word(run) for job, run in runs.items()} == dict.fromkeys(jobs, "DEVIATED"), runs
+    return runs
+
+
+def test_a_sink_that_drops_one_row_is_caught(deviating: dict[str, DrillRun]) -> None:
+    run = deviating["drops_a_row"]
     counts = run.facts["reconciliation"]
     assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (1, 0, 0, 0)
     assert "1 lost" in run.reason
@@ -53,8 +70,8 @@ def test_a_sink_that_drops_one_row_is_caught(tmp_path: Path, flights: Path) -> N
 
 
 @pytest.mark.full  # in the first tier test_postgresql_drill has a sink that doubles a batch
-def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights: Path) -> None:
-    run = deviates("doubles_on_replay", tmp_path, flights)
+def test_a_sink_that_doubles_a_replayed_batch_is_caught(deviating: dict[str, DrillRun]) -> None:
+    run = deviating["doubles_on_replay"]
     counts = run.facts["reconciliation"]
     assert counts["duplicated"] > 0
     assert (counts["lost"], counts["unexpected"], counts["wrong"]) == (0, 0, 0)
@@ -64,10 +81,10 @@ def test_a_sink_that_doubles_a_replayed_batch_is_caught(tmp_path: Path, flights:
     assert (twin["duplicated"], twin["lost"], twin["unexpected"], twin["wrong"]) == (counts["duplicated"], 0, 0, 0)
 
 
-def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, flights: Path) -> None:
+def test_a_job_that_reads_nothing_after_its_restart_is_caught(deviating: dict[str, DrillRun]) -> None:
     """Its own offset log would excuse it: the watermark does not advance, so that every later window would count as
     open."""
-    run = deviates("blind_after_restart", tmp_path, flights)
+    run = deviating["blind_after_restart"]
     counts = run.facts["reconciliation"]
     assert counts["lost"] > counts["expected"] / 4
     assert f"{counts['lost']:,} lost" in run.reason
@@ -80,9 +97,9 @@ def test_a_job_that_reads_nothing_after_its_restart_is_caught(tmp_path: Path, fl
 
 @pytest.mark.full  # in the first tier the tests of verification and of the twin's comparison judge such columns
 def test_a_column_more_and_a_type_that_changed_are_caught_although_every_value_is_equal(
-    tmp_path: Path, flights: Path
+    deviating: dict[str, DrillRun],
 ) -> None:
-    run = deviates("changes_its_columns", tmp_path, flights)
+    run = deviating["changes_its_columns"]
     counts = run.facts["reconciliation"]
     assert (counts["lost"], counts["duplicated"], counts["unexpected"], counts["wrong"]) == (0, 0, 0, 0)
     assert "the column flights is double in the output; the oracle expects bigint" in run.reason

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -134,6 +135,19 @@ def report(workspace: Workspace, run: DrillRun) -> str:
     return (workspace.data / "drills" / run.run_id / "report.md").read_text()
 
 
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Future[DrillRun]]]:
+    """The drill of a script that loses a row and appends a batch twice, which runs beside the other one."""
+    root = tmp_path_factory.mktemp("losing")
+    worker = f'batch.foreachPartition(lambda rows: open("{root}/of_a_worker", "a").close())'
+    with (
+        clicks_project(root, write=f"{worker}; {APPEND}", seed=SEED, foreach_batch="run") as workspace,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        yield workspace, beside.submit(run_drill, workspace, "kill")
+
+
+@pytest.mark.usefixtures("losing")
 def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) -> None:
     with clicks_project(tmp_path) as workspace:
         before = own_files(tmp_path)
@@ -172,19 +186,21 @@ def test_both_queries_of_a_killed_script_are_proven_by_the_twin(tmp_path: Path) 
         assert list(home.glob("fork/output/by_page/_spark_metadata"))
 
 
-def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twice_are_named(tmp_path: Path) -> None:
-    worker = f'batch.foreachPartition(lambda rows: open("{tmp_path}/of_a_worker", "a").close())'
-    with clicks_project(tmp_path, write=f"{worker}; {APPEND}", seed=SEED, foreach_batch="run") as workspace:
-        run = run_drill(workspace, name="kill")
-        assert run.deviated, run.reason
-        counts = run.facts["twin"]["outcome"]
-        assert counts["lost"] == 2, "in what the function got, and in what it wrote"
-        assert all("alerts" in row and f"id={LOST}" in row for row in counts["samples"]["lost"])
-        queries = counts["notes"]["queries"]
-        assert "1 lost" in queries["alerts"]
-        assert "0 lost" in queries["by_page"]
-        assert f"1 lost, {ROWS} duplicated" in queries["alerts/_writes/output/alerts"]
-        assert not run.facts["not_exercised"]
-        assert run.facts["outside"]["changed"] == [f"{tmp_path}/of_a_worker"], "the driver's record has no such file"
-        assert not run.facts["judgement"]["success"]
-        assert f"id={LOST}" in report(workspace, run)
+def test_a_row_that_the_recovery_loses_and_a_batch_that_the_function_appends_twice_are_named(
+    losing: tuple[Workspace, Future[DrillRun]],
+) -> None:
+    workspace, drill = losing
+    run = drill.result()
+    assert run.deviated, run.reason
+    counts = run.facts["twin"]["outcome"]
+    assert counts["lost"] == 2, "in what the function got, and in what it wrote"
+    assert all("alerts" in row and f"id={LOST}" in row for row in counts["samples"]["lost"])
+    queries = counts["notes"]["queries"]
+    assert "1 lost" in queries["alerts"]
+    assert "0 lost" in queries["by_page"]
+    assert f"1 lost, {ROWS} duplicated" in queries["alerts/_writes/output/alerts"]
+    assert not run.facts["not_exercised"]
+    of_a_worker = [f"{workspace.project}/of_a_worker"]
+    assert run.facts["outside"]["changed"] == of_a_worker, "the driver's record has no such file"
+    assert not run.facts["judgement"]["success"]
+    assert f"id={LOST}" in report(workspace, run)

@@ -32,9 +32,10 @@ class Answer:
         return json.loads(self.out)
 
 
-def in_shell(project: Path, *arguments: str, timeout: float = 200) -> Answer:
-    """Run `streamwarden …` as a process in the folder of a project, without this shell's settings for another one."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")}
+def in_shell(project: Path, *arguments: str, timeout: float = 200, **more: str) -> Answer:
+    """Run `streamwarden …` as a process in the folder of a project, without this shell's settings for another one.
+    `more`: variables of its environment."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STREAMWARDEN_")} | more
     command = [sys.executable, "-m", "streamwarden.cli", *arguments]
     done = subprocess.run(
         command, cwd=project, capture_output=True, text=True, timeout=timeout, check=False, env=environ

@@ -6,6 +6,7 @@ much, takes five times as long. What is run must therefore be picklable.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -18,6 +19,8 @@ from mmap import mmap
 from pathlib import Path
 from typing import Any
 
+from streamwarden.services.savepoints.documents import schema
+
 _CHANGES = ("os.link", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
 
 
@@ -25,6 +28,12 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
     """Run `work` in a process that is killed (SIGKILL) before its n-th change of a folder; False: it ended before."""
     status, _ = _ask(step, work)
     return os.WIFSIGNALED(status)
+
+
+def status_of(work: Callable[[], object]) -> int:
+    """Run `work` in a process; returns its status, as `os.waitpid` gives it."""
+    status, _ = _ask(0, work)
+    return status
 
 
 def changes_of(work: Callable[[], object]) -> int:
@@ -62,6 +71,8 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what the work prints is no answer
     counted = mmap(-1, 8)
+    schema()  # builds once what reads and writes the manifest of a savepoint, which takes longer than most works
+    gc.freeze()
     while True:
         try:
             step, work = pickle.load(sys.stdin.buffer)

@@ -1,8 +1,10 @@
 """What unit tests of several folders share: checkpoints that real Sparks wrote, and a fresh project."""
 
 import gc
+import logging
 from collections.abc import Callable, Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,15 @@ def statements_compiled_once() -> Iterator[None]:
 def nothing_left_running() -> Iterator[None]:
     yield
     killed.end()
+
+
+@pytest.fixture
+def logged() -> Iterator[StringIO]:
+    """What is logged. `caplog` would need pytest's plugin, which handles the logs of every test."""
+    handler = logging.StreamHandler(text := StringIO())
+    logging.getLogger().addHandler(handler)
+    yield text
+    logging.getLogger().removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

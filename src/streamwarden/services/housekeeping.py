@@ -1,4 +1,5 @@
-"""Removes the folders of old drills and of the drivers of their forks, leftovers of killed audits, and old looks.
+"""Removes the folders of old drills and of the drivers of their forks, leftovers of killed audits, and old questions
+about state.
 
 The journals of the drills stay in the store.
 """
@@ -11,7 +12,8 @@ from typing import Final
 from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.services.auditing.work import remove_abandoned
-from streamwarden.services.state.looks import remove_expired
+from streamwarden.services.state.looks import Looks
+from streamwarden.services.state.requested_deletions import Deletions
 
 KEEP: Final = 30 * 86400.0
 """Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""
@@ -19,18 +21,20 @@ KEEP: Final = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class RemovedFolders:
-    """Counts of removed folders, and of looks at state."""
+    """Counts of removed folders, and of what people asked of a state: looks, and deletions of keys."""
 
     drills: int
     fork_drivers: int
     audits: int
     looks: int
+    deletions: int
 
 
 def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
     """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
     still runs, or whose end was never recorded, is kept. Of audits, the files of the killed ones go at once, and
-    all evidence stays. Looks at state go after an hour.
+    all evidence stays. Looks at state go after an hour, and deletions that nobody
+    carried out after a day.
 
     Raises StoreError if the store is unavailable: then no folder was removed that it might still need.
     """
@@ -46,7 +50,8 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
         drills=sum(not folder.exists() for folder in drills),
         fork_drivers=sum(not folder.exists() for folder in forks),
         audits=remove_abandoned(data),
-        looks=remove_expired(data, now),
+        looks=Looks.remove_expired(data, now),
+        deletions=Deletions.remove_expired(data, now),
     )
 
 

@@ -251,11 +251,11 @@ class Sink(SinkSpec, ABC):
         """
         return None
 
-    def rows_of_batch(self, spec: StreamSpec, batch: int, began: float) -> Output | None:
-        """The rows that one batch wrote; None: they cannot be told from others, or are not all there any more.
+    def rows_of_batches(self, spec: StreamSpec, batches: Range, began: float) -> Output | None:
+        """The rows that these batches wrote; None: they cannot be told from others, or are not all there any more.
 
         Args:
-            began: when the batch before it was committed, Unix seconds.
+            began: when the batch before them was committed, Unix seconds.
 
         Raises VerificationError, OSError.
         """

@@ -78,7 +78,7 @@ def test_a_task_that_was_marked_as_successful_approves_nothing(space: Workspace,
 
 def test_nobody_is_asked_for_a_restore_that_would_be_refused(space: Workspace, saved: str) -> None:
     drive(space)
-    with pytest.raises(AirflowFailException, match="counted runs; next: stop it"):
+    with pytest.raises(AirflowFailException, match=r"counted runs; .* next: stop it"):
         Run(space).check()
     with pytest.raises(AirflowFailException, match="has no savepoint"):
         Run(space, savepoint="20200101T000000Z").check()

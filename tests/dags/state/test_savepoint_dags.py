@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.dags.state import savepoints
-from streamwarden.errors import CheckpointError
+from streamwarden.airflow.dags.state.dags import state_dags
 from streamwarden.services.savepoints.saved import Savepoints
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
@@ -43,7 +43,8 @@ def saved(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Str
 
 
 def context_of(project: Path, dag: str, **params: Any) -> dict[str, Any]:
-    task = savepoints.savepoint_dags(str(project / "dags" / "a.py"))[dag].tasks[0]
+    file = str(project / "dags" / "a.py")
+    task = (savepoints.savepoint_dags(file) | state_dags(file))[dag].tasks[0]
     run = SimpleNamespace(triggering_user_name="ann")
     return {"task": task, "ti": None, "params": params, "dag_run": run}
 
@@ -99,6 +100,6 @@ def test_a_person_takes_one_by_hand(project: Path, saved: StreamSpec, notes: dic
         False,
     )
     context = context_of(project, "create_savepoint", stream="counted", batch=99, reason="x")
-    with pytest.raises(CheckpointError, match="batch 99"):
+    with pytest.raises(AirflowFailException, match="batch 99"):
         context["task"].execute(context)
     assert notes["run"] == [f"{taken.id} has batch 10"]

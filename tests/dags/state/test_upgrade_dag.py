@@ -7,7 +7,8 @@ given. Spark is not started: tests/spark/jobs looks at states, and tests/spark/p
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +23,12 @@ from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.stop import Desired
 from streamwarden.lifecycle.upgrades.preflight import OutputDifference, Preflight, Refused
 from streamwarden.services.upgrades import switching, upgrading
+from streamwarden.services.upgrades.proposal import Proposal
 from streamwarden.services.workspace import Workspace
 from support.airflow.change_runs import BY, KEY, NEW_JOB, NEWEST, Run, committed
 from support.airflow.project import living_driver
 
+ROWS = OutputDifference(old=5, new=5, key=("key",))
 SAME = Preflight(
     stream="counted",
     job=NEW_JOB,
@@ -34,7 +37,7 @@ SAME = Preflight(
     last=NEWEST,
     operators=("stateStoreSave",),
     seen=True,
-    output=OutputDifference(old=5, new=5, key=("key",)),
+    output=ROWS,
 )
 OTHER = replace(SAME, output=OutputDifference(old=5, new=5, gone=1, samples={"lost": (f"key={KEY}",)}))
 REFUSED = replace(SAME, refused=Refused(batch=12, error_class="E", message="no", next_step="undo it"), output=None)
@@ -132,6 +135,38 @@ def test_a_person_is_asked_only_if_the_preflight_lets_it_pass(
     assert notes["run"], "the report is there in any case"
     assert KEY not in f"{capsys.readouterr().out}{notes}{run.left}"
     assert desired(space) is None
+
+
+@pytest.mark.parametrize("beside", [replace(ROWS, gone=1), ROWS])
+def test_a_version_runs_beside_after_the_approval_and_is_switched_to_if_it_writes_the_same(
+    space: Workspace, saved: str, monkeypatch: pytest.MonkeyPatch, beside: OutputDifference
+) -> None:
+    made = Upgraded(space, SAME, monkeypatch)
+    left = space.data / "upgrades/counted/20250101T000000Z/beside"
+    left.mkdir(parents=True)
+    asked: list[float] = []
+
+    @contextmanager
+    def simulated(proposal: Proposal, folder: Path, seconds: float, *_: Any, **__: Any) -> Iterator[Any]:
+        asked.append(seconds)
+        yield SimpleNamespace(follow=lambda seconds: beside, finish=lambda batch: "")
+
+    monkeypatch.setattr(upgrading, "beside", simulated)
+    monkeypatch.setattr(switching.Switch, "_take_over", lambda self: None)
+    run = Run(space, "upgrade", beside="1 hour", get_dag=made.launch())
+    run.check()
+    assert "runs beside it for 1 hour; then it is stopped" in Checked(**run.left["preflight"]).body("why")
+    assert asked == []
+    run.approve()
+    if beside.differs:
+        with pytest.raises(AirflowFailException, match="nothing was changed: the output differs: 1 row of the old"):
+            run.change()
+        assert (made.file.read_text(), desired(space)) == (made.old, None)
+    else:
+        assert run.change() == "done"
+        assert f"job: {NEW_JOB}" in made.file.read_text()
+    assert asked == [3600.0]
+    assert not left.exists(), "what a killed one left is removed"
 
 
 def test_another_version_than_the_one_that_was_approved_is_refused(

@@ -21,7 +21,7 @@ from support.airflow.web_server import bearer, served, token
 EXAMPLES = {
     "stream": "counted",
     "run_id": "run-1",
-    "dag_id": "stream_counted",
+    "dag_id": "compact_state",
     "version": "0",
     "name": "pages.css",
     "incident_id": "i-1",
@@ -29,13 +29,22 @@ EXAMPLES = {
     "driver_id": "counted-1",
     "savepoint": SAVEPOINT,
     "look_id": LOOK,
+    "deletion_id": LOOK,
 }
 """A value of each name in an address."""
-BODIES = {"/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"}}
+BODIES = {
+    "/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"},
+    "/api/v1/streams/{stream}/deletions": {"keys": "key=k1"},
+}
 """What a request has to say where the rights depend on it."""
 OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
 """They hold nothing of any stream: our own files, the description of the API, and the way to another page."""
-OF_WHO_MAY_CHANGE = ("/api/v1/streams/{stream}/looks", "/api/v1/streams/{stream}/looks/{look_id}")
+OF_WHO_MAY_CHANGE = (
+    "/api/v1/streams/{stream}/looks",
+    "/api/v1/streams/{stream}/looks/{look_id}",
+    "/api/v1/streams/{stream}/deletions",
+    "/api/v1/streams/{stream}/deletions/{deletion_id}",
+)
 """They hold data of the stream's state."""
 LISTS = (
     "/metrics",
@@ -119,7 +128,7 @@ def test_the_contents_of_a_state_are_for_who_may_change_the_stream(server: TestC
         assert EVIL in _ask(server, "GET", path, headers=bearer("USER")).text
     seen = _ask(server, "GET", "/streams/{stream}/state", headers=bearer("USER")).text
     assert "name=&lt;script&gt;" in seen
-    for part in ("", "?part=looks"):
+    for part in ("", "?part=looks", "?part=changes"):
         shown = server.get(f"{PAGES}/streams/counted/state{part}", headers=bearer("VIEWER")).text
         assert "name=&lt;script&gt;" not in shown
         assert LOOK not in shown

@@ -41,7 +41,9 @@ state: {shuffle_partitions: 1}
 spark:
   master: "local[1]"
   driver_memory: 700 MiB
-  conf: {spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
+  conf:
+    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+    spark.sql.codegen.wholeStage: "false"
 """
 
 

@@ -57,7 +57,7 @@ STREAM: Final = f"""
       env: [OWN_VARIABLE]
 """
 EVENTS: Final = json.dumps(
-    {"conn_type": "kafka", "host": "b:9092", "login": "ann", "password": PLANTED["connection"]}
+    {"conn_type": "kafka", "host": "127.0.0.1:1", "login": "ann", "password": PLANTED["connection"]}
     | {"extra": {"ssl.key.password": PLANTED["extra"]}}
 )
 

@@ -4,20 +4,23 @@
 2. `status` and `inspect` show it; `check` judges it.
 3. `restart` gives it a new driver that goes on where the last one stopped; an upgrade switches it to another job;
    `drain` stops the drivers of the host.
-4. `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
-   started again, unless a person lets it begin anew. A savepoint that was taken while it ran opens in a fork, and the
-   stream is put back to it, after a fork has tried it.
+4. A savepoint that was taken while it ran opens in a fork, and the stream is put back to it, after a fork has tried it.
+   `stop` ends it at a batch boundary, and it stays stopped. `history` lists all of it. Without its checkpoint it is not
+   started again, unless a person lets it begin anew.
 5. `start --supervise` brings back a driver that is killed, and leaves it running on Ctrl-C; `status` shows the crash.
+
+Beside it, in another folder, the tutorial from its empty folder on: its own commands, in its order. Nothing is edited.
 """
 
-import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -30,10 +33,12 @@ from streamwarden.services.upgrades.journals import NEW, OLD, Upgrades, write_jo
 from streamwarden.services.upgrades.live import LiveStream
 from streamwarden.services.upgrades.switching import Switch
 from streamwarden.services.workspace import Workspace
+from support.airflow.harness import REPOSITORY
 from support.command_line import Answer, in_process, in_shell
-from support.spark.drivers import COUNTS, Project, project, until
+from support.guides import Page
+from support.spark.drivers import COUNTS, QUICK, Project, project, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
 STREAM = """
 name: counts
@@ -52,6 +57,8 @@ spark:
     spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
     spark.sql.codegen.wholeStage: "false"
 """
+
+TUTORIAL = Page((REPOSITORY / "docs" / "tutorial" / "first-stream.md").read_text())
 
 
 @pytest.fixture
@@ -72,10 +79,38 @@ def run(world: Project, *arguments: str) -> Answer:
     return in_shell(world.root, *arguments)
 
 
+def ask(world: Project, *arguments: str) -> Answer:
+    return in_process(world.root, *arguments)
+
+
 def only_stream(world: Project) -> dict[str, object]:
-    return dict(in_process(world.root, "status", "--json").json["streams"][0])
+    return dict(ask(world, "status", "--json").json["streams"][0])
 
 
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[dict[str, Answer]]]:
+    """What its commands answer, from the first one to the last but one: `up` has tests of its own."""
+    *commands, last = TUTORIAL.commands("streamwarden")
+    assert last == "streamwarden up"
+    with project(tmp_path_factory.mktemp("tutorial")) as made, ThreadPoolExecutor(1) as beside:
+        yield beside.submit(typed, made, commands)
+
+
+def typed(made: Project, commands: list[str]) -> dict[str, Answer]:
+    answers = {}
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "streamwarden"
+        if command == "streamwarden check":
+            until("all five batches", lambda: made.store.batches.summary("orders").batches >= 5)
+        options = QUICK["spark.driver.extraJavaOptions"]
+        answers[command] = in_shell(made.root, *arguments, timeout=400, JDK_JAVA_OPTIONS=options)
+        assert answers[command].code == Exit.OK, (command, answers[command])
+    assert not list((made.data / "quarantine").rglob("*.json"))
+    return answers
+
+
+@pytest.mark.usefixtures("tutorial")
 def test_a_streams_life_from_the_shell(world: Project) -> None:
     world.publish(3)
     assert only_stream(world)["state"] == "new"
@@ -85,30 +120,33 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert re.search(r"query counts started; batch \d+ is committed", first.out), first
     running = only_stream(world)
     assert running["state"] == "running"
-    assert "runs already" in run(world, "start", "counts").out
+    assert "runs already" in ask(world, "start", "counts").out
     assert only_stream(world)["pid"] == running["pid"]
 
     until("three batches", lambda: world.store.batches.summary("counts").batches >= 3)
     assert int(str(only_stream(world)["batches"])) >= 3
-    inspected = json.loads(run(world, "inspect", "counts", "--json").out)
+    inspected = ask(world, "inspect", "counts", "--json").json
     assert inspected["committed"] >= 2
     assert inspected["findings"] == []
-    checked = run(world, "check", "counts", "--json")
+    checked = ask(world, "check", "counts", "--json")
     seen = {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]}
     assert "CRITICAL" not in seen
     assert checked.code == Exit.OK, checked
     assert {each["status"] for each in checked.json["streams"]["counts"]["verdicts"]} >= {"OK"}
 
-    saved = in_process(world.root, "savepoint", "create", "counts", "--reason", "before a new version", "--json")
+    saved = ask(world, "savepoint", "create", "counts", "--reason", "before a new version", "--json")
     assert saved.code == Exit.OK, saved
     assert saved.json["spark"] == version("pyspark")
 
-    again = run(world, "restart", "counts", "--reason", "a new version")
+    with ThreadPoolExecutor(1) as shell:
+        restart = shell.submit(run, world, "restart", "counts", "--reason", "a new version")
+        until("another driver", lambda: _newest(world) != running["driver_id"])
+        world.publish(1)  # a start waits ten seconds for the first batch of a stream that has nothing to read
+        again = restart.result()
     assert again.code == Exit.OK, again
     assert "a new version" in again.out
     restarted = only_stream(world)
     assert restarted["driver_id"] != running["driver_id"]
-    world.publish(1)
     until("one more batch", lambda: world.store.batches.summary("counts").batches >= 4)
     assert int(str(only_stream(world)["batch_id"])) >= 3
 
@@ -121,54 +159,59 @@ def test_a_streams_life_from_the_shell(world: Project) -> None:
     assert drained.code == Exit.OK, drained
     assert "an update" in drained.out
     assert only_stream(world)["state"] == "down", "it should run, and its supervisor starts it again"
-    assert "no driver runs on this host" in run(world, "drain").out
-
-    assert run(world, "start", "counts").code == Exit.OK
-    stopped = run(world, "stop", "counts", "--reason", "enough")
-    assert stopped.code == Exit.OK, stopped
-    assert "stopped" in stopped.out
-    assert only_stream(world)["state"] == "stopped"
-    assert "enough" in run(world, "status").out
+    assert "no driver runs on this host" in ask(world, "drain").out
     stop = ["stop requested", "stopped"]
     upgrade = ["launched", "deployed"]
-    assert events(world) == ["launched", *stop, "restarted", *stop, *upgrade, *stop, "restarted", *stop]
-    assert "no driver runs on this host" in run(world, "drain").out
-    assert only_stream(world)["state"] == "stopped", "a drain starts nothing that a person stopped"
+    assert events(world) == ["launched", *stop, "restarted", *stop, *upgrade, *stop]
 
-    assert in_process(world.root, "savepoint", "verify", "counts").code == Exit.OK
+    assert ask(world, "savepoint", "verify", "counts").code == Exit.OK
     named = ("counts", saved.json["id"])
-    forked = in_process(world.root, "savepoint", "fork", *named, "--into", str(world.root / "tried"))
+    forked = ask(world, "savepoint", "fork", *named, "--into", str(world.root / "tried"))
     assert forked.code == Exit.OK, forked
     assert f"after batch {saved.json['batch']}" in forked.out
     assert (world.root / f"tried/fork/checkpoint/commits/{saved.json['batch'] + 1}").exists(), "it read the fourth file"
     world.job("other", COUNTS.replace('"key")', '"key", "note")'))
-    refused = in_process(world.root, "savepoint", "restore", *named)
+    refused = ask(world, "savepoint", "restore", *named)
     assert refused.code == Exit.BAD, refused
     assert "does not go on from it" in refused.err, "its state has another key"
     world.job("other", COUNTS)
-    restored = in_process(world.root, "savepoint", "restore", *named, "--reason", "a wrong version")
+    restored = ask(world, "savepoint", "restore", *named, "--reason", "a wrong version")
     assert restored.code == Exit.OK, restored
     assert "proof: the driver of a fork started from it and committed batch" in restored.out
     assert only_stream(world)["batch_id"] == saved.json["batch"]
     again = run(world, "start", "counts")
     assert again.code == Exit.OK, "the store knows later batches, and that a person put the stream back"
     until("the batch after it", (world.data / f"checkpoints/counts/commits/{saved.json['batch'] + 1}").exists)
-    checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
+    checked = ask(world, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
     assert [each for each in checked if each["status"] == "CRITICAL"] == []
-    assert run(world, "stop", "counts").code == Exit.OK
-    assert "restored" in events(world)
+    stopped = run(world, "stop", "counts", "--reason", "enough")
+    assert stopped.code == Exit.OK, stopped
+    assert "stopped" in stopped.out
+    assert only_stream(world)["state"] == "stopped"
+    assert "enough" in ask(world, "status").out
+    assert "no driver runs on this host" in ask(world, "drain").out
+    assert only_stream(world)["state"] == "stopped", "a drain starts nothing that a person stopped"
+    told = events(world)
+    assert "restored" in told
+    assert told[-3:] == ["restarted", *stop]
 
     shutil.rmtree(world.data / "checkpoints/counts")
-    refused = run(world, "start", "counts")
+    refused = ask(world, "start", "counts")
     assert refused.code == Exit.BAD, refused
     assert "gone or empty" in refused.err
     assert only_stream(world)["state"] == "down"
-    anew = run(world, "start", "counts", "--begin-anew", "the disk was replaced")
+    anew = ask(world, "start", "counts", "--begin-anew", "the disk was replaced")
     assert anew.code == Exit.OK, anew
     until("a new first batch", lambda: (world.data / "output/counts/_spark_metadata/0").exists())
-    checked = in_process(world.root, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
+    checked = ask(world, "check", "counts", "--json").json["streams"]["counts"]["verdicts"]
     assert {each["status"] for each in checked if each["check"] == "batches_skipped"} == {"OK"}
     assert "began anew" in events(world)
+
+
+def _newest(world: Project) -> str:
+    record = world.store.drivers.latest("counts")
+    assert record is not None
+    return record.driver_id
 
 
 def switched(world: Project) -> Upgrade:
@@ -197,7 +240,7 @@ def switched(world: Project) -> Upgrade:
 
 
 def events(world: Project) -> list[str]:
-    return [each["kind"] for each in in_process(world.root, "history", "counts", "--json").json["events"]]
+    return [each["kind"] for each in ask(world, "history", "counts", "--json").json["events"]]
 
 
 def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> None:
@@ -230,6 +273,15 @@ def test_a_supervised_stream_comes_back_and_outlives_ctrl_c(world: Project) -> N
     assert "the driver continues" in shown
     assert world.fleet.observe(second[0]).alive
     assert only_stream(world)["restarts"] == 1
-    assert "last exit: killed" in run(world, "status").out
+    assert "last exit: killed" in ask(world, "status").out
     assert events(world) == ["launched", "crashed", "restarted"]
-    assert run(world, "stop", "counts").code == Exit.OK
+    assert ask(world, "stop", "counts").code == Exit.OK
+
+
+def test_the_tutorial_does_what_it_says(tutorial: Future[dict[str, Answer]]) -> None:
+    answers = tutorial.result()
+    started = answers["streamwarden start orders"]
+    assert re.search(r"query orders started; batch \d+ is committed", started.out), started
+    assert "stopped" in answers["streamwarden stop orders"].out
+    shown = answers["streamwarden drill show kill_orders"].out
+    assert "0 lost" in shown or "loses nothing" in shown

@@ -10,6 +10,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,13 @@ from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ProcessIdentity
+from streamwarden.lifecycle.supervision.heartbeat import JVM_SILENT, SHORTEST_BOUND, silent_since
 from streamwarden.services.fleet.claims import LEASE_TTL
 from streamwarden.services.fleet.starting import Started
 from streamwarden.sinks.files.output import read_output
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import RestartPolicy, StreamSpec
 from support.spark.drivers import COUNTS, Project, minute_of, project, until
+from support.spark.supervision import supervised
 
 pytestmark = pytest.mark.spark
 
@@ -114,6 +117,14 @@ def test_neither_settings_nor_secrets_show_in_a_process_list(life: Life) -> None
     assert Path(record.folder).stat().st_mode & 0o077 == 0
 
 
+@pytest.fixture(scope="module")
+def unresponsive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[None]]:
+    """A stream of its own, which is waited for most of the time: it runs beside the test of the locked store."""
+    with project(tmp_path_factory.mktemp("unresponsive")) as made, ThreadPoolExecutor(1) as beside:
+        yield beside.submit(its_jvm_stands_still, made)
+
+
+@pytest.mark.usefixtures("unresponsive")
 def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
     """Another program locks the store until the driver's lease has expired; batches go on at their pace;
     afterwards no report is missing."""
@@ -146,6 +157,49 @@ def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
     stormy = [life.seconds_of(batch) for batch in range(before, before + during)]
     # A batch that waited for the store would take its busy timeout, two seconds, longer.
     assert statistics.median(stormy) < statistics.median(calm) + 1.5, (calm, stormy)
+
+
+def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost(unresponsive: Future[None]) -> None:
+    """Its Python half is alive: the stream must not count as running."""
+    unresponsive.result()
+
+
+def its_jvm_stands_still(made: Project) -> None:
+    """1. A supervised stream commits. 2. SIGSTOP to its JVM alone. 3. The lease is kept while the silence may be a
+    pause, and the driver says that it is silent. 4. Past the bound the supervisor process kills it, and the record says
+    why. 5. The supervisor starts the next driver, and every row is in the output once."""
+    spec = made.spec("counts", COUNTS, restart=RestartPolicy(initial=0.2, unresponsive_after=SHORTEST_BOUND))
+    made.publish(2)
+    with supervised(made, spec):
+        frozen = until("the first query", lambda: _running(made, None))
+        made.await_batches(spec, 2)
+        process = files.read_process(Path(frozen.folder))
+        assert process is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        made.publish(1)
+        since = until("word of the silence", lambda: silent_since(made.store.drivers.events(frozen.driver_id)))
+        assert abs(time.time() - since) < SHORTEST_BOUND + 5
+        assert made.fleet.observe(frozen.driver_id).alive, "the silence may be a pause"
+        heir = until("the next driver's query", lambda: _running(made, frozen))
+        made.publish(1)
+        until("the closed windows", lambda: sum(_counts(spec).values()) >= 3 * 20, poll=0.2)
+    assert made.fleet.observe(heir.driver_id).alive
+    ended = made.store.drivers.get(frozen.driver_id)
+    assert ended is not None
+    assert ended.exit is not None
+    assert (ended.exit.kind, ended.exit.signal, ended.exit.error_class) == (ExitKind.KILLED, 9, "JvmUnresponsive")
+    assert "its supervisor process killed it" in ended.exit.message
+    events = [event.kind for event in made.store.drivers.events(frozen.driver_id)]
+    assert events.index(JVM_SILENT) < events.index("signal_sent")
+    assert _counts(spec) == _expected(3)
+
+
+def _running(made: Project, before: DriverRecord | None) -> DriverRecord | None:
+    """The newest driver, if its query runs and it is not `before`."""
+    latest = made.store.drivers.latest("counts")
+    if latest is None or latest.run_id is None or (before is not None and latest.driver_id == before.driver_id):
+        return None
+    return latest
 
 
 def test_malformed_rows_are_counted_and_kept_aside_with_reason_and_file(life: Life) -> None:
@@ -255,13 +309,13 @@ def test_the_next_driver_goes_on_and_the_output_has_each_row_once(life: Life) ->
     def written() -> bool:
         seen = life.fleet.observe(record.driver_id)
         assert seen.alive, f"the driver ended: {seen.exit}\n{life.project.log(record.driver_id)}"
-        return sum(_counts(life).values()) >= 20 * closed
+        return sum(_counts(life.spec).values()) >= 20 * closed
 
     until("the closed windows", written, poll=0.2, told=lambda: _told(life, closed))
     seen = life.fleet.stop("counts", requested_by="ann", reason="the end")
     assert seen is not None
     assert seen.record.driver_id == record.driver_id
-    assert _counts(life) == _expected(closed)
+    assert _counts(life.spec) == _expected(closed)
 
 
 def _expected(closed: int) -> dict[tuple[str, int], int]:
@@ -274,14 +328,16 @@ def _expected(closed: int) -> dict[tuple[str, int], int]:
 
 
 def _told(life: Life, closed: int) -> str:
-    counts, expected = _counts(life), _expected(closed)
+    counts, expected = _counts(life.spec), _expected(closed)
     position = log_position(open_path(life.spec.checkpoint))
     missing = sorted({window for window, _ in expected.keys() - counts.keys()})
     return f"missing windows {missing}; checkpoint {position}; published {life.project.published}"
 
 
-def _counts(life: Life) -> dict[tuple[str, int], int]:
-    output = read_output(Path(life.spec.sink.path or ""))
+def _counts(spec: StreamSpec) -> dict[tuple[str, int], int]:
+    if not Path(spec.sink.path or "", "_spark_metadata").is_dir():
+        return {}
+    output = read_output(Path(spec.sink.path or ""))
     named = [dict(zip(output.columns, row, strict=True)) for row in output.rows]
     rows = [(row["window"]["start"].strftime("%H:%M:%S"), row["key"], row["n"]) for row in named]
     assert len({(start, key) for start, key, _ in rows}) == len(rows)

@@ -1,8 +1,14 @@
-"""event_windows on a real standalone cluster: first its executor, then a whole worker is killed in mid-batch, and not a
-row is lost or doubled. Afterwards a job whose Python is shipped, on what is left of the cluster.
+"""Streams on real standalone clusters, whose parts die.
 
-The driver lives on, on its own host, supervised as ever; Spark gives its tasks to a new executor, which loads the state
-from the checkpoint. Meanwhile the driver measures its executors through Spark's REST API.
+1. event_windows: first its executor, then a whole worker is killed in mid-batch, and not a row is lost or doubled. The
+   driver lives on, on its own host, supervised as ever; Spark gives its tasks to a new executor, which loads the state
+   from the checkpoint. Meanwhile the driver measures its executors through Spark's REST API.
+2. A job whose Python is shipped, on what is left of that cluster.
+3. A master that is unavailable when a stream starts, and again while it runs: supervision keeps the stream up. First
+   nothing listens at the master's address: Spark gives up after a minute, in which the tests above run, and the exit
+   names the master. Then the master comes up, and the stream runs. Then it is killed in mid-stream: driver and executor
+   go on. It comes back with no memory of the application, its worker ends the executor, and without a watch the driver
+   would wait for another for ever.
 """
 
 from __future__ import annotations
@@ -25,14 +31,16 @@ from streamwarden.health.signals.executors import ExecutorSnapshot, executor_sna
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.health.verdict import Status
 from streamwarden.health.window import Measurement, Window
-from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.sinks.files.output import read_output
 from streamwarden.spark.executors.watch import EXECUTOR_LOST
 from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
-from streamwarden.stream.spec import Backend, StreamSpec, TriggerSpec
+from streamwarden.stream.spec import Backend, Budget, RestartPolicy, StreamSpec, TriggerSpec
 from support.servers.spark_cluster import Cluster, cluster
-from support.spark.drivers import QUICK, Project, project, until
+from support.spark.drivers import COUNTS, QUICK, Project, project, until
 from support.spark.job_runs import publish, stream
 from support.spark.mid_batch import newest
+from support.spark.supervision import supervised
 from support.spark.verdicts import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -84,8 +92,57 @@ class Ran:
         return [look for look in executor_snapshots(self.measurements()) if look.memory]
 
 
+@dataclass
+class Unanswered:
+    """A supervised stream whose master is not there yet."""
+
+    cluster: Cluster
+    project: Project
+    spec: StreamSpec
+
+    def newest(self) -> DriverRecord:
+        driver = self.project.store.drivers.latest(self.spec.name)
+        assert driver is not None
+        return driver
+
+    def ends(self) -> list[DriverRecord]:
+        return [each for each in self.project.store.drivers.history(self.spec.name, 0) if each.exit is not None]
+
+    def rows(self) -> list[tuple[tuple[object, ...], tuple[object, ...]]]:
+        """What is in the output; nothing before the first batch has made the folder."""
+        output = str(self.spec.sink.path)
+        made = Path(output, "_spark_metadata").is_dir()
+        return read_output(output).keyed(["window", "key"], ["n"]) if made else []
+
+    def await_rows(self, portions: int) -> None:
+        def log() -> str:
+            return self.project.log(self.newest().driver_id)
+
+        until(f"the rows of {portions} portions", lambda: len(self.rows()) >= closed(portions), poll=0.2, told=log)
+
+
+PORTION = 3
+"""Files that are published before the first start, while the master is away, and after it is back."""
+
+
+def closed(portions: int) -> int:
+    """Rows of so many portions: two windows of five keys for each file but the newest, whose windows are open."""
+    return 2 * 5 * (portions * PORTION - 1)
+
+
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def unanswered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unanswered]:
+    """It costs no processor time while it waits: it is started before all else, and looked at last."""
+    soon = RestartPolicy(initial=1.0, factor=1.0, cap=1.0, budget=Budget(count=20, per=3600.0))
+    with cluster(started=False) as spark, project(tmp_path_factory.mktemp("unanswered")) as home:
+        spec = home.spec("counts", COUNTS, spark=on(spark), restart=soon)
+        home.publish(PORTION)
+        with supervised(home, spec):
+            yield Unanswered(spark, home, spec)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, unanswered: Unanswered) -> Iterator[Ran]:
     with cluster(workers=3) as spark, project(tmp_path_factory.mktemp("cluster")) as home:
         spec = replace(
             stream("event_windows", home.data, Backend.ROCKSDB),
@@ -249,3 +306,40 @@ def test_python_that_only_the_project_has_is_shipped_to_the_executors(ran: Ran) 
         assert name == names[row["key"]]
         assert "library.zip" in place
         assert not place.startswith(str(library)), "the copy that was shipped, not the project's own"
+
+
+def test_a_master_that_comes_back_finds_its_stream_running(unanswered: Unanswered) -> None:
+    spark, home, spec = unanswered.cluster, unanswered.project, unanswered.spec
+    until("a driver that found no master", unanswered.ends)
+    away = unanswered.ends()[0]
+    assert away.exit is not None
+    assert (away.exit.kind, away.exit.curable) == (ExitKind.FAILED, True), away.exit
+    assert away.exit.message.startswith(f"the Spark master does not answer ({spark.url}: ")
+    assert "bring the master back" in away.exit.next_step
+    assert home.committed(spec) == 0
+
+    spark.start_master()
+    spark.start_workers(cores=2)
+    unanswered.await_rows(1)
+
+    lived = unanswered.newest()
+    spark.kill_master()
+    home.publish(PORTION)
+    unanswered.await_rows(2)
+    assert unanswered.newest().driver_id == lived.driver_id, "a running driver needs no master"
+
+    spark.start_master()
+    until("another driver", lambda: unanswered.newest().driver_id != lived.driver_id)
+    forgotten = home.fleet.observe(lived.driver_id).exit
+    assert forgotten is not None
+    assert (forgotten.kind, forgotten.curable) == (ExitKind.FAILED, True), forgotten
+    assert "does not know the application" in forgotten.message
+    home.publish(PORTION)
+    unanswered.await_rows(3)
+    stopped = home.fleet.stop(spec.name, requested_by="test", reason="all is read")
+    assert stopped is not None
+    assert stopped.exit is not None
+    assert stopped.exit.kind is ExitKind.STOPPED
+    found = unanswered.rows()
+    assert len(found) == len({str(key) for key, _ in found}) == closed(3), "each window once"
+    assert {counted for _, counted in found} == {(2,)}, "each row counted once"

@@ -5,8 +5,10 @@
 3. A version that works on forks and fails in production is taken back.
 4. A version that counts otherwise is refused, and switched to when it is accepted. Its upgrade is killed while it
    watches, and completed by the next command.
+5. A version that counts otherwise again runs beside the old one, is refused, and is switched to when it is accepted:
+   no window is counted in both ways.
 
-In the end every row was counted once: those of the last version in its own way.
+In the end every row was counted once: those of the last versions in their own way.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from streamwarden.adapters.storage.files import open_path
@@ -26,7 +29,7 @@ from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.checkpoint.formats.sink import read_sink_manifest
 from streamwarden.sinks.files.output import read_output
 from support.command_line import Answer, in_process, in_shell
-from support.spark.drivers import COUNTS, Project, project, until
+from support.spark.drivers import COUNTS, Project, producing, project, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.full, pytest.mark.timeout(1500)]
 
@@ -34,10 +37,10 @@ STREAM = """
 # What is counted.
 name: counts
 job: jobs/counts.py   # the version in force
-source: {path: input, max_files_per_trigger: 2}
+source: {path: input, max_files_per_trigger: 4}
 sink: {path: output/counts}
 checkpoint: checkpoints/counts
-trigger: {processing_time: 500 ms}
+trigger: {processing_time: 2 s}
 state: {shuffle_partitions: 1}
 restart: {initial: 1s}
 health: {thresholds: {batch_longer_than_trigger: {warning: 1000, critical: 2000}}}   # what a busy machine may take
@@ -55,24 +58,8 @@ VERSIONS = {
     "same": (".groupBy(", '.where("key >= 0").groupBy('),
     "fails": ("    events = ", "    assert '__fork' in spec.name, 'no production'\n    events = "),
     "double": (COUNT, 'F.sum(F.lit(2)).alias("n")'),
+    "triple": (COUNT, 'F.sum(F.lit(3)).alias("n")'),
 }
-
-
-class Producer:
-    """Publishes a file each half second until it is closed."""
-
-    def __init__(self, made: Project) -> None:
-        self._made, self._ended = made, threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._ended.wait(0.5):
-            self._made.publish()
-
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +71,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
             made.job(name, COUNTS.replace(old, new))
         (made.root / "config/streams").mkdir(parents=True)
         (made.root / "config/streams/counts.yaml").write_text(STREAM)
-        producer = Producer(made)
-        try:
+        with producing(made, every=0.5):
             yield made
-        finally:
-            producer.close()
 
 
 def upgrade(world: Project, name: str, *more: str) -> Answer:
@@ -158,18 +142,33 @@ def test_upgrades_under_load(world: Project) -> None:
     resumed = in_shell(world.root, "upgrade", "counts", timeout=600)
     assert resumed.code == 0, resumed
     assert text(world) == STREAM.replace("jobs/counts.py", "jobs/double.py")
-    savepoints = in_process(world.root, "savepoint", "list", "counts", "--json").json
+    before_double = windows_before_the_switch(world)
     at = committed(world)
-    until("batches of the last version", lambda: committed(world) > at + 2)
+    until("batches of that version", lambda: committed(world) > at + 2)
+
+    triple = upgrade(world, "triple", "--accept-difference", "--beside", "20s")
+    assert triple.code == 0, triple
+    assert "beside: batch" in triple.out
+    before_triple = windows_before_the_switch(world)
+    at = committed(world)
+    until("batches of the last version", lambda: committed(world) > at + 5)
     assert in_shell(world.root, "stop", "counts").code == 0
-    assert_every_row_was_counted(world, savepoints[0]["batch"])
+    assert_every_row_was_counted(world, before_double, before_triple)
 
 
-def assert_every_row_was_counted(world: Project, switched: int) -> None:
-    """By the input files alone: each window that was written has each of its rows once, before the last version began;
-    after it each row that the last version saw counts twice."""
-    output = world.data / "output/counts"
-    found = read_output(output)
+def windows_before_the_switch(world: Project) -> set[str]:
+    """The windows that were written before the newest savepoint."""
+    saved = in_process(world.root, "savepoint", "list", "counts", "--json").json[0]
+    manifest = read_sink_manifest(open_path(str(world.data / "output/counts")), saved["batch"])
+    assert manifest is not None
+    return {start(value) for file in manifest.files for value in pq.read_table(file.path)["window"].to_pylist()}
+
+
+def assert_every_row_was_counted(world: Project, first: set[str], second: set[str]) -> None:
+    """By the input files alone: each window of `first` has each of its rows once; later each row that the next version
+    saw counts twice; and each window that is not in `second` has all of its rows three times, because the last version
+    had counted it from its beginning."""
+    found = read_output(world.data / "output/counts")
     assert found.problems == ()
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     windows = Counter((str(row["window"]), row["key"]) for row in rows)
@@ -179,17 +178,15 @@ def assert_every_row_was_counted(world: Project, switched: int) -> None:
         for line in path.read_text().splitlines():
             row = json.loads(line)
             sent[row["at"][:18], row["key"]] += 1  # the ten seconds of its window
-    before = read_sink_manifest(open_path(str(output)), switched)
-    assert before is not None
-    counted = {(start(row["window"]), row["key"]): row["n"] for row in rows}
+    counted: dict[tuple[str, Any], Any] = {(start(row["window"]), row["key"]): row["n"] for row in rows}
     newest = max(window for window, _ in counted)
     expected = {key: count for key, count in sent.items() if key[0] <= newest}
     assert counted.keys() == expected.keys(), "no window is missing"
-    odd = [key for key, n in counted.items() if n not in (expected[key], 2 * expected[key])]
-    assert len({window for window, _ in odd}) <= 2, "those that were open at the last switch"
-    doubled = sorted(key for key, n in counted.items() if n == 2 * expected[key])
-    assert doubled
-    assert all(n == expected[key] for key, n in counted.items() if key[0] < min(doubled)[0] and key not in odd)
+    assert {window for window, _ in counted} > second > first
+    assert all(n == expected[key] for key, n in counted.items() if key[0] in first)
+    odd = {key[0] for key, n in counted.items() if key[0] in second - first and n != 2 * expected[key]}
+    assert len(odd) <= 10, "those that were open at that switch: two of each file of a batch, and of the file before"
+    assert all(n == 3 * expected[key] for key, n in counted.items() if key[0] not in second)
 
 
 def start(window: object) -> str:

@@ -1,6 +1,6 @@
 """A service that is away is named in the exit record, from the exceptions of Spark's own clients for it.
 
-The standalone master is in test_master_away, a database in test_postgresql_sink_run.
+The standalone master is in test_standalone_cluster, a database in test_postgresql_sink_run.
 """
 
 from __future__ import annotations

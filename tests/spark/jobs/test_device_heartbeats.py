@@ -57,7 +57,7 @@ CONF = QUICK | {"spark.sql.streaming.minBatchesToRetain": "2000"}
 
 by_the_clock = pytest.mark.full
 """In the first tier test_jobs_on_topics runs these heartbeats by the clock, test_user_sessions shows timers in silence,
-and drills/test_clock_step a TTL."""
+and drills/test_drills_by_a_clock a TTL."""
 
 EVERY = TriggerSpec(processing_time=2.0)
 """The twin executes every batch again, the silent ones too."""
@@ -301,7 +301,7 @@ def test_by_event_time_a_kill_in_mid_batch_changes_no_row(timed: Survivors) -> N
     assert books["open"] > 0
 
 
-@pytest.mark.full  # in the first tier drills/test_clock_step compares timers with a twin
+@pytest.mark.full  # in the first tier drills/test_drills_by_a_clock compares timers with a twin
 def test_by_event_time_an_unbroken_twin_has_the_same_timers(timed: Survivors, tmp_path: Path) -> None:
     spec = timed.specs[Backend.ROCKSDB]
     twin = assert_the_twin_agrees(spec, tmp_path / "twins", of="device_heartbeats_event_time")

@@ -156,7 +156,7 @@ def test_the_output_is_the_oracles_after_two_kills(story: Story) -> None:
     assert (books["emitted"], books["open"], books["dropped"]) == (len(story.sent), 0, 0)
 
 
-@pytest.mark.full  # in the first tier drills/test_clock_step compares timers by the clock with a twin
+@pytest.mark.full  # in the first tier drills/test_drills_by_a_clock compares timers by the clock with a twin
 def test_an_unbroken_twin_has_the_same_timeouts(story: Story, tmp_path: Path) -> None:
     assert_the_twin_agrees(story.spec, tmp_path / "twins", of="user_sessions")
 

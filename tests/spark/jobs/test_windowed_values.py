@@ -1,7 +1,7 @@
 """windowed_values on both state store backends: killed in mid-batch, silent for a while, and right to the row.
 
 The rate source goes by the wall's clock, so windows are seconds here instead of minutes. In the first tier
-drills/test_generated_drill kills this job.
+drills/test_drills_by_a_clock kills this job.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +61,7 @@ def world(tmp_path: Path) -> Iterator[Project]:
 
 
 def run(world: Project, *arguments: str) -> Answer:
-    return in_shell(world.root, *arguments)
+    return in_process(world.root, *arguments)
 
 
 def write(world: Project, name: str, text: str) -> None:
@@ -79,8 +78,8 @@ def log(world: Project) -> str:
 
 def test_word_count_runs_as_it_is(world: Project) -> None:
     write(world, "one.txt", "to be or not to be\n")
-    assert in_process(world.root, "validate").code == Exit.OK
-    started = run(world, "start", "word_count")
+    assert run(world, "validate").code == Exit.OK
+    started = in_shell(world.root, "start", "word_count")
     assert started.code == Exit.OK, (started, log(world))
     assert "query word_count started; batch 0 is committed" in started.out
     (query,) = world.store.queries.of("word_count")
@@ -98,10 +97,10 @@ def test_word_count_runs_as_it_is(world: Project) -> None:
     assert "batch 1 is committed" in run(world, "start", "word_count").out, "a driver that runs is found at once"
     until("the state goes on", lambda: "|  to|    3|" in log(world), told=lambda: log(world))
     assert run(world, "stop", "word_count").code == Exit.OK
-    assert json.loads(in_process(world.root, "inspect", "word_count", "--json").out)["findings"] == []
+    assert run(world, "inspect", "word_count", "--json").json["findings"] == []
 
     world.job("word_count", f"import sys\n{ELSEWHERE}")
-    assert in_process(world.root, "validate").code == Exit.OK, "the text does not show the checkpoint"
+    assert run(world, "validate").code == Exit.OK, "the text does not show the checkpoint"
     refused = run(world, "start", "word_count")
     assert refused.code == Exit.BAD, (refused, log(world))
     assert "ended after" in refused.out

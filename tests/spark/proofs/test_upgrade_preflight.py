@@ -1,17 +1,27 @@
-"""New versions of a job are tried on forks of a checkpoint that a real Spark wrote. The stream is not touched."""
+"""New versions of a job are tried on forks of a checkpoint that a real Spark wrote. The stream is not touched.
+
+One of them runs beside the old one: the newest batches of the checkpoint come back while it follows, and it takes over.
+tests/spark/drivers has streams that run meanwhile and go on.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from streamwarden.adapters.store import Store
 from streamwarden.health.thresholds import DEFAULTS
 from streamwarden.lifecycle.upgrades.changes import What
+from streamwarden.lifecycle.upgrades.journal import Step, Upgrade
 from streamwarden.lifecycle.upgrades.preflight import Preflight, obstacles
+from streamwarden.services.exchanges.exchanging import exchange
+from streamwarden.services.upgrades.beside import beside, clear
 from streamwarden.services.upgrades.preflight import preflight
 from streamwarden.services.upgrades.proposal import propose
+from streamwarden.services.upgrades.taking_over import TakeOver, fork_of
 from support.checkpoints.recorded import Archives, Unpack
 from support.streams.upgrades import STREAM, lay_out, version
 
@@ -53,6 +63,46 @@ def test_a_version_that_spark_refuses_is_refused_with_the_fields_that_changed(tm
     assert (change.what, change.before, change.after) == (What.FIELD_TYPE, "sum long", "sum double")
     (obstacle,) = obstacles(found, accepted=True)
     assert "cast after the aggregation" in obstacle.next_step
+
+
+def test_a_version_beside_executes_the_batches_that_come_and_takes_over(
+    tmp_path: Path, unpack: Unpack, store_url: str
+) -> None:
+    spec, folder = lay_out(tmp_path / "project", unpack), tmp_path / "upgrade"
+    new = version(tmp_path / "project", "other", 'F.count("*").alias("n")', 'F.sum(F.lit(2)).alias("n")')
+    later = [Path(spec.checkpoint, log, str(batch)) for batch in range(10, 14) for log in ("offsets", "commits")]
+    before = states_and_logs(spec.checkpoint)
+    for path in later:
+        path.rename(path.with_name(f".{path.name}"))
+    proposal = propose(spec, new, None, DEFAULTS)
+    with beside(proposal, folder, 0.0, lambda text: None, left_out=(), accepted=True) as green:
+        for path in later:
+            path.with_name(f".{path.name}").rename(path)
+        green.follow(0)
+        assert green.finish(13) == ""
+    found = green.found
+    assert found.old > found.changed > 0, "the windows that were complete before it are still those of the old one"
+    assert found.key == ("start", "key")
+    upgrade = Upgrade(
+        id="u", stream=spec.name, step=Step.SWAPPED, by="ann", reason="", before="", after="", watch=0, batch=13
+    )
+    with Store(store_url) as store:
+        store.migrate()
+        exchange(store, spec, partial(TakeOver, spec, upgrade, fork_of(folder)), None)
+    now, of_fork = states_and_logs(spec.checkpoint), states_and_logs(green.twin.spec.checkpoint)
+    logs = [name for name in now if not name.startswith(("state/", "commits/"))]
+    assert {"metadata", "offsets/13", "sources/0/12"} <= set(logs)
+    assert [name for name in logs if now[name] != before[name]] == []
+    states = [name for name in now if name.startswith("state/") and "/_metadata/" not in name]
+    assert [name for name in states if now[name] != of_fork[name]] == []
+    assert [name for name in states if now[name] != before.get(name)] != []
+    clear(spec, folder)
+    assert {path.name for path in folder.iterdir()} == {"beside.log", "beside.json"}
+
+
+def states_and_logs(checkpoint: str) -> dict[str, bytes]:
+    files = (path for path in Path(checkpoint).rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(checkpoint)): path.read_bytes() for path in files}
 
 
 @pytest.mark.full  # each of the two versions has a Spark of its own

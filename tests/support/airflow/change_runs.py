@@ -16,7 +16,10 @@ from streamwarden.airflow.dags.state.operations import Operation
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind
+from streamwarden.lifecycle.surgery.rewriting import Keys
 from streamwarden.services.analysis.history import history
+from streamwarden.services.state.deleting import Deletion
+from streamwarden.services.state.requested_deletions import DeletionRequest, Deletions
 from streamwarden.services.workspace import Workspace
 from support.airflow.project import living_driver
 
@@ -30,7 +33,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "rewind": {"batch": BATCH, "time": None, "stop_first": False, "try_first": False},
     "repartition": {"partitions": 4, "stop_first": False},
     "compaction": {"stop_first": False},
-    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "watch": "0s", "rollback": True},
+    "deletion": {"deletion": None, "stop_first": False},
+    "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "beside": None, "watch": "0s", "rollback": True},
 }
 
 
@@ -44,6 +48,8 @@ class Run:
         self.operation: Operation = next(operation for operation in OPERATIONS if operation.name == name)
         self.began = time.time()
         self.params = {"stream": "counted", "reason": "a wrong job", **FORMS[name], **params}
+        if name == "deletion":
+            self.params["deletion"] = self.params["deletion"] or ask_to_delete(space).id
         self.tries = tries
         self.get_dag = get_dag or (lambda dag_id: SimpleNamespace(is_paused=False))
 
@@ -84,7 +90,12 @@ class Run:
 
     @property
     def approval(self) -> ChangeApprovalOperator:
-        return ChangeApprovalOperator(task_id="approval", operation=self.operation)
+        return ChangeApprovalOperator(task_id="approval", operation=self.operation, project=str(self.space.project))
+
+
+def ask_to_delete(space: Workspace) -> DeletionRequest:
+    """What the stream's page does before it runs the DAG."""
+    return Deletions(space.data, "counted").ask("ann", Deletion(keys=Keys(fields=(KEY,))), time.time())
 
 
 def committed(space: Workspace) -> int | None:

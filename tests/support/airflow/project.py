@@ -90,7 +90,9 @@ stop: {{batch_deadline: 60s, term_deadline: 20s}}
 spark:
   master: "local[1]"
   driver_memory: 1 GB
-  conf: {{spark.sql.streaming.minBatchesToRetain: "5000"}}   # an audit takes longer than a hundred batches
+  conf:
+    spark.sql.streaming.minBatchesToRetain: "5000"   # an audit takes longer than a hundred batches
+    spark.sql.codegen.wholeStage: "false"   # a driver starts faster
 """
 
 

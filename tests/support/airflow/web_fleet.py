@@ -14,13 +14,16 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint, SinkPosition, began_at
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.lifecycle.surgery.rewriting import Keys
 from streamwarden.lifecycle.time_travel.answers import Entry as StateEntry
 from streamwarden.lifecycle.time_travel.answers import Share, Shown
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
 from streamwarden.services.savepoints.documents import write_manifest
 from streamwarden.services.savepoints.folders import claim_new, release
 from streamwarden.services.savepoints.saved import Savepoints
+from streamwarden.services.state.deleting import Deletion
 from streamwarden.services.state.looks import Looks, Seen, Wanted
+from streamwarden.services.state.requested_deletions import DeletionRequest, Deletions
 from streamwarden.services.workspace import Workspace
 from support.airflow.project import add_stream
 from support.streams.queries import query_record
@@ -29,6 +32,7 @@ from support.streams.stored_journals import facts_with
 EVIL = "<script>alert('x')</script>"
 SAVEPOINT = "20261125T204502Z"
 LOOK = "20261125T204502000000Z-0123abcd"
+"""Id of a look, and of a deletion."""
 DRILL = """
 name: kill_driver
 stream: counted
@@ -98,7 +102,8 @@ def fill(space: Workspace) -> None:
 
 
 def _save(space: Workspace) -> None:
-    """A savepoint of `counted` with a script in what a person wrote, and two looks at its state: one is answered."""
+    """A savepoint of `counted` with a script in what a person wrote, two looks at its state, of which one is answered,
+    and a deletion."""
     savepoints = Savepoints.of(space.stream("counted"))
     place = savepoints.place(SAVEPOINT)
     assert claim_new(place)
@@ -119,6 +124,10 @@ def _save(space: Workspace) -> None:
         Seen(id=LOOK, stream="counted", by=f"ann {EVIL}", asked_at=0, wanted=Wanted(), answered_at=0, table=table,
              batches=(7,), shown=shown)
     )  # fmt: skip
+    deletion = Deletion(keys=Keys(fields=(EVIL,)))
+    Deletions(space.data, "counted").add(
+        DeletionRequest(id=LOOK, stream="counted", by=f"ann {EVIL}", asked_at=0, wanted=deletion)
+    )
 
 
 def manifest(savepoint: str, stream: str, *, batch: int = 7, by: str = "ann", reason: str = "") -> Savepoint:

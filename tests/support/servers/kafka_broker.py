@@ -178,6 +178,21 @@ class Broker:
         finally:
             consumer.close()
 
+    def values(self, topic: str) -> Iterator[bytes]:
+        """Of each record of partition 0 up to now."""
+        (end,) = self.ends(topic, 1)
+        consumer = Consumer({**self.settings, "group.id": "test", "log_level": 0})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            at = 0
+            while at < end:
+                message = consumer.poll(30)
+                assert message is not None, "the broker does not answer"
+                at = (message.offset() or 0) + 1
+                yield message.value() or b""
+        finally:
+            consumer.close()
+
     def add_partitions(self, topic: str, total: int) -> None:
         admin = self.admin()
         admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=60)

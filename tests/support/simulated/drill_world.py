@@ -131,6 +131,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.time = 1_000_000.0
+        self.passed: set[str] = set()  # the calls in which it could have been killed
         self.journals = Journals()
         self.drivers: dict[str, SimulatedDriver] = {}
         self.planned: dict[int, float] = {}
@@ -516,6 +517,7 @@ class World:
         return Judgement(judge="simulated judge 1.0", success=success)
 
     def _maybe_die(self, where: str) -> None:
+        self.passed.add(where)
         if self.die_at == where:
             self.die_at = None
             raise Killed(where)

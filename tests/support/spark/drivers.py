@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -189,6 +190,24 @@ class Project:
                 if entry.name.isdigit() and str(self.data / "drivers").encode() in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
         return found
+
+
+@contextlib.contextmanager
+def producing(made: Project, *, every: float) -> Iterator[None]:
+    """A file is published each `every` seconds in this block."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(every):
+            made.publish()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextlib.contextmanager

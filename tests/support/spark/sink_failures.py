@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -197,13 +198,16 @@ class Program:
             ("job raised", self.spoiled, unharmed),
         ]
         for cause, frame, damage in causes:
-            answer[cause] = {sink: self.again(sink, cause, frame, damage, "files") for sink in SINKS}
-        answer["state lost, unawaited"] = {
-            sink: self._unawaited(sink) for sink in ("function", "postgresql", "parquet")
-        }
+            answer[cause] = self._all_again(cause, frame, damage, "files")
+        answer["state lost, unawaited"] = _side_by_side(("function", "postgresql", "parquet"), self._unawaited)
         publish(self.input, 3, ["{no record"])
-        answer["no record"] = {sink: self.again(sink, "no record", self.counts, unharmed, "files") for sink in SINKS}
+        answer["no record"] = self._all_again("no record", self.counts, unharmed, "files")
         return answer
+
+    def _all_again(
+        self, cause: str, frame: Callable[[], Any], damage: Callable[[Path], None], of: str
+    ) -> dict[str, Any]:
+        return _side_by_side(SINKS, lambda sink: self.again(sink, cause, frame, damage, of))
 
     def _unawaited(self, sink: str) -> Any:
         checkpoint = self._copy(f"files_{sink}", f"unawaited_{sink}")
@@ -227,14 +231,19 @@ class Program:
         admin = AdminClient({"bootstrap.servers": self.servers})
         (done,) = admin.delete_records([TopicPartition("events", 0, 30)]).values()
         done.result(timeout=60)
-        passed = {sink: self.again(sink, "retention", self.records, unharmed, "topic") for sink in SINKS}
-        return {**answer, "retention passed": passed}
+        return {**answer, "retention passed": self._all_again("retention", self.records, unharmed, "topic")}
 
     def _first(self, of: str, frame: Callable[[], Any]) -> dict[str, Any]:
-        return {sink: self.end(sink, f"{of}_{sink}", frame, self._origin(of, sink)) for sink in SINKS}
+        return _side_by_side(SINKS, lambda sink: self.end(sink, f"{of}_{sink}", frame, self._origin(of, sink)))
 
     def _origin(self, of: str, sink: str) -> Path:
         return self.root / "checkpoints" / f"{of}_{sink}"
+
+
+def _side_by_side(sinks: Sequence[str], end: Callable[[str], Any]) -> dict[str, Any]:
+    """The query of each sink, some at a time: while one is planned, others wait for Python or for a service."""
+    with ThreadPoolExecutor(3) as threads:
+        return dict(zip(sinks, threads.map(end, sinks), strict=True))
 
 
 def main(arguments: Mapping[str, Any]) -> None:

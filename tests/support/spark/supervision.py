@@ -30,7 +30,7 @@ def supervised(home: Project, spec: StreamSpec) -> Iterator[None]:
     def keep_running() -> None:
         with pytest.raises(Ended):
             supervise(
-                spec,
+                lambda: spec,
                 launcher=home.fleet,
                 drivers=home.store.drivers,
                 stops=home.store.stops,

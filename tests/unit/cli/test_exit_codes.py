@@ -145,13 +145,13 @@ def test_help_comes_within_a_second_of_processor_time_and_without_a_heavy_import
         "from streamwarden.cli.app import run\n"
         "code = run(['--help'])\n"
         "heavy = {'sqlalchemy', 'pandas', 'pyarrow', 'duckdb', 'pyspark', 'great_expectations', "
-        "'pydantic', 'airflow', 'yaml'}\n"
+        "'pydantic', 'airflow', 'yaml', 'streamwarden.health.checks', 'streamwarden.drills.faults'}\n"
         "print(code, sorted(heavy & set(sys.modules)), time.process_time(), sep='|', file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     returned, modules, seconds = done.stderr.strip().split("|")
     assert (returned, modules) == ("0", "[]")
-    assert float(seconds) < 1.5  # 0.5 on an idle machine; the clock of a busy one counts more
+    assert float(seconds) < 1.5  # 0.2 on an idle machine; the clock of a busy one counts more
     assert "validate" in done.stdout
 
 

@@ -119,7 +119,7 @@ def test_the_stretches_of_an_audit_alternate_and_say_for_how_long_the_reading_wa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     audit = load("audit")
-    monkeypatch.setattr(audit, "STRETCH", 0.5)
+    monkeypatch.setattr(audit, "STRETCH", 0.25)
     waiting = audit.Alternation(0.1, lambda: len(waiting.stretches) == 4)
     monkeypatch.setattr("streamwarden.services.fleet.launching.one_off_spark.pause", waiting.pause)
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)

@@ -188,7 +188,7 @@ def test_any_text_is_redacted_once(text: str) -> None:
     "piece", ["password", "a", "://", "://a:", "--a", "--password", 'password="', '"', "\npassword:", " ", "bearer "]
 )
 def test_no_text_takes_more_than_linear_time(piece: str) -> None:
-    """A quadratic pattern would take minutes for this text."""
+    """A quadratic pattern would take half a minute for this text."""
     began = time.process_time()
-    redacted_text(piece * (300_000 // len(piece)))
-    assert time.process_time() - began < 10.0
+    redacted_text(piece * (60_000 // len(piece)))
+    assert time.process_time() - began < 2.0

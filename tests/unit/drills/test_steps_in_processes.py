@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import pytest
 
 from streamwarden.drills.faults import FAULTS, Course, ExpectedEnd
@@ -58,47 +61,64 @@ def test_a_driver_that_lives_on_is_judged_by_its_logs_however_late(kind: str) ->
     assert result.facts["recovery"]["recovery_seconds"] < 5
 
 
+TOPIC_FAULTS = [kind for kind in FAULTS if FAULTS[kind].feed is not Feed.ORIGIN]
+
+PLACES = (
+    *("make", "before_start", "after_start", "after_stop", "before_kill", "after_kill", "reconcile", "clear"),
+    *("before_down", "after_down", "before_up", "before_executor_kill"),
+)
+PLACES_OF_A_TOPIC = (
+    *("make", "before_start", "after_start", "after_stop", "before_grow", "after_grow", "before_forget"),
+    *("after_forget", "before_remake", "after_remake", "before_renew", "reconcile", "clear"),
+)
+
+
+@cache
+def passed(kind: str, places: tuple[str, ...], **settings: Any) -> list[str]:
+    """The places that a drill with this fault passes, in which it can be killed."""
+    world = World(**settings)
+    assert run_in_processes(world, kind).passed
+    return [where for where in places if where in world.passed]
+
+
 @pytest.mark.parametrize("kind", STRUCK_ONCE)
-@pytest.mark.parametrize(
-    "where",
-    [
-        *("make", "before_start", "after_start", "after_stop", "before_kill", "after_kill", "reconcile", "clear"),
-        *("before_down", "after_down", "before_up", "before_executor_kill"),
-    ],
-)
-def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: str, where: str) -> None:
-    world = World(die_at=where)
-    result = run_in_processes(world, kind)
-    assert result.passed, result.reason
-    assert world.forks_made == 1
-    ends = FAULTS[kind].expected_end is ExpectedEnd.ENDS
-    signals = "kill" if kind == "kill_driver" else ("kill", "freeze")  # it is paused first, and then killed
-    strikes = [each for each in world.signals if each.startswith(signals) or each.endswith(STRIKES)]
-    assert len(strikes) == (0 if kind in UNTOUCHED else 1)
-    followed = ends or FAULTS[kind].expected_end is ExpectedEnd.REPLACED or kind == "sink_failing"
-    assert len(world.drivers) == (3 if followed else 2)  # parked, struck, and the one that follows, if one does
-    assert world.service.down_since is world.table.locked_at is None
-    assert (world.service.commands[-1:] == ["up"]) is (kind == "service_outage")
+def test_a_step_killed_anywhere_is_taken_up_where_it_stood(kind: str) -> None:
+    for where in passed(kind, PLACES):
+        world = World(die_at=where)
+        result = run_in_processes(world, kind)
+        assert world.die_at is None, where
+        assert result.passed, (where, result.reason)
+        assert world.forks_made == 1, where
+        ends = FAULTS[kind].expected_end is ExpectedEnd.ENDS
+        signals = "kill" if kind == "kill_driver" else ("kill", "freeze")  # it is paused first, and then killed
+        strikes = [each for each in world.signals if each.startswith(signals) or each.endswith(STRIKES)]
+        assert len(strikes) == (0 if kind in UNTOUCHED else 1), where
+        followed = ends or FAULTS[kind].expected_end is ExpectedEnd.REPLACED or kind == "sink_failing"
+        assert len(world.drivers) == (3 if followed else 2), where  # parked, struck, and the one that follows, if any
+        assert world.service.down_since is world.table.locked_at is None, where
+        assert (world.service.commands[-1:] == ["up"]) is (kind == "service_outage"), where
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAULTS if FAULTS[kind].feed is not Feed.ORIGIN])
-@pytest.mark.parametrize(
-    "where",
-    [
-        *("make", "before_start", "after_start", "after_stop", "before_grow", "after_grow", "before_forget"),
-        *("after_forget", "before_remake", "after_remake", "before_renew", "reconcile", "clear"),
-    ],
-)
-def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: str, where: str) -> None:
+def test_each_place_is_passed_by_a_fault() -> None:
+    """Otherwise nothing would be killed there."""
+    assert {where for kind in STRUCK_ONCE for where in passed(kind, PLACES)} == set(PLACES)
+    of_topics = [passed(kind, PLACES_OF_A_TOPIC, total_batches=24) for kind in TOPIC_FAULTS]
+    assert {where for places in of_topics for where in places} == set(PLACES_OF_A_TOPIC)
+
+
+@pytest.mark.parametrize("kind", TOPIC_FAULTS)
+def test_a_topic_is_broken_once_however_often_its_drill_is_killed(kind: str) -> None:
     """A strike that died between the stop and what comes after it did nothing: it is a miss, and is done again."""
-    world = World(die_at=where, total_batches=24)
-    result = run_in_processes(world, kind)
-    assert result.passed, result.reason
-    assert world.forks_made == 1
-    assert world.input.grown is (kind == "partitions_added")
-    assert (world.input.recreated is not None) is (kind == "topic_recreated")
-    assert any(world.input.first.values()) is (kind == "retention_passed")
-    assert all(driver.exit for driver in world.drivers.values())
+    for where in passed(kind, PLACES_OF_A_TOPIC, total_batches=24):
+        world = World(die_at=where, total_batches=24)
+        result = run_in_processes(world, kind)
+        assert world.die_at is None, where
+        assert result.passed, (where, result.reason)
+        assert world.forks_made == 1, where
+        assert world.input.grown is (kind == "partitions_added"), where
+        assert (world.input.recreated is not None) is (kind == "topic_recreated"), where
+        assert any(world.input.first.values()) is (kind == "retention_passed"), where
+        assert all(driver.exit for driver in world.drivers.values()), where
 
 
 @pytest.mark.parametrize("where", ["before_grow", "after_grow"])

@@ -8,8 +8,11 @@ from pathlib import Path
 from streamwarden.adapters.store import Store
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.surgery.rewriting import Keys
 from streamwarden.services.housekeeping import KEEP, RemovedFolders, sweep
+from streamwarden.services.state.deleting import Deletion
 from streamwarden.services.state.looks import Looks, Wanted
+from streamwarden.services.state.requested_deletions import Deletions
 
 NOW = 1_800_000_000.0
 OLD, RECENT = NOW - KEEP - 1, NOW - KEEP + 1
@@ -58,7 +61,8 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
     killed = tmp_path / "audits" / ".work" / "s-abc"
     (killed / "checkpoint").mkdir(parents=True)
     Looks(tmp_path, "s").ask("ann", Wanted(), NOW)
-    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1, looks=1)
+    Deletions(tmp_path, "s").ask("ann", Deletion(keys=Keys(fields=("4711",))), NOW)
+    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1, looks=1, deletions=1)
     assert evidence.exists()
     assert not killed.exists()
     assert [path.exists() for path in gone] == [False, False]
@@ -68,4 +72,6 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
 
 
 def test_a_data_folder_that_has_seen_no_drill_is_swept_too(store: Store, tmp_path: Path) -> None:
-    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(drills=0, fork_drivers=0, audits=0, looks=0)
+    assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(
+        drills=0, fork_drivers=0, audits=0, looks=0, deletions=0
+    )

@@ -24,6 +24,9 @@ CLAIM: Final = "creating.json"
 _USE: Final = "used-by-"
 """Begins the name of a file that names a process which reads the savepoint."""
 
+_HALF: Final = re.compile(r"\.([^/]+)\.\d+\.\d+")
+"""A file that was not written to its end; see `disk.replacing`."""
+
 FOLDER: Final = "savepoints"
 """Of the data folder: where the savepoints of a stream are whose file does not say."""
 
@@ -151,8 +154,11 @@ def savepoint_id(at: float) -> str:
 
 
 def is_own(path: str) -> bool:
-    """Whether it is a file of a savepoint's folder that its manifest does not list."""
-    return path in (MANIFEST, CLAIM) or is_use(path)
+    """Whether it is a file of a savepoint's folder that its manifest does not list, or what a killed writer of one
+    left."""
+    half = _HALF.fullmatch(path)
+    name = path if half is None else half[1]
+    return name in (MANIFEST, CLAIM) or is_use(name)
 
 
 def use_name(reader: str) -> str:

@@ -202,7 +202,7 @@ def missed_stop(stream: str, driver_id: str, stops: StopRepository) -> DesiredSt
 
 
 def supervise(
-    spec: StreamSpec,
+    declared: Callable[[], StreamSpec],
     *,
     launcher: Launcher,
     drivers: DriverRepository,
@@ -213,16 +213,17 @@ def supervise(
     announce: Callable[[Move | Blind], None],
     poll: float = 1.0,
 ) -> Down | Finished:
-    """Keep `spec` running in the foreground until it finished or stays down; waits while the store is down.
+    """Keep a stream running in the foreground until it finished or stays down; waits while the store is down.
 
     Raises ConfigError or ProcessError for a driver that cannot be launched.
 
     Args:
+        declared: reads the stream's file, once for each launch: an upgrade changes the job meanwhile.
         sleep: sleeps for so many seconds, or until the driver that was announced last has ended.
         announce: receives each move that differs from the one before.
         poll: seconds between two observations; a dead driver is noticed within two of them.
     """
-    began, watched = clock(), None
+    began, watched, spec = clock(), None, declared()
     before: Move | Blind | None = None
     while True:
         move: Move | Blind
@@ -246,6 +247,7 @@ def supervise(
                 return move
             followed = watched
             if isinstance(move, Launch):
+                spec = declared()
                 watched = launcher.start(spec, launched_by=launched_by).record.driver_id
             elif isinstance(move, Watch):
                 watched = move.driver_id

@@ -47,8 +47,8 @@ def _not_rewritable(why: str, where: str) -> CheckpointError:
         f"the state cannot be rewritten: {why}",
         expected="a state in RocksDB, of operators whose rows all name their key",
         where=where,
-        next_step="let the key expire by the watermark or a time to live, or begin anew with a new checkpoint path and "
-        "a new output, in one change, from input without the key",
+        next_step="if it is about a key, let it expire by the watermark or a time to live, or begin anew with a new "
+        "checkpoint path and a new output, in one change, from input without the key",
     )
 
 

@@ -4,7 +4,7 @@ Production is always of the old version or of the new one, also if the upgrade i
 file, which is replaced by one rename. The steps, each of which does nothing if it was done before:
 
     PREPARED     stop at a batch boundary, take a savepoint there
-    SWAPPED      replace the stream's file, start, watch
+    SWAPPED      replace the stream's file; take over the checkpoint of a version that ran beside; start, watch
     BACK         stop, restore the savepoint, put the previous file back, start
     DONE, ROLLED_BACK
 
@@ -42,6 +42,7 @@ class Upgrade:
         watch: seconds for which the new version is watched.
         critical: checks that were CRITICAL before: they say nothing about the new version.
         rollback: go back by itself if it fails; False: a person decides then.
+    beside: the new version ran beside the old one, and takes over with the checkpoint of its fork.
         savepoint: where to go back to, and its batch; None until it was taken.
         swapped_at: Unix seconds: when the new version began; None until then.
         why: the reason of going back.
@@ -57,6 +58,7 @@ class Upgrade:
     watch: float
     critical: tuple[str, ...] = ()
     rollback: bool = True
+    beside: bool = False
     savepoint: str | None = None
     batch: int | None = None
     swapped_at: float | None = None

@@ -8,12 +8,16 @@ meant to, the person who accepts it has the difference before them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from streamwarden.lifecycle.upgrades.changes import FixedSetting, StateChange, What
 from streamwarden.lifecycle.upgrades.rules import RULES, Rule
 from streamwarden.units import format_count
 
-ACCEPT = "--accept-difference"
+ACCEPT: Final = "--accept-difference"
+
+_SHOWN: Final = 5
+"""Rows that differ of each kind, in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +63,29 @@ class OutputDifference:
     unproven: str = ""
 
     @property
+    def rows_differ(self) -> bool:
+        return bool(self.gone or self.added or self.changed)
+
+    @property
     def differs(self) -> bool:
-        return bool(self.gone or self.added or self.changed or self.columns or self.unproven)
+        return bool(self.rows_differ or self.columns or self.unproven)
+
+    def followed_by(self, later: "OutputDifference") -> "OutputDifference":
+        """Both as one: the rows of these batches and of later ones."""
+        kinds = (*self.samples, *later.samples)
+        samples = {kind: (*self.samples.get(kind, ()), *later.samples.get(kind, ()))[:_SHOWN] for kind in kinds}
+        return OutputDifference(
+            old=self.old + later.old,
+            new=self.new + later.new,
+            gone=self.gone + later.gone,
+            added=self.added + later.added,
+            changed=self.changed + later.changed,
+            key=later.key or self.key,
+            columns=tuple(dict.fromkeys((*self.columns, *later.columns))),
+            left_out=tuple(dict.fromkeys((*self.left_out, *later.left_out))),
+            samples=samples,
+            unproven=self.unproven or later.unproven,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +174,14 @@ def _obstacles(found: Preflight) -> Iterator[Obstacle]:
             "output is not shown",
             next_step=f"undo it, or {ACCEPT}",
         )
-    if found.output is not None and found.output.differs:
-        yield Obstacle(observed=_said(found.output), next_step=f"compare the samples; if it is meant so: {ACCEPT}")
+    if found.output is not None:
+        yield from of_output(found.output)
+
+
+def of_output(output: OutputDifference) -> Iterator[Obstacle]:
+    """That the outputs differ, if they do."""
+    if output.differs:
+        yield Obstacle(observed=_said(output), next_step=f"compare the samples; if it is meant so: {ACCEPT}")
 
 
 def _said(output: OutputDifference) -> str:

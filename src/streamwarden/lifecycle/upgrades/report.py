@@ -41,6 +41,15 @@ def report(found: Preflight) -> Iterator[Line]:
     yield from (Line(f"  outside of the forks: {what}", warns=True) for what in found.outside)
 
 
+def beside_line(found: OutputDifference, batch: int, behind: int) -> str:
+    """How a version does that runs beside the old one. `batch`: the newest one that was compared."""
+    where = f"beside: batch {batch}, {format_count(behind, 'batch')} behind"
+    if found.unproven:
+        return f"{where}; not compared: {found.unproven}"
+    rows = f"{format_count(found.old, 'row')} of the old version and {found.new:,} of the new"
+    return f"{where}; {rows} {'differ' if found.differs else 'are the same'}"
+
+
 def _of_output(output: OutputDifference) -> Iterator[Line]:
     samples = tuple(f"{KINDS.get(kind, kind)}: {row}" for kind, rows in output.samples.items() for row in rows)
     if not output.old and not output.new:

@@ -5,15 +5,28 @@ Spark executes only the newest planned batch of a checkpoint again. So the plans
 commit of the one before it. Offsets, watermark and time of the batch are then those of the other run.
 """
 
+import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from streamwarden.adapters.storage.files import open_path
+from streamwarden.adapters.storage.files import link_or_copy, open_path
 from streamwarden.checkpoint.filesystem import Location, join
-from streamwarden.checkpoint.formats.layout import COMMITS, METADATA, OFFSETS, batch_ids, list_or_empty
+from streamwarden.checkpoint.formats.layout import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    batch_ids,
+    list_or_empty,
+    parse_object,
+    read_whole_log,
+)
 from streamwarden.checkpoint.formats.logs import OffsetRecord
+from streamwarden.checkpoint.formats.uris import to_path
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks import plan as plans
 from streamwarden.lifecycle.forks.places import Places
@@ -21,6 +34,9 @@ from streamwarden.lifecycle.forks.plan import Link
 from streamwarden.services.forks.copying import rewritten
 from streamwarden.services.forks.files import carry_out
 from streamwarden.services.forks.gathering import survey_logs
+
+_POLL: Final = 0.2
+"""Seconds between two looks at a run that goes on."""
 
 
 @dataclass
@@ -99,6 +115,60 @@ class Laying:
                 where=self.run.path,
                 next_step="run the drill again: its forks keep all offsets",
             ) from None
+
+
+@dataclass
+class FollowingLaying(Laying):
+    """Writes the batches of a run that goes on, and links the files that they read.
+
+    Args:
+        connection: to the object store of the input, if it is in one.
+    """
+
+    connection: str | None = None
+
+    def lay(self, batch: int) -> None:
+        self._logs = survey_logs(self.run)
+        if self.source is not None and batch in self._logs.offsets:
+            for name in self._new(plans.source_logs(self._logs, batch)):
+                self._take_input(self.source, name)
+        super().lay(batch)
+
+    def _take_input(self, source: str, log: str) -> None:
+        """What the log names and is not there: files that came after the fork was made."""
+        origin = open_path(source, self.connection)
+        for line in read_whole_log(self.run / log).lines:
+            path = to_path(str(parse_object(line)["path"]))
+            target = Path(self.places.input, path.removeprefix(f"{origin.path.rstrip('/')}/"))
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # a file of an earlier batch, which was cleaned up
+                    link_or_copy(Location(origin.fs, path), target)
+
+
+def follow(run: Location, first: int, upto: Callable[[], int | None]) -> Iterator[int]:
+    """The batches of a run that goes on, from `first` on, each when it is committed there.
+
+    Args:
+        upto: the batch after which it ends; None: that is not known yet.
+
+    Raises CheckpointError if the run does not keep the next one any more, or was put back.
+    """
+    batch = first
+    while (last := upto()) is None or batch <= last:
+        there = batch_ids(list_or_empty(run / COMMITS))
+        if batch in there:
+            yield batch
+            batch += 1
+        elif there and not min(there) <= batch <= max(there) + 1:
+            raise CheckpointError(
+                f"batch {batch} cannot be executed next: the stream keeps the batches {min(there)} to {max(there)}",
+                expected="a version that is not slower than the stream, which only goes forward meanwhile",
+                where=run.path,
+                next_step="begin again; if the new version is slower, make it faster, or upgrade without `--beside`",
+            )
+        else:
+            time.sleep(_POLL)
 
 
 def batches_of(run: Location, after: int | None) -> list[int]:

@@ -29,6 +29,10 @@ READS_AGAIN: Final = "reads_again"
 """In `DONE`: see `TwinReport.reads_again`."""
 FRESH: Final = "fresh"
 """In `TASK`: a folder in which the query is begun anew, so that the form of its state is seen; null: it is not."""
+FOLLOWS: Final = "follows"
+"""In `TASK`: the run goes on, and its batches are executed from the one that is named on."""
+UPTO: Final = "upto.json"
+"""Written while a twin follows: `batch`, the last one that it executes."""
 FAILURE: Final = "failure"
 """In `PROBLEM`: the record of the failure, as a driver would leave it."""
 
@@ -94,12 +98,13 @@ def execute(twin: Twin, batches: Sequence[int], *, within: Seconds) -> Execution
 
 
 def attempt(
-    twin: Twin, batches: Sequence[int], *, within: Seconds, fresh: Path | None = None
+    twin: Twin, batches: Sequence[int], *, within: Seconds, fresh: Path | None = None, follows: bool = False
 ) -> Execution | Unexecuted:
     """Execute `batches`, in this order, or as many of them as the job can.
 
     Args:
         within: seconds for all of them, with the start of Spark.
+        follows: go on with the batches that `twin.run`, which goes on, commits, until the one in `UPTO`.
         fresh: a folder, absent or empty: see `FRESH`. That the query cannot be begun anew is no failure.
 
     Raises:
@@ -115,6 +120,7 @@ def attempt(
         "source": twin.run.source.path,
         "places": asdict(twin.places),
         "batches": list(batches),
+        FOLLOWS: follows,
         FRESH: None if fresh is None else str(fresh),
     }
     files.write_document(folder / TASK, task)

@@ -24,6 +24,9 @@ PREFLIGHT: Final = "preflight.json"
 OLD, NEW, CHANGED = "before.yaml", "after.yaml", "changed.yaml"
 """The stream's file as it was, as the upgrade makes it, and what a person has made of that meanwhile."""
 
+BESIDE: Final = "beside"
+"""Of the version that runs beside the old one: its folder, its log, and what was compared."""
+
 KEPT: Final = 10
 """Preflights of a stream that are kept, with their logs. What has a journal stays."""
 
@@ -86,6 +89,11 @@ def write_journal(folder: Path, upgrade: Upgrade, **changes: Any) -> Upgrade:
     changed = replace(upgrade, **changes)
     write_document(folder / JOURNAL, asdict(changed))
     return changed
+
+
+def is_open(folder: Path) -> bool:
+    """Whether the upgrade of this folder has begun and has not ended. Raises as `read_journal` does."""
+    return (folder / JOURNAL).exists() and not read_journal(folder).step.is_end
 
 
 def read_journal(folder: Path) -> Upgrade:

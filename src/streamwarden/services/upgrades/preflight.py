@@ -36,8 +36,8 @@ from streamwarden.services.twins.keys import find_key
 from streamwarden.services.twins.plan_replay import batches_of
 from streamwarden.services.twins.running import LOG, Execution, Twin, Unexecuted, attempt, execute
 from streamwarden.services.twins.third_witness import NotComparable, rows_of
+from streamwarden.services.upgrades.differences import difference, types_of
 from streamwarden.services.upgrades.proposal import Proposal
-from streamwarden.services.verifying.outputs import compare_outputs
 from streamwarden.sinks.base import Sink
 from streamwarden.sinks.output import Output
 from streamwarden.stream.spark import DeployMode
@@ -83,7 +83,7 @@ class Trial:
         first, last = self.batches[0], self.batches[-1]
         whole = twin.spec.sink.read(twin.spec, {}, committed=last, first=first, deduplicated=True)
         rows = rows_of(twin.spec, whole, self.batches, first - 1, self.start)
-        return replace(rows, columns=tuple(_types(rows)))
+        return replace(rows, columns=tuple(types_of(rows)))
 
 
 def preflight(proposal: Proposal, into: Path, *, batches: int = BATCHES, within: Seconds = WITHIN) -> Preflight:
@@ -205,57 +205,22 @@ def _watermarks(batches: Collection[int], old: Twin, new: Twin) -> Iterator[str]
 def _difference(
     proposal: Proposal, trial: Trial, old: Twin, new: Twin, run: Execution, within: Seconds
 ) -> OutputDifference:
-    """The outputs, compared. The columns that both have are compared row by row, the others are named."""
+    """The outputs, compared."""
     try:
         its, mine = trial.output(old), trial.output(new)
     except NotComparable as error:
         return OutputDifference(old=0, new=0, unproven=str(error))
     key = find_key((), proposal.before.sink.key, run.plan, its)
-    columns = tuple(_columns(its, mine))
-    alone = set(its.columns) ^ set(mine.columns) if its.count and mine.count else set()
-    left_out: tuple[str, ...] = ()
-    outcome = compare_outputs(its, mine, key=key.columns, checked=key.checked, records=run.records, ignored=alone)
-    if outcome.rows_differ:
-        again = trial.twin(_OLD_AGAIN, proposal)
-        execute(again, trial.batches, within=within)
-        try:
-            left_out = unstable_columns(its, trial.output(again), key, {})
-        except VerificationError as error:
-            return OutputDifference(old=its.count, new=mine.count, unproven=error.observed)
-        ignored = {*alone, *left_out}
-        outcome = compare_outputs(its, mine, key=key.columns, checked=key.checked, ignored=ignored)
-    return OutputDifference(
-        old=its.count,
-        new=mine.count,
-        gone=outcome.lost,
-        added=outcome.unexpected + outcome.duplicated,
-        changed=outcome.wrong,
-        key=key.columns,
-        columns=columns,
-        left_out=left_out,
-        samples=outcome.samples,
-    )
-
-
-def _columns(old: Output, new: Output) -> Iterator[str]:
-    """Columns that one side alone has, or that have another type. Of a side without any row they are not known."""
-    if not old.count or not new.count:
-        return
-    was, becomes = _types(old), _types(new)
-    for name in dict.fromkeys((*was, *becomes)):
-        if name not in was or name not in becomes:
-            yield f"the column {name} {'vanishes' if name in was else 'appears'}"
-        elif was[name] != becomes[name]:
-            yield f"the column {name} is {' and '.join(becomes[name])}, in place of {' and '.join(was[name])}"
-
-
-def _types(output: Output) -> dict[str, list[str]]:
-    """Column -> its types in these rows alone."""
-    types: dict[str, set[str]] = {}
-    for part in output.parts:
-        for column in part.table.schema:
-            types.setdefault(column.name, set()).add(str(column.type))
-    return {name: sorted(kinds) for name, kinds in types.items()}
+    found = difference(its, mine, key, records=run.records)
+    if not found.rows_differ:
+        return found
+    again = trial.twin(_OLD_AGAIN, proposal)
+    execute(again, trial.batches, within=within)
+    try:
+        left_out = unstable_columns(its, trial.output(again), key, {})
+    except VerificationError as error:
+        return OutputDifference(old=its.count, new=mine.count, unproven=error.observed)
+    return difference(its, mine, key, left_out)
 
 
 def _keep_logs(into: Path) -> None:

@@ -86,14 +86,20 @@ def _loaded(text: str, spec: StreamSpec, thresholds: Thresholds) -> StreamSpec:
     return replace(loaded, file=spec.file)
 
 
+def require_upgradable(spec: StreamSpec) -> None:
+    """Raises ConfigError for a stream that cannot be upgraded, or to which no stream can be."""
+    if spec.spark.deploy_mode is DeployMode.CLUSTER:
+        raise _refused(spec, "the stream's driver runs in the cluster", "upgrade it by hand: see savepoints.md")
+    if is_script(spec):
+        step = "take a savepoint, change the script, and run a drill: forks of scripts begin with empty checkpoints"
+        raise _refused(spec, "the job is a script, which opens its own checkpoint", step)
+
+
 def _require_upgrade(before: StreamSpec, after: StreamSpec) -> None:
     if before == after:
         raise _refused(before, "nothing changes: the stream's file says so already", "name another job")
-    if after.spark.deploy_mode is DeployMode.CLUSTER:
-        raise _refused(before, "the stream's driver runs in the cluster", "upgrade it by hand: see savepoints.md")
-    if is_script(before) or is_script(after):
-        step = "take a savepoint, change the script, and run a drill: forks of scripts begin with empty checkpoints"
-        raise _refused(before, "the job is a script, which opens its own checkpoint", step)
+    require_upgradable(before)
+    require_upgradable(after)
     changed = [name for name, place in _places(before).items() if _places(after)[name] != place]
     if changed:
         step = "give the stream a new name: what reads or writes elsewhere is another stream"

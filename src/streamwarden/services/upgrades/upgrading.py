@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from streamwarden import disk
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.upgrades.journal import Step, Upgrade
-from streamwarden.lifecycle.upgrades.preflight import Obstacle, Preflight, obstacles
+from streamwarden.lifecycle.upgrades.preflight import Obstacle, Preflight, obstacles, of_output
+from streamwarden.services.upgrades.beside import Beside, beside, clear
 from streamwarden.services.upgrades.journals import (
+    BESIDE,
     JOURNAL,
     NEW,
     OLD,
     Upgrades,
+    is_open,
     read_journal,
     write_journal,
     write_preflight,
@@ -39,6 +42,7 @@ class Order:
         accepted: go on although something differs.
         watch: seconds for which the new version is watched.
         rollback: go back by itself if it fails.
+    beside: seconds for which the new version runs beside the old one before the switch; None: it does not.
     """
 
     by: str
@@ -47,6 +51,7 @@ class Order:
     accepted: bool
     watch: float
     rollback: bool
+    beside: float | None = None
 
 
 def tried(proposal: Proposal, batches: int) -> tuple[Preflight, Path]:
@@ -74,11 +79,18 @@ def upgraded(
         show(found, folder)
         if standing := obstacles(found, order.accepted):
             return standing
-        return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder))
+        left_out = () if found.output is None else found.output.left_out
+        return _carried_out(store, live, proposal, order, folder, left_out)
 
 
-def approved(store: "Store", live: LiveStream, proposal: Proposal, order: Order, folder: Path) -> Upgrade:
-    """The upgrade that was tried in this folder, and that a person has approved since, at its end.
+def approved(
+    store: "Store", live: LiveStream, proposal: Proposal, order: Order, folder: Path, left_out: tuple[str, ...]
+) -> Upgrade | tuple[Obstacle, ...]:
+    """The upgrade that was tried in this folder, and that a person has approved since, at its end; what stands in its
+    way, if it was not begun.
+
+    Args:
+        left_out: columns in which two runs of the old version differ, as the preflight has found.
 
     Raises as `upgraded` does.
     """
@@ -92,7 +104,7 @@ def approved(store: "Store", live: LiveStream, proposal: Proposal, order: Order,
                 where=str(folder),
                 next_step="try the new version again",
             )
-        return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder))
+        return _carried_out(store, live, proposal, order, folder, left_out)
 
 
 def continued(store: "Store", live: LiveStream, spec: StreamSpec, folder: Path) -> Upgrade | None:
@@ -132,6 +144,27 @@ def require_possible(live: LiveStream, spec: StreamSpec, *, rollback: bool) -> N
         _require_way_back(spec)
 
 
+def _carried_out(
+    store: "Store", live: LiveStream, proposal: Proposal, order: Order, folder: Path, left_out: tuple[str, ...]
+) -> Upgrade | tuple[Obstacle, ...]:
+    """The switch, after the new version has run beside the old one, if that is wanted."""
+    spec = proposal.before
+    if order.beside is None:
+        return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder))
+    for left in folder.parent.glob(f"*/{BESIDE}"):  # of upgrades that were killed: none is open
+        clear(spec, left.parent)
+    live.say(f"the new version runs beside the old one for {order.beside:.0f} s; what differs: {folder / BESIDE}.json")
+    try:
+        with beside(proposal, folder, order.beside, live.say, left_out=left_out, accepted=order.accepted) as green:
+            found = green.follow(order.beside)
+            if found.differs and not order.accepted:
+                return tuple(of_output(found))
+            return _switched(store, live, spec, folder, _prepared(live, proposal, order, folder), green)
+    finally:
+        if not is_open(folder):
+            clear(spec, folder)
+
+
 def _prepared(live: LiveStream, proposal: Proposal, order: Order, folder: Path) -> Upgrade:
     """The upgrade, whose journal is written: from here on it is completed, or taken back."""
     disk.replace(folder / OLD, proposal.old_text, mode=disk.PRIVATE)
@@ -147,13 +180,20 @@ def _prepared(live: LiveStream, proposal: Proposal, order: Order, folder: Path) 
         watch=order.watch,
         critical=live.is_critical(),
         rollback=order.rollback,
+        beside=order.beside is not None,
     )
     return write_journal(folder, begun)
 
 
-def _switched(store: "Store", live: LiveStream, spec: StreamSpec, folder: Path, upgrade: Upgrade) -> Upgrade:
+def _switched(
+    store: "Store", live: LiveStream, spec: StreamSpec, folder: Path, upgrade: Upgrade, green: Beside | None = None
+) -> Upgrade:
     live.critical = frozenset(upgrade.critical)
-    return Switch(store=store, live=live, spec=spec, folder=folder, upgrade=upgrade, say=live.say).carry_out()
+    switch = Switch(store=store, live=live, spec=spec, folder=folder, upgrade=upgrade, green=green, say=live.say)
+    ended = switch.carry_out()
+    if green is None:  # otherwise its process ends first
+        clear(spec, folder)
+    return ended
 
 
 def _tried(upgrades: Upgrades, proposal: Proposal, batches: int) -> tuple[Preflight, Path]:

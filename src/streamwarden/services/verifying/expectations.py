@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from streamwarden.drills.records.audited import records_of
@@ -29,6 +29,8 @@ from streamwarden.verification.reconciliation import KINDS, Reconciliation
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+_ONE_CONTEXT = Lock()
 
 
 def import_beside() -> None:
@@ -61,21 +63,21 @@ def judge(reconciliation: Reconciliation, min_records: int = 1) -> Judgement:
         )
     import great_expectations as gx
 
-    context = _quiet_context(gx)
     counts = {
         name: recount(part.sides, part.keys, part.values, part.tolerances, whole=part.whole)
         for name, part in parts.items()
     }
-    suites = {
-        f"{name}{suite}": result
-        for name, evidence in parts.items()
-        for suite, result in {
-            "output": _judge_output(context, f"{name}output", counts[name], _sums(evidence)),
-            "comparison": _judge_comparison(context, f"{name}comparison", evidence),
-            **_judge_columns(context, f"{name}columns", evidence),
-        }.items()
-    }
-    suites["books"] = _judge_books(context, reconciliation, min_records)
+    with _quiet_context(gx) as context:
+        suites = {
+            f"{name}{suite}": result
+            for name, evidence in parts.items()
+            for suite, result in {
+                "output": _judge_output(context, f"{name}output", counts[name], _sums(evidence)),
+                "comparison": _judge_comparison(context, f"{name}comparison", evidence),
+                **_judge_columns(context, f"{name}columns", evidence),
+            }.items()
+        }
+        suites["books"] = _judge_books(context, reconciliation, min_records)
     judgement = _judgement(gx, suites)
     _require_agreement(reconciliation, list(counts.values()), judgement.success, min_records)
     return judgement
@@ -93,7 +95,6 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
     import great_expectations as gx
     import pandas as pd
 
-    context = _quiet_context(gx)
     gaps = _gaps(audit)
     groups = pd.DataFrame([str(group) for group in audit.worst], columns=["problem"], dtype=object)
     books = {
@@ -103,12 +104,14 @@ def judge_audit(audit: Audit, min_records: int = 1) -> Judgement:
         "problems": len(audit.problems),
     }
     wanted = [_is_at_least("records", min_records), _is_at_least("groups", 1), _is("unbalanced", 0), _is("problems", 0)]
-    suites = {
-        "books": _validate(context, "books", _one_row(books), wanted),
-        "groups": _validate(context, "groups", groups, [_expectations().ExpectColumnValuesToBeNull(column="problem")]),
-    }
-    if gaps:
-        suites["totals"] = _validate(context, "totals", _one_row(gaps), [_is(name, 0) for name in gaps])
+    empty = [_expectations().ExpectColumnValuesToBeNull(column="problem")]
+    with _quiet_context(gx) as context:
+        suites = {
+            "books": _validate(context, "books", _one_row(books), wanted),
+            "groups": _validate(context, "groups", groups, empty),
+        }
+        if gaps:
+            suites["totals"] = _validate(context, "totals", _one_row(gaps), [_is(name, 0) for name in gaps])
     judgement = _judgement(gx, suites)
     ours = audit.outcome is Outcome.BALANCED and records_of(audit) >= min_records
     if ours is not judgement.success:
@@ -233,15 +236,18 @@ def _expectations() -> Any:
     return gxe
 
 
-def _quiet_context(gx: Any) -> Any:
-    """A context in memory that sends nothing anywhere and draws no progress bars into a log."""
+@contextmanager
+def _quiet_context(gx: Any) -> Iterator[Any]:
+    """A context in memory that sends nothing anywhere and draws no progress bars into a log. One at a time: Great
+    Expectations keeps the newest one for the whole process, and looks every thread's data up in it."""
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
-    context = gx.get_context(mode="ephemeral")
-    context.variables.analytics_enabled = False
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    return context
+    with _ONE_CONTEXT:
+        context = gx.get_context(mode="ephemeral")
+        context.variables.analytics_enabled = False
+        context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        yield context
 
 
 def _validate(context: Any, name: str, frame: pd.DataFrame, expectations: Sequence[Any]) -> dict[str, Any]:

@@ -128,9 +128,9 @@ class FileSink(Sink):
         root = open_path(self.path, spec.storage.connection)
         return written_files(root, audited, began, self.writer_options())
 
-    def rows_of_batch(self, spec: StreamSpec, batch: int, began: float) -> Output | None:
+    def rows_of_batches(self, spec: StreamSpec, batches: Range, began: float) -> Output | None:
         root = open_path(self.path, spec.storage.connection)
-        found = written_files(root, Range(after=batch - 1, upto=batch), began, {})
+        found = written_files(root, batches, began, {})
         data = read_files(root, [to_path(uri) for uri in found.uris], self.data_format({}))
         if found.problems or data.unreadable:
             return None

@@ -4,11 +4,15 @@ Argument: a folder with `twin.json` and the spec (see `services.twins.running`).
 of the job's query, and, when every batch is committed, `done.json`; or else `problem.json`: the batch, and what Spark
 or the job raised.
 
+If the task says so, the run goes on, and is followed: each batch is executed when it is committed there, until
+`upto.json` names the last one.
+
 The job's `build` is called once, and its query is started once for each batch. Before that it is begun anew in another
 folder, if the task names one.
 """
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +20,14 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.filesystem import Location
 from streamwarden.config.loading import spec_from_dict
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.failures.exits import failure
 from streamwarden.lifecycle.forks.places import Places
 from streamwarden.redaction import redacted
-from streamwarden.services.twins.plan_replay import Laying
-from streamwarden.services.twins.running import DONE, FAILURE, FRESH, PLAN, PROBLEM, READS_AGAIN, TASK
+from streamwarden.services.twins.plan_replay import FollowingLaying, Laying, follow
+from streamwarden.services.twins.running import DONE, FAILURE, FOLLOWS, FRESH, PLAN, PROBLEM, READS_AGAIN, TASK, UPTO
 from streamwarden.sources.base import GeneratedSource
 from streamwarden.spark.driver.failures import chain_of, describe
 from streamwarden.spark.driver.jobs import load_build
@@ -49,7 +54,7 @@ def main(folder: Path) -> int:
     run, places = open_path(task["run"], task["connection"]), Places(**task["places"])
     if spec.fork is not None:
         return _execute_script(folder, ScriptTwin(spec, spec.fork, run, places))
-    laying = Laying(run, task["source"], places)
+    laying, batches = _plan(folder, task, run, places)
     fence_fork(spec, also=task[FRESH])
     spark = SparkSession.builder.getOrCreate()
     batch, records, seconds = None, 0, {}
@@ -60,7 +65,7 @@ def main(folder: Path) -> int:
         if task[FRESH] is not None:
             begin_anew(built, spec, task[FRESH])
         reads_again = not isinstance(built, DataFrame)  # the product's own writers read a batch once
-        for batch in task["batches"]:
+        for batch in batches:
             began = time.monotonic()
             laying.lay(batch)
             records += _execute(built, spec, batch)
@@ -74,6 +79,21 @@ def main(folder: Path) -> int:
         return 1
     files.write_document(folder / DONE, {"seconds": seconds, "records": records, READS_AGAIN: reads_again})
     return 0
+
+
+def _plan(folder: Path, task: Mapping[str, Any], run: Location, places: Places) -> tuple[Laying, Iterable[int]]:
+    """What lays the plans of the batches, and the batches."""
+    if not task[FOLLOWS]:
+        return Laying(run, task["source"], places), task["batches"]
+    source, connection = task["source"], task["connection"]
+    folder_of_input = None if source is None else open_path(source, connection).path
+    laying = FollowingLaying(run, folder_of_input, places, connection=connection)
+
+    def upto() -> int | None:
+        document = files.read_document(folder / UPTO)
+        return None if document is None else int(document["batch"])
+
+    return laying, follow(run, task["batches"][0], upto)
 
 
 def _execute_script(folder: Path, twin: ScriptTwin) -> int:

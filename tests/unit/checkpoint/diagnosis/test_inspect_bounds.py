@@ -12,19 +12,22 @@ import pytest
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
-from streamwarden.checkpoint.formats.layout import LONGEST, SMALL
+from streamwarden.checkpoint.formats.layout import LONGEST, MOST_BATCHES, SMALL
 from streamwarden.errors import CheckpointError
 from support.checkpoints.recorded import Unpack, remove, rewrite
 from support.generated_input import bounded
 
 CHANGELOG = "spark-4.3.0-changelog"
-HUGE = 64 << 20
-"""Bytes of a log file of a stream that has read or written some 250,000 files."""
+HUGE = SMALL + (4 << 20)
+"""Bytes of a log file of a stream that has read or written some 80,000 files: more than a log that is not compacted
+may have."""
+MEMORY = 3 * HUGE
+"""Bytes within which it is read."""
 Change = Callable[[Path], object]
 
 
 def inspect(root: Path) -> CheckpointReport:
-    with bounded():
+    with bounded(memory=MEMORY):
         return read_checkpoint(open_path(root / "checkpoint"), output=open_path(root / "output"))
 
 
@@ -167,15 +170,18 @@ def pad(path: Path) -> None:
             file.writelines(("\n", named, padding))
 
 
+NEWEST = MOST_BATCHES + 500
+
+
 def test_of_a_long_log_the_newest_batches_are_read(unpack: Unpack, tmp_path: Path) -> None:
     unpack(CHANGELOG, tmp_path)
     for log in ("offsets", "commits"):
         shutil.move(tmp_path / "checkpoint" / log, tmp_path / f"old {log}")
         (tmp_path / "checkpoint" / log).mkdir()
-        for batch in range(5000):
+        for batch in range(NEWEST + 1):
             os.link(f"{tmp_path}/old {log}/13", f"{tmp_path}/checkpoint/{log}/{batch}")
     report = inspect(tmp_path)
-    assert (report.retained, report.position.planned) == ((0, 4999), 4999)
+    assert (report.retained, report.position.planned) == ((0, NEWEST), NEWEST)
 
 
 def test_a_folder_that_cannot_be_listed_is_one_error(unpack: Unpack, tmp_path: Path) -> None:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from streamwarden.lifecycle.savepoints.savepoint import CLAIM, MANIFEST, SavedFile, began_at, is_id, savepoint_id
+from streamwarden.lifecycle.savepoints.savepoint import (
+    CLAIM,
+    MANIFEST,
+    SavedFile,
+    began_at,
+    is_id,
+    is_own,
+    savepoint_id,
+    use_name,
+)
 from streamwarden.lifecycle.savepoints.verification import Fault, file_faults
 
 SAVED = (SavedFile(path="a/1", size=3, sha256="of a"), SavedFile(path="b", size=4, sha256="of b"))
@@ -53,3 +62,20 @@ def test_the_name_of_a_savepoint_is_the_second_in_which_it_was_begun() -> None:
 @pytest.mark.parametrize("name", ["", "..", "20251125T204502Z/..", "20251125T204502", "20251125T204502Z-b1", "latest"])
 def test_no_other_name_reaches_a_path(name: str) -> None:
     assert not is_id(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("savepoint.json", True),
+        ("creating.json", True),
+        (use_name("a"), True),
+        (f".{use_name('a')}.20233.53610425526633", True),
+        (".creating.json.1.2", True),
+        (".stray.1.2", False),
+        ("checkpoint/.creating.json.1.2", False),
+        ("checkpoint/commits/1", False),
+    ],
+)
+def test_what_a_killed_reader_left_is_no_fault_and_anything_else_is_one(path: str, own: bool) -> None:
+    assert is_own(path) is own

@@ -49,6 +49,8 @@ class World:
     at: dict[float, Callable[[], None]] = field(default_factory=dict)
     requests: dict[str, StopRequest] = field(default_factory=dict)
     store_is_down: bool = False
+    declared: StreamSpec = SPEC
+    jobs: list[str] = field(default_factory=list)
     while_launching: Callable[[], None] = lambda: None
 
     # DriverRepository
@@ -116,6 +118,7 @@ class World:
         )
         self.while_launching()
         self.launches.append(self.now)
+        self.jobs.append(spec.job)
         self.launched(record)
         return World.Begun(record)
 
@@ -164,7 +167,7 @@ class World:
     def run(self) -> tuple[Down | Finished, list[Move | Blind]]:
         moves: list[Move | Blind] = []
         end = supervise(
-            SPEC,
+            lambda: self.declared,
             launcher=self,
             drivers=self,
             stops=self,
@@ -284,6 +287,19 @@ def test_a_restart_wish_launches_again_at_once() -> None:
     end, _ = world.run()
     assert isinstance(end, Finished)
     assert all(later - earlier <= 7 for earlier, later in zip(world.launches, world.launches[1:], strict=False))
+
+
+def test_an_upgrade_changes_the_job_of_the_next_launch() -> None:
+    """The stream's file is read for each launch: the old version must not start on the state of the new one."""
+    world = World(script=[(10, ExitKind.STOPPED), (5, ExitKind.COMPLETED)])
+
+    def upgraded() -> None:
+        world.declared = replace(SPEC, job="/new.py")
+        world.want(Desired.RUNNING)
+
+    world.at = {1010.0: lambda: world.want(Desired.STOPPED), 1100.0: upgraded}
+    world.run()
+    assert world.jobs == ["/j.py", "/new.py"]
 
 
 def test_a_claim_that_is_under_way_is_waited_for() -> None:

@@ -9,6 +9,7 @@ import pytest
 from streamwarden.lifecycle.upgrades.changes import FixedSetting, StateChange, What
 from streamwarden.lifecycle.upgrades.journal import Seen, Step, Upgrade, judged
 from streamwarden.lifecycle.upgrades.preflight import OutputDifference, Preflight, Refused, obstacles, rules_of
+from streamwarden.lifecycle.upgrades.report import beside_line
 from streamwarden.lifecycle.upgrades.rules import RULES, Outcome
 
 SAME = Preflight(
@@ -47,6 +48,24 @@ def test_a_difference_stands_in_the_way_until_it_is_accepted(found: Preflight, e
     assert len(standing) == len(expected)
     assert all(text in obstacle.observed for text, obstacle in zip(expected, standing, strict=True))
     assert obstacles(found, accepted=True) == ()
+
+
+def test_what_differed_once_beside_the_old_version_differs_in_the_end() -> None:
+    same = OutputDifference(old=5, new=5, key=("k",))
+    other = OutputDifference(
+        old=2, new=3, added=1, columns=("the column n appears",), samples={"unexpected": ("r",) * 4}
+    )
+    found = same.followed_by(other).followed_by(other).followed_by(same)
+    assert (found.old, found.new, found.added, found.columns) == (14, 16, 2, other.columns)
+    assert (found.key, len(found.samples["unexpected"])) == (("k",), 5)
+    assert (found.differs, same.followed_by(same).differs) == (True, False)
+    assert (
+        beside_line(found, 9, 1)
+        == "beside: batch 9, 1 batch behind; 14 rows of the old version and 16 of the new differ"
+    )
+    unproven = same.followed_by(OutputDifference(old=0, new=0, unproven="purged"))
+    assert unproven.differs
+    assert beside_line(unproven, 9, 0).endswith("not compared: purged")
 
 
 def test_what_spark_refuses_is_refused_whatever_is_accepted() -> None:

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.skipif(
 
 SHARED = Path("/dev/shm")
 RUN = "kill_driver-20260101T000000Z-0123456789"
+STEPS = {3600.0: RUN, -3600.0: "kill_driver-20260101T000000Z-9876543210"}
+"""Seconds by which the clock of a run is stepped."""
+OURS = (*STEPS.values(), "streamwarden-clock")
 STEPPED = """
 import pathlib, sys, time
 file, wall, calm = pathlib.Path(sys.argv[1]), time.time(), time.monotonic()
@@ -50,34 +53,43 @@ def clock(tmp_path: Path) -> Iterator[ForkClock]:
     before = shared_by_processes()
     clock = ForkClock(DrillArchive(tmp_path))
     yield clock
-    clock.remove(RUN)
+    for run in STEPS.values():
+        clock.remove(run)
     assert shared_by_processes() == before
 
 
 def shared_by_processes() -> set[str]:
-    return {each.name for each in SHARED.iterdir() if RUN in each.name or "streamwarden-clock" in each.name}
+    return {each.name for each in SHARED.iterdir() if any(part in each.name for part in OURS)}
 
 
-@pytest.mark.parametrize("by", [3600.0, -3600.0])
-def test_a_process_that_runs_sees_the_step_and_waits_on(clock: ForkClock, by: float, tmp_path: Path) -> None:
+def test_processes_that_run_see_the_step_and_wait_on(clock: ForkClock, tmp_path: Path) -> None:
     """Only the time of day steps: a sleep lasts as long as it should, and files keep the host's time."""
     clock.require()
-    clock.provide(RUN)
+    programs = {by: stepping(clock, run, tmp_path) for by, run in STEPS.items()}
+    began = time.monotonic()
+    for by, run in STEPS.items():
+        clock.step(run, by)
+    for by, program in programs.items():
+        told, _ = program.communicate(timeout=30)
+        assert (program.returncode, told.split()) == (0, [f"{by:.0f}", "True"])
+    assert time.monotonic() - began < 20
+    for run in STEPS.values():
+        assert clock.reset(run)
+        assert not clock.reset(run), "it is right"
+
+
+def stepping(clock: ForkClock, run: str, folder: Path) -> subprocess.Popen[str]:
+    """A process with the clock of the run, which says by how many seconds it was stepped."""
+    clock.provide(run)
     program = subprocess.Popen(
-        [sys.executable, "-c", STEPPED, str(tmp_path)],
-        env={**os.environ, **clock.environment(RUN)},
+        [sys.executable, "-c", STEPPED, str(folder)],
+        env={**os.environ, **clock.environment(run)},
         stdout=subprocess.PIPE,
         text=True,
     )
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
-    began = time.monotonic()
-    clock.step(RUN, by)
-    told = program.stdout.readline()
-    assert (program.wait(30), told.split()) == (0, [f"{by:.0f}", "True"])
-    assert time.monotonic() - began < 20
-    assert clock.reset(RUN)
-    assert not clock.reset(RUN), "it is right"
+    return program
 
 
 def test_scripts_start_although_the_program_that_launched_them_has_ended(clock: ForkClock, tmp_path: Path) -> None:

@@ -26,20 +26,20 @@ HOUR = 3600.0
 
 
 class OnCall:
-    """The health DAG over one stream, once a minute, and everything that the person on call receives."""
+    """The health DAG over one stream, and everything that the person on call receives."""
 
     def __init__(self, stream: Stream, store: Store, paused: bool | None = None) -> None:
         self.stream, self.store, self.now = stream, store, T0
         self.monitor = HealthMonitor(store, paused=lambda _: paused)
         self.received: list[Notification] = []
 
-    def minutes(self, count: int) -> list[Notification]:
-        """The messages of the next `count` evaluations."""
+    def minutes(self, count: int, *, every: int = 1) -> list[Notification]:
+        """The messages of the next `count` minutes, with an evaluation every so many of them."""
         before = len(self.received)
-        for _ in range(count):
+        for _ in range(0, count, every):
             self.monitor.evaluate([self.stream.spec], self.now)
             self.notify()
-            self.now += 60.0
+            self.now += 60.0 * every
         return self.received[before:]
 
     def notify(self) -> None:
@@ -76,7 +76,7 @@ def test_a_stopped_stream_is_not_reported_again_an_hour_later(slow: OnCall) -> N
     assert [each.title for each in slow.minutes(4)] == ["CRITICAL: orders: checkpoint duration"]
     slow.want(Desired.STOPPED)
     slow.store.drivers.exited("orders-1", ExitRecord(kind=ExitKind.STOPPED, ended_at=slow.now))
-    (message,) = slow.minutes(70)
+    (message,) = slow.minutes(70, every=5)
     assert message.title == "RESOLVED: orders: checkpoint duration"
     assert "ann stopped the stream: new schema" in message.body
     assert slow.store.incidents.open() == ()
@@ -85,7 +85,7 @@ def test_a_stopped_stream_is_not_reported_again_an_hour_later(slow: OnCall) -> N
 
 def test_the_alarm_is_sent_again_each_hour_while_the_stream_runs(slow: OnCall) -> None:
     """Negative control."""
-    assert [each.title for each in slow.minutes(62)] == ["CRITICAL: orders: checkpoint duration"] * 2
+    assert [each.title for each in slow.minutes(65, every=5)] == ["CRITICAL: orders: checkpoint duration"] * 2
 
 
 def test_an_evaluation_that_began_before_the_stop_opens_nothing(slow: OnCall, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_a_dead_driver_of_a_paused_dag_is_one_message_within_one_evaluation(dead
     assert message.title == "CRITICAL: orders: driver down"
     assert "the DAG stream_orders is paused" in message.body
     assert "Unpause the DAG stream_orders" in message.body
-    assert dead.minutes(59) == []
+    assert dead.minutes(60, every=5) == []
     incidents = dead.store.incidents.open("orders")
     assert {each.check for each in incidents if each.is_root} == {"driver_down"}
     assert {"progress_stalled", "backlog"} <= {each.check for each in incidents if not each.is_root}

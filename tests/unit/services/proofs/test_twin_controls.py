@@ -6,6 +6,7 @@ Each of them has a count or a total that is right, except for the row that is dr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ WHOLE_ROWS = RowKey((), WHOLE)
 KINDS = ("lost", "duplicated", "unexpected", "wrong")
 
 
+@cache
 def right() -> pa.Table:
     """The rows, in the order of the batches that wrote them."""
     number = pa.array(range(ROWS))

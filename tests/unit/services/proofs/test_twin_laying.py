@@ -13,6 +13,8 @@ import pytest
 
 from streamwarden.adapters.processes import with_variable
 from streamwarden.adapters.storage.files import open_path
+from streamwarden.checkpoint.formats.layout import read_whole_log
+from streamwarden.checkpoint.formats.uris import file_name
 from streamwarden.config.loading import spec_to_dict
 from streamwarden.drills.records.sections import ForkSpec, OracleKind
 from streamwarden.drills.records.types import ForkView
@@ -23,7 +25,7 @@ from streamwarden.services.drilling.forks import DrillForks
 from streamwarden.services.fleet.launching.launch import FOLDER_VARIABLE
 from streamwarden.services.twins import making
 from streamwarden.services.twins.comparison import watermark_problems
-from streamwarden.services.twins.plan_replay import Laying, batches_of
+from streamwarden.services.twins.plan_replay import FollowingLaying, Laying, batches_of, follow
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack, rewrite, stream_of
 
@@ -149,6 +151,33 @@ def test_a_twin_of_a_fork_from_the_beginning_begins_with_batch_0(origin: StreamS
         laying.lay(1)
     laying.lay(0)
     assert len(list(Path(twin.places.input).iterdir())) == 17
+
+
+def test_a_fork_that_follows_its_stream_gets_the_files_that_came_after_it(origin: StreamSpec, tmp_path: Path) -> None:
+    view = made(origin, tmp_path / "data", 3, JOB, TWIN)
+    twin = making.make(view.spec, tmp_path / "data" / "drills" / RUN / making.TWIN, 1, rewound=True)
+    for file in Path(twin.places.input).iterdir():
+        file.unlink()
+    laying = FollowingLaying(open_path(origin.checkpoint), origin.source.path, twin.places)
+    laying.lay(LAST - 2)
+    log = read_whole_log(open_path(twin.spec.checkpoint) / f"sources/0/{LAST - 2}")
+    (name,) = (file_name(str(json.loads(line)["path"])) for line in log.lines)
+    assert [path.name for path in Path(twin.places.input).iterdir()] == [name]
+
+
+def test_batches_are_followed_until_the_one_that_is_named(tmp_path: Path) -> None:
+    run, ends = open_path(str(tmp_path)), iter([None, None, 4, 4, 4])
+    commits(tmp_path, *range(6))
+    assert list(follow(run, 3, lambda: next(ends))) == [3, 4]
+
+
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_batch_that_is_purged_or_taken_back_cannot_be_followed(tmp_path: Path, purged: bool) -> None:
+    commits(tmp_path, *range(6 if purged else 2))
+    for batch in range(5 if purged else 0):
+        (tmp_path / "commits" / str(batch)).unlink()
+    with pytest.raises(CheckpointError, match="batch 3 cannot be executed next"):
+        next(follow(open_path(str(tmp_path)), 3, lambda: None))
 
 
 @pytest.mark.parametrize("rewind", [3, "all"])

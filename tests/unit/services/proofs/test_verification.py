@@ -7,10 +7,12 @@ import gzip
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +20,7 @@ import pytest
 
 from streamwarden.checkpoint.topics import TopicRange
 from streamwarden.errors import VerificationError
+from streamwarden.services.verifying import oracle_process
 from streamwarden.services.verifying.oracle_files import load_oracle
 from streamwarden.services.verifying.verification import read_facts, verify
 from streamwarden.sinks.parquet import ParquetSink
@@ -25,12 +28,18 @@ from streamwarden.sources.files import FilesSource
 from streamwarden.sources.files.reading_back import input_files
 from streamwarden.sources.kafka.reading_back import unread
 from streamwarden.stream.spec import SinkSpec, SourceSpec, StreamSpec
+from support.oracles import forked
 
-pytestmark = pytest.mark.usefixtures("one_database")
+pytestmark = pytest.mark.usefixtures("one_database", "forked_oracles")
 
 REPOSITORY = Path(__file__).parents[4]
 HOUR = 3_600_000
 DAY = 1_357_041_600_000  # 2013-01-01T12:00:00Z
+
+
+@pytest.fixture
+def forked_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracle_process, "subprocess", SimpleNamespace(run=forked.run, DEVNULL=subprocess.DEVNULL))
 
 
 def flight(number: int, at: int, *, delay: int | None = 5) -> str:

@@ -15,7 +15,7 @@ from streamwarden.lifecycle.time_travel.answers import Difference, Entry, Histor
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
 from streamwarden.services.state import looking
 from streamwarden.services.state.looking import Look, Selection
-from streamwarden.services.state.looks import KEEP, MOST, Looks, Seen, Wanted, answer, remove_expired
+from streamwarden.services.state.looks import Looks, Seen, Wanted, answer
 from streamwarden.stream.spec import StreamSpec
 
 TABLE = StateTable(operator=0, name="stateStoreSave", kind=TableKind.ROWS)
@@ -102,18 +102,18 @@ def test_a_look_is_for_its_owner_alone(looks: Looks) -> None:
 
 
 def test_looks_are_gone_after_an_hour_and_never_many(looks: Looks) -> None:
-    for number in range(MOST + 3):
+    for number in range(Looks.most + 3):
         looks.put(replace(ask(looks), id=f"20260101T0000{number:02d}000000Z-00000000"))
     ask(looks)
-    assert len(looks.newest()) <= MOST
+    assert len(looks.newest()) <= Looks.most
     newest = looks.newest()[0].id
     for file in looks.data.rglob("*.json"):
-        os.utime(file, (time.time() - KEEP - 1,) * 2)
+        os.utime(file, (time.time() - Looks.keep - 1,) * 2)
     assert (looks.newest(), looks.get(newest)) == ([], None)
     kept = ask(looks)
-    assert remove_expired(looks.data, time.time()) > 0
+    assert Looks.remove_expired(looks.data, time.time()) > 0
     assert [file.stem for file in looks.data.rglob("*.json")] == [kept.id]
-    assert remove_expired(looks.data, time.time() + KEEP + 1) == 1
+    assert Looks.remove_expired(looks.data, time.time() + Looks.keep + 1) == 1
     assert not (looks.data / "looks/flights").exists()
 
 
@@ -122,8 +122,13 @@ def test_only_an_id_leads_to_a_look(looks: Looks) -> None:
     (looks.data / "secret.json").write_text("{}")
     for name in ("../../secret", "", "20260101T000000000000Z-0123abcd"):
         assert looks.get(name) is None
-    next(looks.data.rglob("looks/**/*.json")).write_text("torn {")
+        looks.forget(name)
+    assert (looks.data / "secret.json").exists()
+    (kept,) = looks.data.rglob("looks/**/*.json")
+    kept.write_text("torn {")
     assert looks.newest() == []
+    looks.forget(kept.stem)
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize("more", [{}, {"keys": ("a",), "batch": 3}, {"keys": ("a",), "since": 3}])

@@ -6,7 +6,8 @@ Checkpoint and store are real ones, the drivers are simulated. tests/spark/drive
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,20 @@ import pytest
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.adapters.store import Store
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.errors import CheckpointError, ProcessError, StoreError, StreamwardenError
+from streamwarden.errors import CheckpointError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.lifecycle.upgrades.journal import Seen, Step, Upgrade
-from streamwarden.services.upgrades.journals import CHANGED, KEPT, NEW, OLD, Upgrades, read_journal, write_journal
+from streamwarden.services.forks.forks import fork
+from streamwarden.services.twins.making import FORK
+from streamwarden.services.upgrades.journals import (
+    BESIDE,
+    CHANGED,
+    KEPT,
+    NEW,
+    OLD,
+    Upgrades,
+    read_journal,
+    write_journal,
+)
 from streamwarden.services.upgrades.switching import Switch
 from streamwarden.stream.spec import StreamSpec
 from support.checkpoints.recorded import Unpack
@@ -160,6 +172,20 @@ def test_a_store_that_is_down_is_no_fault_of_the_new_version(spec: StreamSpec, s
     assert switch(store, spec, SimulatedStream(spec, WELL), folder).carry_out().step is Step.DONE
 
 
+def test_a_launch_that_was_killed_with_the_upgrade_is_no_fault_of_the_new_version(
+    spec: StreamSpec, store: Store
+) -> None:
+    """Its lease is held until it expires."""
+    folder, _ = begun(spec)
+    live = SimulatedStream(spec, WELL, LeaseHeld("claimed"))
+
+    def expires(seconds: float) -> None:
+        live.refusal = None
+
+    assert replace(switch(store, spec, live, folder), sleep=expires).carry_out().step is Step.DONE
+    assert live.calls == ["stop", "start new", "start new"]
+
+
 def test_an_old_version_that_went_on_after_a_kill_is_saved_again(spec: StreamSpec, store: Store) -> None:
     """Killed between the journal and the swap: that savepoint would take back what the old version wrote since."""
     folder, _ = begun(spec, step=Step.SWAPPED, savepoint="20250101T000000Z", batch=1)
@@ -175,25 +201,100 @@ def test_the_oldest_preflights_are_removed_and_no_upgrade(spec: StreamSpec) -> N
     assert names == sorted([*made[-KEPT:], "20261126T000000Z"])
 
 
-def switched(store_url: str, seen: Seen, spec: StreamSpec) -> None:
+@dataclass
+class SimulatedGreen:
+    """A new version beside the old one, at the same batch: `finish` says why it cannot take over."""
+
+    why: str | CheckpointError = ""
+
+    def finish(self, batch: int) -> str:
+        assert batch == BATCH
+        if isinstance(self.why, CheckpointError):
+            raise self.why
+        return self.why
+
+
+def beside(spec: StreamSpec) -> Path:
+    """An upgrade whose new version has run beside the old one: its fork has another state, and other files' paths."""
+    folder, _ = begun(spec, beside=True)
+    into = folder / BESIDE / FORK
+    into.mkdir(parents=True)
+    made = fork(spec, into=into)
+    (Path(made.spec.checkpoint) / "state/0/0/mark").write_text("of the new version")
+    return folder
+
+
+def files_of(checkpoint: str) -> dict[str, bytes]:
+    root = Path(checkpoint)
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_version_beside_takes_over_with_its_state_and_the_streams_own_logs(spec: StreamSpec, store: Store) -> None:
+    folder, live = beside(spec), SimulatedStream(spec, WELL)
+    before = {name: text for name, text in files_of(spec.checkpoint).items() if not name.endswith(".crc")}
+    ended = replace(switch(store, spec, live, folder), green=SimulatedGreen()).carry_out()
+    assert (ended.step, live.calls) == (Step.DONE, ["stop", "start new"])
+    after = files_of(spec.checkpoint)
+    assert after.pop("state/0/0/mark") == b"of the new version"
+    new = {f"{log}/{BATCH + 1}" for log in ("offsets", "commits")}
+    assert {name: text for name, text in after.items() if name not in new} == before, "paths and query id, too"
+    (aside,) = Path(spec.checkpoint).parent.glob("checkpoint.before-*")
+    assert not (aside / "state/0/0/mark").exists()
+
+
+@pytest.mark.parametrize("why", ["it differs", CheckpointError("it failed"), None])
+def test_the_old_version_goes_on_if_the_one_beside_cannot_take_over(
+    spec: StreamSpec, store: Store, why: str | CheckpointError | None
+) -> None:
+    """None: the upgrade was killed, and with it the version beside."""
+    folder, live = beside(spec), SimulatedStream(spec, WELL)
+    before = files_of(spec.checkpoint)
+    green = None if why is None else SimulatedGreen(why)
+    ended = replace(switch(store, spec, live, folder), green=green).carry_out()
+    said = "interrupted before the switch" if why is None else why.observed if isinstance(why, CheckpointError) else why
+    assert ended.step is Step.ROLLED_BACK
+    assert said in ended.why
+    assert (live.calls[-1], text(spec), files_of(spec.checkpoint)) == ("start old", STREAM, before)
+
+
+def test_a_version_that_took_over_and_fails_is_taken_back_with_its_state(spec: StreamSpec, store: Store) -> None:
+    folder, live = beside(spec), SimulatedStream(spec, ILL)
+    ended = replace(switch(store, spec, live, folder), green=SimulatedGreen()).carry_out()
+    assert (ended.step, live.calls) == (Step.ROLLED_BACK, ["stop", "start new", "stop", "start old"])
+    assert (text(spec), committed(spec)) == (STREAM, BATCH)
+    assert not Path(spec.checkpoint, "state/0/0/mark").exists()
+
+
+def switched(store_url: str, seen: Seen, spec: StreamSpec, resumed: bool = False) -> None:
     with Store(store_url) as store:
-        switch(store, spec, SimulatedStream(spec, seen), Upgrades.of(spec).root / "20261126T000000Z").carry_out()
+        folder = Upgrades.of(spec).root / "20261126T000000Z"
+        fresh = read_journal(folder).step is Step.PREPARED and (folder / BESIDE).exists() and not resumed
+        green = SimulatedGreen() if fresh else None
+        replace(switch(store, spec, SimulatedStream(spec, seen), folder), green=green).carry_out()
 
 
 @pytest.mark.parametrize(
-    ("seen", "end", "apart"),
+    ("seen", "end", "apart", "lay"),
     [
-        (ILL, Step.ROLLED_BACK, 8),
-        pytest.param(ILL, Step.ROLLED_BACK, 1, marks=pytest.mark.full),
-        pytest.param(WELL, Step.DONE, 1, marks=pytest.mark.full),
+        (ILL, Step.ROLLED_BACK, 8, begun),
+        pytest.param(ILL, Step.ROLLED_BACK, 1, begun, marks=pytest.mark.full),
+        pytest.param(WELL, Step.DONE, 1, begun, marks=pytest.mark.full),
+        pytest.param(WELL, Step.DONE, 1, beside, marks=pytest.mark.full),
+        pytest.param(ILL, Step.ROLLED_BACK, 1, beside, marks=pytest.mark.full),
     ],
 )
 def test_kill_9_at_any_step_leaves_one_version_and_is_ended_by_the_next_run(
-    unpack: Unpack, tmp_path: Path, store_url: str, seen: Seen, end: Step, apart: int
+    unpack: Unpack,
+    tmp_path: Path,
+    store_url: str,
+    seen: Seen,
+    end: Step,
+    apart: int,
+    lay: Callable[[StreamSpec], object],
 ) -> None:
     def laid_out(name: str) -> StreamSpec:
         spec = lay_out(tmp_path / name, unpack)
-        begun(spec)
+        lay(spec)
         return spec
 
     changes = changes_of(partial(switched, store_url, seen, laid_out("whole")))
@@ -209,7 +310,10 @@ def test_kill_9_at_any_step_leaves_one_version_and_is_ended_by_the_next_run(
         if found is None:
             continue
         steps.add(found[1].step)
-        switched(store_url, seen, spec)
+        switched(store_url, seen, spec, resumed=True)
+        if found[1].beside and found[1].step is Step.PREPARED:  # nothing of the stream was changed
+            assert (read_journal(found[0]).step, text(spec), committed(spec)) == (Step.ROLLED_BACK, STREAM, BATCH)
+            continue
         assert read_journal(found[0]).step is end
         assert text(spec) == (AFTER if end is Step.DONE else STREAM)
         assert committed(spec) == (BATCH + 1 if end is Step.DONE else BATCH)

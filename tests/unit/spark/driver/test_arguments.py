@@ -5,7 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 
+import pytest
+
+FORKS = """
+import json, os, sys, traceback
+import pyspark.sql.types
+for line in sys.stdin:
+    if os.fork() == 0:
+        try:
+            exec(json.loads(line), {})
+        except BaseException:
+            print(json.dumps([traceback.format_exc()]))
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+"""
 SPARED = "from streamwarden.spark.internals.skip_numpy import without_numpy; without_numpy()"
 CONVERTERS = """
 import json, sys
@@ -26,12 +43,25 @@ print(json.dumps([assertDataFrameEqual.__module__, have_numpy]))
 """
 
 
+@cache
+def importer() -> subprocess.Popen[str]:
+    """A process with PySpark, which forks one for each program that it is told."""
+    return subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    yield
+    importer().communicate()
+
+
 def answer(program: str, first: str) -> list[object]:
     """What the program prints, with `first` done first."""
-    command = [sys.executable, "-c", program.format(first=first)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    printed: list[object] = json.loads(done.stdout)
+    process = importer()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps(program.format(first=first)), file=process.stdin, flush=True)
+    printed: list[object] = json.loads(process.stdout.readline())
     return printed
 
 

@@ -7,7 +7,8 @@
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
@@ -21,7 +22,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.approvals import answer_of
 from streamwarden.airflow.dags.controls import TRIED_AGAIN, asked_by, make_sure_it_is_supervised
-from streamwarden.airflow.dags.state.forms import FormOperator, form
+from streamwarden.airflow.dags.state.forms import FormOperator, form, refused_for_good
 from streamwarden.airflow.dags.state.operations import Asked, Checked, Done, Operation
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notes import write_note
@@ -30,6 +31,7 @@ from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import LeaseHeld, StoreError, StreamwardenError
 from streamwarden.lifecycle.queries import owner
 from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
 
 _ANSWER_WITHIN: Final = timedelta(hours=24)
@@ -40,7 +42,7 @@ def change_dag(project: Path, operation: Operation) -> DAG:
     with form(operation.dag_id, project, operation.doc, operation.fields(), max_active_runs=4) as dag:
         of: dict[str, Any] = {"operation": operation, "project": str(project)}
         check = CheckOperator(task_id=operation.check_name, doc_md="Says what would be done.", **of)
-        approval = ChangeApprovalOperator(task_id="approval", operation=operation, doc_md="Asks a person.")
+        approval = ChangeApprovalOperator(task_id="approval", doc_md="Asks a person.", **of)
         change = ChangeOperator(task_id=operation.name, doc_md="Does what was approved.", **of, **TRIED_AGAIN)
         check >> approval >> change
     return dag
@@ -61,41 +63,36 @@ class _OperationTask(FormOperator):
             spec=space.query(name),
             params=context["params"],
             by=by,
-            runs=_runs(space, name),
+            runs=runs(space, name),
             tell=partial(self.log.info, "%s"),
             note=partial(write_note, self, context, whole_run=True),
             supervise=partial(make_sure_it_is_supervised, owner(name), context),
         )
+
+    @contextmanager
+    def _noted(self, context: Any) -> Iterator[None]:
+        """Write a refusal as the note of the run: the stream's page shows it."""
+        try:
+            yield
+        except StreamwardenError as error:
+            write_note(self, context, redacted_text(str(error)), whole_run=True)
+            raise
 
 
 class CheckOperator(_OperationTask):
     """Fails if the operation would be refused."""
 
     def execute(self, context: Any) -> dict[str, Any]:
-        try:
-            found = self._check(self._asked(context, asked_by(context)))
-        except StoreError:
-            raise
-        except StreamwardenError as error:
-            raise AirflowFailException(str(error)) from error
+        with refused_for_good(), self._noted(context):
+            asked = self._asked(context, asked_by(context))
+            with published(asked.spec.connections):
+                found = self.operation.checked(asked)
         self.log.info("%s\n%s", found.subject, found.body(context["params"]["reason"]))
         return asdict(found)
 
-    def _check(self, asked: Asked) -> Checked:
-        with published(asked.spec.connections):
-            found = self.operation.check(asked)
-        if not self.operation.stops_first:
-            return found
-        if asked.runs and not asked.params["stop_first"]:
-            raise AirflowFailException(
-                f"{asked.spec.name} runs; next: stop it, or let this run stop it at a batch boundary first"
-            )
-        runs = "It runs: it is stopped at a batch boundary first, and started again." if asked.runs else ""
-        said = {**found.said, "The stream": f"{runs or 'It is stopped.'} The previous checkpoint is kept."}
-        return Checked(subject=found.subject, said=said, details=found.details)
 
-
-def _runs(space: Workspace, name: str) -> bool:
+def runs(space: Workspace, name: str) -> bool:
+    """Whether a driver of the stream lives."""
     latest = space.store.drivers.latest(owner(name))
     return latest is not None and space.fleet.observe(latest.driver_id).alive
 
@@ -105,10 +102,11 @@ class ChangeApprovalOperator(ApprovalOperator):
 
     operator_extra_links = (StreamPageLink(),)
 
-    def __init__(self, *, operation: Operation, **kwargs: Any) -> None:
+    def __init__(self, *, operation: Operation, project: str, **kwargs: Any) -> None:
         # Airflow would take `execution_timeout` for the time to answer.
         super().__init__(subject=operation.dag_id, response_timeout=_ANSWER_WITHIN, execution_timeout=None, **kwargs)
         self.operation = operation
+        self.project = project
 
     def execute(self, context: Any) -> None:
         checked = _checked(self.operation, context)
@@ -118,6 +116,8 @@ class ChangeApprovalOperator(ApprovalOperator):
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         answer, name = answer_of(event), self.operation.name
+        if answer is None or not answer.approved:
+            self.operation.given_up(workspace(self.project), context["params"])
         if answer is None:
             raise AirflowSkipException(f"nobody approved the {name} in time")
         self.log.info("%s %s the %s", answer.by, "approved" if answer.approved else "rejected", name)
@@ -166,7 +166,8 @@ class ChangeOperator(_OperationTask):
 
         asked, details = self._asked(context, self._by(context)), _checked(self.operation, context).details
         try:
-            done = self._carry_out(asked, details)
+            with self._noted(context):
+                done = self._carry_out(asked, details)
         except (StoreError, LeaseHeld):
             raise  # tried again: the driver that was stopped returns its lease in a moment
         except StreamwardenError as error:

@@ -6,6 +6,8 @@ from airflow.sdk import DAG
 
 from streamwarden.airflow.dags.state.changes import change_dag
 from streamwarden.airflow.dags.state.compacting import Compaction
+from streamwarden.airflow.dags.state.creating import create_dag
+from streamwarden.airflow.dags.state.deleting import KeyDeletion
 from streamwarden.airflow.dags.state.looking import look_dag
 from streamwarden.airflow.dags.state.operations import Operation
 from streamwarden.airflow.dags.state.repartitioning import Repartition
@@ -15,12 +17,12 @@ from streamwarden.airflow.dags.state.upgrading import Upgrade
 from streamwarden.airflow.dags.state.verifying import verify_dag
 from streamwarden.airflow.projects import project_of
 
-OPERATIONS: Final[tuple[Operation, ...]] = (Restore(), Rewind(), Repartition(), Compaction(), Upgrade())
+OPERATIONS: Final[tuple[Operation, ...]] = (Restore(), Rewind(), Repartition(), Compaction(), KeyDeletion(), Upgrade())
 """Those that change a stream: each has a DAG with an approval."""
 
 
 def state_dags(dag_file: str) -> dict[str, DAG]:
-    """`look_at_state`, `verify_savepoint`, and a DAG for each operation."""
+    """`create_savepoint`, `verify_savepoint`, `look_at_state`, and a DAG for each operation."""
     project = project_of(dag_file)
     changes = (change_dag(project, operation) for operation in OPERATIONS)
-    return {dag.dag_id: dag for dag in (look_dag(project), verify_dag(project), *changes)}
+    return {dag.dag_id: dag for dag in (create_dag(project), verify_dag(project), look_dag(project), *changes)}

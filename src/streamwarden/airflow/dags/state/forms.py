@@ -1,17 +1,20 @@
 """What the forms of these DAGs have in common: the stream or query, the savepoint, and how their DAGs are made."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.airflow.dags.controls import stream_choice
 from streamwarden.airflow.links import StreamPageLink
 from streamwarden.airflow.notifying import report_failures
 from streamwarden.airflow.projects import START, TAG
 from streamwarden.airflow.workspaces import catalog_of, workspace
+from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.lifecycle.queries import SEPARATOR
 from streamwarden.stream.spec import StreamSpec
 
@@ -70,6 +73,17 @@ class FormOperator(BaseOperator):
         super().__init__(**kwargs)
         self.stream = stream
         self.project = project
+
+
+@contextmanager
+def refused_for_good() -> Iterator[None]:
+    """Let no other try follow a refusal: it would be the same again. A store that is down may answer the next try."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except StreamwardenError as error:
+        raise AirflowFailException(str(error)) from error
 
 
 def query_names(streams: Iterable[StreamSpec]) -> Iterator[str]:

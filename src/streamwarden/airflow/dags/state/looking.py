@@ -10,10 +10,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from streamwarden.airflow.connections import published
 from streamwarden.airflow.dags.controls import asked_by
-from streamwarden.airflow.dags.state.forms import FormOperator, form, number, text
+from streamwarden.airflow.dags.state.forms import FormOperator, form, number, refused_for_good, text
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.errors import StoreError, StreamwardenError
 
 _DOC: Final = """\
 Shows the state of a stream as it was after a batch, while the stream runs.
@@ -62,14 +61,10 @@ class LookOperator(FormOperator):
     def execute(self, context: Any) -> None:
         from streamwarden.services.state.looks import answer
 
-        try:
+        with refused_for_good():
             space = workspace(self.project)
             spec = space.query(context["params"]["stream"])
             looks, asked = _asked(space.data, spec.name, context)
-        except StoreError:
-            raise
-        except StreamwardenError as error:
-            raise AirflowFailException(str(error)) from error
         with published(spec.connections):
             seen = answer(spec, looks, asked)
         write_note(self, context, seen.sentence, whole_run=True)

@@ -6,11 +6,12 @@ again.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from airflow.sdk import Param
 
+from streamwarden.errors import ConfigError
 from streamwarden.lifecycle.exchanges.exchange import REWRITTEN
 from streamwarden.redaction import redacted_text
 from streamwarden.services.workspace import Workspace
@@ -98,6 +99,23 @@ class Operation(ABC):
     def check(self, asked: Asked) -> Checked:
         """Say what would be done; nothing of the stream is changed. Raises StreamwardenError if it would be refused."""
 
+    def checked(self, asked: Asked) -> Checked:
+        """What `check` says, and what becomes of the stream. Raises as `check`, and ConfigError if the stream runs and
+        may not be stopped."""
+        found = self.check(asked)
+        if not self.stops_first:
+            return found
+        if asked.runs and not asked.params["stop_first"]:
+            raise ConfigError(
+                f"{asked.spec.name} runs",
+                expected="a stream that is stopped",
+                where=asked.spec.name,
+                next_step="stop it, or let this run stop it at a batch boundary first",
+            )
+        runs = "It runs: it is stopped at a batch boundary first, and started again." if asked.runs else ""
+        said = {**found.said, "The stream": f"{runs or 'It is stopped.'} The previous checkpoint is kept."}
+        return replace(found, said=said)
+
     @abstractmethod
     def carry_out(self, asked: Asked, details: Mapping[str, Any]) -> Done:
         """Do what was approved, or complete what was interrupted. Raises StreamwardenError."""
@@ -106,3 +124,7 @@ class Operation(ABC):
         """Whether an earlier try of this run has done it, and died before it could say so."""
         events = asked.space.store.drivers.events_of(asked.spec.name, self.event)
         return any(event.at >= since and event.detail["by"] == asked.by for event in events)
+
+    def given_up(self, space: Workspace, params: Mapping[str, Any]) -> None:
+        """Forget what was kept for the last task: nobody approved it. Raises OSError."""
+        return  # as a rule nothing was

@@ -25,7 +25,10 @@ from streamwarden.services.upgrades.live import LiveStream
 from streamwarden.units import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamwarden.lifecycle.upgrades.journal import Upgrade as Journal
+    from streamwarden.lifecycle.upgrades.preflight import Obstacle
     from streamwarden.services.upgrades.proposal import Proposal
     from streamwarden.services.upgrades.upgrading import Order
     from streamwarden.stream.spec import StreamSpec
@@ -100,6 +103,11 @@ class Upgrade(Operation):
                 title="Accept a difference",
                 description="Go on although the output, or what the preflight names, differs (--accept-difference)",
             ),
+            "beside": text(
+                "Beside",
+                "How long the new version runs beside the old one before the switch, as 1 hour (--beside); empty: not "
+                "at all",
+            ),
             "watch": Param(
                 "5 minutes",
                 type="string",
@@ -140,24 +148,23 @@ class Upgrade(Operation):
         asked.tell("\n".join([*lines, f"  logs, and the rows that differ: {folder}"]))
         asked.note("\n".join(lines))
         if standing := obstacles(found, order.accepted):
-            observed = "; ".join(obstacle.observed for obstacle in standing)
-            raise CheckpointError(
-                f"{spec.name} is not upgraded, and nothing was changed: {observed}",
-                expected="a version that goes on from the stream's state, with the same output",
-                where=str(folder),
-                next_step="; ".join(dict.fromkeys(obstacle.next_step for obstacle in standing)),
-            )
+            raise _refused(spec, folder, standing)
+        beside = f"the new version runs beside it for {asked.params['beside']}; then " if order.beside else ""
         way_back = "the savepoint is restored, and the old version goes on" if order.rollback else "a person decides"
         return Checked(
             subject=f"Upgrade the stream {spec.name} to {asked.params['job']}?",
             said={
                 "Preflight": "; ".join(line.strip() for line in lines),
                 "Rows that differ, and logs": f"{folder} on the host of the worker",
-                "The stream": "it is stopped at a batch boundary, a savepoint is taken, and it is started with the new "
-                f"version and watched for {asked.params['watch']}",
+                "The stream": f"{beside}it is stopped at a batch boundary, a savepoint is taken, and it is started "
+                f"with the new version and watched for {asked.params['watch']}",
                 "If the new version fails": way_back,
             },
-            details={"folder": str(folder), "digest": digest},
+            details={
+                "folder": str(folder),
+                "digest": digest,
+                "left_out": () if found.output is None else found.output.left_out,
+            },
         )
 
     def carry_out(self, asked: Asked, details: Mapping[str, Any]) -> Done:
@@ -165,26 +172,39 @@ class Upgrade(Operation):
 
         store, live, folder = asked.space.store, _live(asked), Path(details["folder"])
         ended = continued(store, live, _spec(asked), folder)
-        return _done(ended if ended is not None else _begun(asked, live, folder, details["digest"]))
+        return _done(ended if ended is not None else _begun(asked, live, folder, details))
 
     def was_done(self, asked: Asked, since: float) -> bool:
         """The journal says so, and how it ended: `carry_out` reads it."""
         return False
 
 
-def _begun(asked: Asked, live: LiveStream, folder: Path, digest: str) -> "Journal":
-    """The upgrade as it was tried. Raises ConfigError if the new version is another one by now."""
+def _begun(asked: Asked, live: LiveStream, folder: Path, details: Mapping[str, Any]) -> "Journal":
+    """The upgrade as it was tried. Raises ConfigError if the new version is another one by now, CheckpointError if it
+    wrote other rows beside the old one."""
     from streamwarden.services.upgrades.upgrading import approved
 
     proposal = _proposal(asked)
-    if _digest(proposal) != digest:
+    if _digest(proposal) != details["digest"]:
         raise ConfigError(
             f"the job or the file of {asked.spec.name} was changed after it was tried",
             expected="the version that was approved",
             where=proposal.after.job,
             next_step="run the DAG again: it tries the new version as it is now",
         )
-    return approved(asked.space.store, live, proposal, _order(asked), folder)
+    ended = approved(asked.space.store, live, proposal, _order(asked), folder, tuple(details["left_out"]))
+    if isinstance(ended, tuple):
+        raise _refused(asked.spec, folder, ended)
+    return ended
+
+
+def _refused(spec: "StreamSpec", folder: Path, standing: "Sequence[Obstacle]") -> CheckpointError:
+    return CheckpointError(
+        f"{spec.name} is not upgraded, and nothing was changed: {'; '.join(found.observed for found in standing)}",
+        expected="a version that goes on from the stream's state, with the same output",
+        where=str(folder),
+        next_step="; ".join(dict.fromkeys(found.next_step for found in standing)),
+    )
 
 
 def _done(ended: "Journal") -> Done:
@@ -219,15 +239,16 @@ def _order(asked: Asked) -> "Order":
 
     params = asked.params
     try:
-        watch = parse_duration(params["watch"])
+        watch, beside = (parse_duration(params[name]) if params[name] else None for name in ("watch", "beside"))
     except ValueError as error:
-        raise ConfigError(str(error), where="Watch", next_step="run the DAG again with a time") from None
+        raise ConfigError(str(error), where="Watch, Beside", next_step="run the DAG again with a time") from None
     return Order(
         by=asked.by,
         reason=params["reason"],
         batches=params["batches"],
         accepted=params["accept"],
-        watch=watch,
+        watch=watch or 0.0,
+        beside=beside,
         rollback=params["rollback"],
     )
 

@@ -7,10 +7,9 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from streamwarden.airflow.connections import published
-from streamwarden.airflow.dags.state.forms import FormOperator, form, savepoint
+from streamwarden.airflow.dags.state.forms import FormOperator, form, refused_for_good, savepoint
 from streamwarden.airflow.notes import write_note
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.errors import StoreError, StreamwardenError
 from streamwarden.units import format_count, format_size
 
 _DOC: Final = """\
@@ -36,16 +35,12 @@ class VerifyOperator(FormOperator):
         from streamwarden.services.savepoints.verifying import verify
 
         params = context["params"]
-        try:
+        with refused_for_good():
             spec = workspace(self.project).query(params["stream"])
             with published(spec.connections):
                 savepoints = Savepoints.of(spec)
                 saved = savepoints.get(params["savepoint"])
                 faults = verify(savepoints, saved)
-        except StoreError:
-            raise
-        except StreamwardenError as error:
-            raise AirflowFailException(str(error)) from error
         for fault in faults:
             self.log.error("%s: %s: %s; expected %s", fault.fault, fault.path, fault.observed, fault.expected)
         held = f"{format_count(len(saved.files), 'file')}, {format_size(saved.bytes)}"

@@ -1,4 +1,5 @@
-"""The tab State of a stream's page: its savepoints, what its checkpoint can still show, and looks at its state."""
+"""The tab State of a stream's page: its savepoints, what its checkpoint can still show, changes of its state, and
+looks at it."""
 
 import time
 from typing import Any, Final
@@ -7,18 +8,28 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
-from streamwarden.airflow.web import readable_fleet, state_details
-from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of
+from streamwarden.airflow.web import readable_fleet
+from streamwarden.airflow.web.access import QueryName, StreamDep, allowed, allowed_of, declared
 from streamwarden.airflow.web.rendering import page
 from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.airflow.web.state import details
+from streamwarden.airflow.web.state.offers import offers
 from streamwarden.lifecycle.queries import identity
 from streamwarden.services.workspace import Workspace
 
 router = APIRouter()
 
-ACTIONS: Final = ("create_savepoint", "verify_savepoint", "restore_stream", "look_at_state")
+ACTIONS: Final = (
+    *("create_savepoint", "verify_savepoint", "restore_stream", "rewind_stream", "repartition_stream"),
+    *("compact_state", "delete_keys", "upgrade_stream", "look_at_state"),
+)
 """Ids of the DAGs that the page runs."""
-_PARTS: Final = {"savepoints": "state_savepoints.html", "kept": "state_kept.html", "looks": "state_looks.html"}
+_PARTS: Final = {
+    "savepoints": "state_savepoints.html",
+    "kept": "state_kept.html",
+    "changes": "state_changes.html",
+    "looks": "state_looks.html",
+}
 
 
 @router.get("/streams/{stream}/state")
@@ -49,9 +60,12 @@ def _of_part(space: Workspace, stream: str, query: str | None, part: str, change
     """What a part shows; all of it for the whole page."""
     found: dict[str, Any] = {}
     if part in ("", "savepoints"):
-        found["saved"] = state_details.savepoints(space, stream, query)
-    if part in ("", "kept"):
-        found["found"] = state_details.state(space, stream, query)
+        found["saved"] = details.savepoints(space, stream, query)
+    if part in ("", "kept", "changes"):
+        found["found"] = details.state(space, stream, query)
+    if part in ("", "changes"):
+        found["offers"] = offers(declared(space, stream, query), found["found"].kept)
+        found["deletions"] = details.deletions(space, stream, query).newest() if changes else []
     if part in ("", "looks"):  # the contents of a state are data: who may only read the stream does not see them
-        found["looks"] = state_details.looks(space, stream, query).newest() if changes else []
+        found["looks"] = details.looks(space, stream, query).newest() if changes else []
     return found

@@ -96,15 +96,72 @@ async function drillOf(dag, run) { // the drill that a run of its DAG is, once i
   return found[0] ?? null;
 }
 
+// What an action asks for in its dialog: each field is {name, label, type}, and attributes of its element.
+const fieldsOf = () => [...document.querySelectorAll("#confirm-fields [name]")];
+function row({ label, type = "text", ...more }) {
+  const control = document.createElement(type === "lines" ? "textarea" : "input");
+  const given = Object.entries({ type, autocomplete: "off", ...more });
+  for (const [name, value] of given) if (value !== null && value !== false) control.setAttribute(name, value === true ? "" : value);
+  if (type === "lines") Object.assign(control, { rows: 2, maxLength: 2000 });
+  if (type === "hidden") return control;
+  const made = document.createElement("label");
+  made.className = type === "checkbox" ? "check" : "";
+  made.append(...(type === "checkbox" ? [control, ` ${label}`] : [`${label} `, control]));
+  return made;
+}
+function typed() { // what was filled in, in the types of JSON
+  const filled = fieldsOf().filter(({ type, value }) => type === "checkbox" || value.trim());
+  return Object.fromEntries(filled.map(({ name, type, value, checked, valueAsNumber }) => [
+    name,
+    { checkbox: () => checked, number: () => valueAsNumber, "datetime-local": () => new Date(value).toISOString() }[type]?.() ?? value.trim(),
+  ]));
+}
+// What would be done, as soon as that is clear: nothing is changed by asking.
+const plan = document.getElementById("confirm-plan");
+let planning;
+function showPlan(url, mine) {
+  clearTimeout(planning);
+  if (!url) return;
+  planning = setTimeout(async () => {
+    const values = typed();
+    const asks = fieldsOf().filter(({ type }) => type !== "checkbox");
+    if (!dialog.open || asked !== mine || (asks.length && !asks.some(({ value }) => value))) return say();
+    if (asks.some((one) => !one.checkValidity())) return say();
+    const found = await call(planUrl(url, values), "GET").catch((error) => ({ refusal: { observed: error.message } }));
+    if (asked === mine && JSON.stringify(values) === JSON.stringify(typed())) say(found);
+  }, 300);
+}
+function planUrl(url, values) {
+  const address = new URL(`${prefix}${url}`, location.href);
+  for (const [name, value] of Object.entries(values)) address.searchParams.set(name, value);
+  return address.href;
+}
+function say(found) {
+  plan.hidden = !found;
+  if (!found) return plan.replaceChildren();
+  const { refusal } = found;
+  const lines = refusal
+    ? [["It would be refused", [refusal.observed, refusal.next_step && `Next: ${refusal.next_step}`].filter(Boolean).join(". ")]]
+    : Object.entries(found.said);
+  plan.replaceChildren(...lines.map(([head, text]) => {
+    const [line, name] = [document.createElement("p"), document.createElement("b")];
+    name.textContent = head;
+    line.append(name, `: ${text}`);
+    return line;
+  }));
+}
+document.getElementById("confirm-fields").addEventListener("input", () => asked?.changed?.());
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-action]");
   if (!button || button.ariaDisabled === "true") return;
   ask({ ...button.dataset }, button.textContent);
 });
-function ask({ title, text, dag, url, conf, reason }, label) {
+function ask({ title, text, dag, url, conf, reason, fields, plan: planned, post, answer }, label) {
   const mine = asked = speaker(title);
   document.getElementById("confirm-title").textContent = title;
   document.getElementById("confirm-text").textContent = text;
+  document.getElementById("confirm-fields").replaceChildren(...JSON.parse(fields || "[]").map(row));
   document.getElementById("confirm-reason").hidden = reason === undefined;
   Object.assign(field, { value: "", required: reason !== undefined && reason !== "optional" });
   const offer = (open) => {
@@ -115,10 +172,12 @@ function ask({ title, text, dag, url, conf, reason }, label) {
   offer(true);
   yes.onclick = async (click) => {
     click.preventDefault();
-    if (field.required && !field.reportValidity()) return;
+    if (!dialog.querySelector("form").reportValidity()) return;
     offer(false);
     const wanted = { ...JSON.parse(conf || "{}"), ...(reason === undefined ? {} : { reason: field.value }) };
     try {
+      if (post) wanted[answer] = (await call(`${prefix}${post}`, "POST", typed())).id;
+      else Object.assign(wanted, typed());
       if (dag) await trigger(dag, wanted, mine.say);
       else mine.say(await call(`${prefix}${url}`, "POST", wanted).then(() => "Done."));
     } catch (error) {
@@ -127,8 +186,11 @@ function ask({ title, text, dag, url, conf, reason }, label) {
     }
     refreshAll();
   };
+  mine.changed = () => showPlan(planned, mine);
+  say();
   dialog.showModal();
   mine.say("");
+  mine.changed();
 }
 
 // A form that is sent as JSON; empty fields are left out. If it names a DAG, that is run with the id of the answer.

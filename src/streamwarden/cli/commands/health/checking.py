@@ -14,7 +14,6 @@ from streamwarden.cli.formatting import measured, status_word
 from streamwarden.cli.output import as_json, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, workspace
 from streamwarden.errors import ConfigError
-from streamwarden.health.evaluations import Evaluator
 from streamwarden.health.verdict import Status, worst_of
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.services.workspace import Workspace
@@ -37,6 +36,7 @@ def check(
 
     Exit code 1 if a check is CRITICAL, 4 if every check of every stream is UNKNOWN.
     """
+    from streamwarden.health.evaluations import Evaluator
     from streamwarden.services.monitoring.rounds import run_round
     from streamwarden.services.notifying.watching import surroundings, usable_settings
 

@@ -9,7 +9,6 @@ from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.formatting import NONE, ago, clock, held_back, status_word
 from streamwarden.cli.output import as_json, plain, say, table, text
 from streamwarden.cli.session import AsJson, MaybeQuery, who, workspace
-from streamwarden.health.incidents.consequences import grouped
 from streamwarden.health.incidents.handling import Handling
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.incident_actions import IncidentAction
@@ -41,6 +40,7 @@ def incidents(
 
     An incident says who acknowledged it, and whether it is muted.
     """
+    from streamwarden.health.incidents.consequences import grouped
     from streamwarden.services.incidents.handling import handling
 
     space, now = workspace(context), time.time()

@@ -44,7 +44,8 @@ def sweep(
         str, typer.Option(metavar="DURATION", help="Age up to which a drill's folder is kept.")
     ] = "30 days",
 ) -> int:
-    """Remove the folders of old drills and of their forks' drivers, what killed audits left, and old looks at state.
+    """Remove the folders of old drills and of their forks' drivers, what killed audits left, and what people asked of a
+    state long ago: looks, and deletions of keys that nobody carried out.
 
     The drills' journals stay in the store, and the evidence of audits stays.
     """
@@ -55,6 +56,6 @@ def sweep(
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
     say(
         f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers and {gone.audits} of "
-        f"killed audits, and {gone.looks} looks at state"
+        f"killed audits, {gone.looks} looks at state, and {gone.deletions} deletions of keys that nobody carried out"
     )
     return Exit.OK

@@ -1,7 +1,10 @@
 """`validate`: checks every file of the configuration."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -9,12 +12,14 @@ from streamwarden.checkpoint.diagnosis.damage import Damage
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, workspace
-from streamwarden.drills.spec import DrillSpec
 from streamwarden.errors import CheckpointError, ConfigError, DrillAborted, StreamwardenError, VerificationError
 from streamwarden.lint.finding import Finding
 from streamwarden.problems import ConfigFileError
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from streamwarden.drills.spec import DrillSpec
 
 
 def validate(context: typer.Context, json: AsJson = False) -> int:

@@ -18,14 +18,13 @@ from streamwarden.cli.output import as_json, console, plain, say, table, text
 from streamwarden.cli.session import AsJson, workspace
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, JournalEntry, JournalRepository
 from streamwarden.drills.records.sections import DrillTarget
-from streamwarden.drills.spec import DrillSpec
-from streamwarden.drills.state import RunState
 from streamwarden.errors import ConfigError, StoreError
 from streamwarden.services.workspace import Workspace
 
 if TYPE_CHECKING:
     from streamwarden.drills.engine import Engine
     from streamwarden.drills.reporting.comparison import Difference
+    from streamwarden.drills.spec import DrillSpec
 
 app = typer.Typer(no_args_is_help=True, help="Drills: break a copy of a stream on purpose and verify its output.")
 
@@ -110,6 +109,8 @@ def replay_drill(
 
     The exit code is that of `drill run`.
     """
+    from streamwarden.drills.state import RunState
+
     space = workspace(context)
     earlier, engine = _find(space, run), space.drill_engine()
     _require_no_person(RunState.of(earlier).drill)

@@ -11,7 +11,6 @@ import typer
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.output import as_json, say, text
 from streamwarden.cli.session import AsJson, StreamName, duration, who, workspace
-from streamwarden.lifecycle.upgrades.report import report
 
 if TYPE_CHECKING:
     from streamwarden.lifecycle.upgrades.journal import Upgrade
@@ -39,6 +38,14 @@ def upgrade(
         bool,
         typer.Option("--accept-difference", help="Go on although the output, or what the preflight names, differs."),
     ] = False,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Run the new version beside the old one for so long, on each batch that the stream commits, then let "
+            "it take over with the state that it has.",
+        ),
+    ] = None,
     watch: Annotated[
         str, typer.Option(metavar="DURATION", help="How long the new version is watched before it counts as well.")
     ] = "5 minutes",
@@ -53,7 +60,8 @@ def upgrade(
     First the new version is tried on forks, from the stream's own state: whether Spark accepts it, what changes of the
     state, and which rows it writes otherwise than the old version. A difference is refused unless you accept it. Then
     the stream is stopped at a batch boundary, a savepoint is taken, its file names the new job, it is started and
-    watched. If its driver fails or a check turns CRITICAL, the savepoint is restored and the old version goes on.
+    watched. With --beside the new version first runs beside the old one for a while, and takes over with its own state.
+    If its driver fails or a check turns CRITICAL, the savepoint is restored and the old version goes on.
 
     Without a job, an upgrade that was interrupted is completed, or taken back. Exit code 1 if it is refused, or taken
     back.
@@ -63,12 +71,15 @@ def upgrade(
     space = workspace(context)
     spec = space.stream(stream)
     limit = duration(watch, "--watch")
+    follows = None if beside is None else duration(beside, "--beside")
     if job is None and file is None:
         return _report(resumed(space.store, _live(space, spec, json), spec), json)
     proposal = _proposal(space, spec, job, file)
     if preflight:
         return _report_preflight(*tried(proposal, batches), accept, json)
-    order = Order(by=who(), reason=reason, batches=batches, accepted=accept, watch=limit, rollback=rollback)
+    order = Order(
+        by=who(), reason=reason, batches=batches, accepted=accept, watch=limit, rollback=rollback, beside=follows
+    )
     show = (lambda found, folder: None) if json else show_preflight
     ended = upgraded(space.store, _live(space, spec, json), proposal, order, show)
     if isinstance(ended, tuple):
@@ -112,6 +123,8 @@ def _report_preflight(found: Preflight, folder: Path, accepted: bool, json: bool
 
 def show_preflight(found: Preflight, folder: Path) -> None:
     """Print what the preflight found."""
+    from streamwarden.lifecycle.upgrades.report import report
+
     for line in report(found):
         say(f"[yellow]{text(line.text)}[/]" if line.warns else text(line.text))
         for row in line.rows:

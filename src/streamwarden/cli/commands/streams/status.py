@@ -16,7 +16,6 @@ from streamwarden.cli.formatting import NONE, held_back, number, short
 from streamwarden.cli.output import as_json, console, text
 from streamwarden.cli.session import AsJson, MaybeQuery, duration, workspace
 from streamwarden.errors import StoreError
-from streamwarden.health.evaluations import LastRound, last_round
 from streamwarden.lifecycle.queries import SEPARATOR, owner
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.services.overview.order import by_trouble
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
+    from streamwarden.health.evaluations import LastRound
     from streamwarden.services.overview.status import StreamStatus
     from streamwarden.services.workspace import Workspace
 
@@ -63,6 +63,7 @@ def status(
 
 def _read(space: Workspace, stream: str | None) -> tuple[list[StreamStatus], LastRound, float]:
     """The streams, when they were judged last, and the time."""
+    from streamwarden.health.evaluations import last_round
     from streamwarden.services.overview.status import gather
 
     now = time.time()

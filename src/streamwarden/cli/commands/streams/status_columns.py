@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from streamwarden.cli.formatting import NONE, age, ago, number, rate, short, size, status_word
+from streamwarden.cli.formatting import NONE, age, ago, measured, number, rate, short, size, status_word
 from streamwarden.cli.output import text
-from streamwarden.health.check import ValueUnit
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.order import QUIET
 
@@ -55,7 +54,7 @@ def _rows(status: StreamStatus, _: float) -> str:
     """`336,776 (12 % malformed, 7 not kept)`: the share is that of the newest batches."""
     notes = []
     if status.malformed_share:
-        notes.append(f"[yellow]{ValueUnit.SHARE.show(status.malformed_share)} malformed[/]")
+        notes.append(f"[yellow]{measured(status.malformed_share, 'share')} malformed[/]")
     if status.not_kept:
         notes.append(f"[red]{number(status.not_kept)} not kept[/]")
     return number(status.rows) + (f" ({', '.join(notes)})" if notes else "")

@@ -74,7 +74,7 @@ def start(
     if supervise:
         from streamwarden.cli.commands.streams.supervising import supervise_here
 
-        return supervise_here(space, spec, launched_by=who())
+        return supervise_here(space, stream, launched_by=who())
     return _start(space, spec, 0.0 if no_wait else limit)
 
 

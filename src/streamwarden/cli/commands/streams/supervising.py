@@ -1,6 +1,7 @@
 """`start --supervise`: keeps one stream running in the foreground, by the same policy as its DAG."""
 
 import time
+from functools import partial
 
 from streamwarden.adapters import processes
 from streamwarden.cli.exit_codes import Exit
@@ -11,16 +12,15 @@ from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.services.fleet.exits.log_tail import LogTail
 from streamwarden.services.fleet.fleet import Fleet
 from streamwarden.services.workspace import Workspace
-from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration
 
 
-def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> int:
+def supervise_here(space: Workspace, stream: str, *, launched_by: str) -> int:
     """Run the supervisor until the stream finished (0) or stays down (1). Ctrl-C leaves the driver running."""
     narrator = _SupervisionNarrator(space.fleet)
     try:
         end = supervisor.supervise(
-            spec,
+            partial(space.stream, stream),
             launcher=space.fleet,
             drivers=space.store.drivers,
             stops=space.store.stops,
@@ -30,7 +30,7 @@ def supervise_here(space: Workspace, spec: StreamSpec, *, launched_by: str) -> i
             announce=narrator.announce,
         )
     except KeyboardInterrupt:
-        say(f"\nno longer supervised; the driver continues. Stop it with: streamwarden stop {text(spec.name)}")
+        say(f"\nno longer supervised; the driver continues. Stop it with: streamwarden stop {text(stream)}")
         raise
     narrator.drain()
     if isinstance(end, supervisor.Finished):

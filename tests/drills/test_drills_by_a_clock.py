@@ -1,10 +1,15 @@
-"""Drills of a stream whose rows Spark makes, with real Spark: its fork ends after a last batch.
+"""Drills that go by a clock, with real Spark.
 
-The rate source goes by the wall's clock, so windows are seconds here instead of minutes.
+1. The clock of a driver jumps by an hour and is set right again.
+2. A stream whose rows Spark makes: its fork ends after a last batch. The rate source goes by the wall's clock, so
+   windows are seconds here instead of minutes.
 """
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +24,16 @@ from streamwarden.checkpoint.formats.sources import rate_began
 from streamwarden.drills.records.journal import DrillRun
 from streamwarden.drills.reporting.report import verdict_word
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
+from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.drivers import until
 from support.spark.twins import assert_both_agree
 
 pytestmark = pytest.mark.spark
+
+FEW = 12_000
+TTL_JOB = "forgets_after_ten_minutes"
 
 BATCHES = 14
 ROWS_A_SECOND = 37
@@ -72,19 +81,57 @@ def test_a_stream_without_input_is_forked_killed_and_ends_with_its_last_batch(tm
     assert_ended_with(BATCHES - 1, fork_of(tmp_path, run))
 
 
-def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(tmp_path: Path) -> None:
-    with generated(tmp_path, rewind=2) as workspace:
-        spec = workspace.stream("flights")
-        origin = open_path(spec.checkpoint)
-        workspace.fleet.start(spec, launched_by="test")
-        until("some batches", lambda: (log_position(origin).committed or 0) >= 5)
-        workspace.fleet.stop(spec.name, requested_by="test", reason="enough")
-        newest = log_position(origin).committed
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Future[DrillRun]]]:
+    """A drill whose batches are a second apart: it runs beside the drill of the clock."""
+    root = tmp_path_factory.mktemp("made_up")
+    with generated(root, rewind=2) as workspace, ThreadPoolExecutor(1) as beside:
+        yield root, beside.submit(drilled_after_some_batches, workspace)
+
+
+def drilled_after_some_batches(workspace: Workspace) -> DrillRun:
+    spec = workspace.stream("flights")
+    origin = open_path(spec.checkpoint)
+    workspace.fleet.start(spec, launched_by="test")
+    until("some batches", lambda: (log_position(origin).committed or 0) >= 5)
+    workspace.fleet.stop(spec.name, requested_by="test", reason="enough")
+    return run_drill(workspace)
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_clock_that_jumps_ahead_lets_state_expire_early_and_loses_no_row(tmp_path: Path) -> None:
+    """A TTL goes by the time of the batch: at the jump each carrier's count begins again. The driver goes on, and an
+    unbroken twin, which is given the times of the batches, writes the same."""
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    few = {"batches": 12, "min_records": FEW, "oracle": "auto", "job": TTL_JOB}
+    with drill_project(tmp_path, inputs=tmp_path / "flights", fault="clock_step", **few) as workspace:
+        shutil.rmtree(tmp_path / "spark_jobs" / "oracles")
         run = run_drill(workspace)
+    assert run.passed, run.reason
+    fault, twin = run.facts["fault"], run.facts["twin"]
+    assert fault["evidence"]["difference"] == pytest.approx(3600, abs=30)
+    assert not run.facts["recovery"]["restarted"]
+    assert twin["outcome"]["expected"] == twin["outcome"]["actual"] > 100
+    import duckdb
+
+    output = tmp_path / "var" / "drills" / run.run_id / "fork" / "output"
+    rows = duckdb.sql(
+        f"SELECT at_ms, sum(flights), sum(total) FROM read_parquet('{output}/*.parquet') GROUP BY at_ms ORDER BY at_ms"
+    ).fetchall()
+    assert sum(flights for _, flights, _ in rows) == FEW
+    jumped = [(flights, total) for at, flights, total in rows if at > rows[0][0] + 1_800_000]
+    assert jumped[0][0] == jumped[0][1], "nothing is remembered in the first batch after the jump"
+    before = [(flights, total) for at, flights, total in rows if at <= rows[0][0] + 1_800_000]
+    assert before[1][0] < before[1][1], "in any other batch it is"
+
+
+def test_a_fork_of_a_stream_that_ran_makes_up_for_the_time_since(made_up: tuple[Path, Future[DrillRun]]) -> None:
+    root, drill = made_up
+    run = drill.result()
     assert_both_agree(run, of="windowed_values")
     after = run.facts["fork"]["batch"]
-    assert after + 2 == newest
-    forked = fork_of(tmp_path, run)
+    origin, forked = open_path(str(root / "var" / "checkpoints" / "flights")), fork_of(root, run)
+    assert after + 2 == log_position(origin).committed
     assert rate_began(forked) == rate_began(origin)
     assert_ended_with(after + BATCHES, forked)
 

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Depends, HTTPException, Path
 from fastapi.responses import JSONResponse
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from streamwarden.airflow.web import state_details
 from streamwarden.airflow.web.access import ChangedStreamDep, QueryName, StreamDep, declared
 from streamwarden.airflow.web.actions import from_here, who
 from streamwarden.airflow.web.api import answer, answers
 from streamwarden.airflow.web.rendering import HEADERS
 from streamwarden.airflow.web.shared_workspace import SpaceDep
+from streamwarden.airflow.web.state import details
 from streamwarden.errors import CheckpointError, ConfigError
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.lifecycle.time_travel import answers as seen
@@ -26,13 +26,15 @@ from streamwarden.redaction import redacted
 from streamwarden.services.overview.models import Model, Text, derived
 from streamwarden.services.savepoints.documents import document
 from streamwarden.services.savepoints.saved import Condition, Entry, Savepoints
-from streamwarden.services.state.looks import ID, Seen, Wanted
+from streamwarden.services.state.looks import Seen, Wanted
+from streamwarden.services.state.private_documents import ID
 
 router = APIRouter(prefix="/api/v1")
 
 SavepointId = Annotated[str, Path(pattern="^[0-9]{8}T[0-9]{6}Z$")]
 LookId = Annotated[str, Path(pattern=f"^{ID.pattern}$")]
 Batch = Annotated[int | None, Field(ge=0, le=2**62)]
+Key = tuple[str | None, ...]
 OneKey = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
@@ -77,7 +79,7 @@ class State(Model):
     problem: Text
 
 
-def _lines(value: Any) -> Any:
+def lines(value: Any) -> Any:
     """A form sends the keys as one text."""
     return [line.strip() for line in value.splitlines() if line.strip()] if isinstance(value, str) else value
 
@@ -89,7 +91,7 @@ class LookRequest(Model):
     """one query of several; empty: the stream's only one"""
     table: Annotated[str, StringConstraints(pattern=r"^([0-9]{1,6}(/.{1,200})?)?$")] = ""
     """number of the operator, and behind a slash a variable: `0`, `1/left`; empty: the only table"""
-    keys: Annotated[tuple[OneKey, ...], Field(max_length=20), BeforeValidator(_lines)] = ()
+    keys: Annotated[tuple[OneKey, ...], Field(max_length=20), BeforeValidator(lines)] = ()
     """each as FIELD=VALUE, or VALUE if the key has one field; empty: all keys. A text has one a line"""
     batch: Batch = None
     """the state after it; default: the newest that is kept"""
@@ -182,7 +184,7 @@ class StateLook(Model):
 @router.get("/streams/{stream}/savepoints", response_model=SavepointList)
 def savepoints(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The savepoints of a stream, or of one of its queries. Their folder is read now."""
-    found = state_details.savepoints(space, stream, query)
+    found = details.savepoints(space, stream, query)
     return answer(SavepointList(savepoints=tuple(map(_row, found.entries)), problem=found.problem))
 
 
@@ -208,7 +210,7 @@ def manifest(stream: StreamDep, savepoint: SavepointId, space: SpaceDep, query: 
 @router.get("/streams/{stream}/state", response_model=State)
 def state(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The batches whose state can be shown, and the tables of the state. The checkpoint is read now."""
-    found = state_details.state(space, stream, query)
+    found = details.state(space, stream, query)
     batches = found.kept.batches
     return answer(
         State(
@@ -224,13 +226,13 @@ def state(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONRe
 @router.get("/streams/{stream}/looks", response_model=list[StateLook])
 def looks(stream: ChangedStreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The looks at the state that are kept, newest first. Needs the right to change the runs of the stream's DAG."""
-    return answers(map(StateLook.model_validate, state_details.looks(space, stream, query).newest()))
+    return answers(map(StateLook.model_validate, details.looks(space, stream, query).newest()))
 
 
 @router.get("/streams/{stream}/looks/{look_id}", response_model=StateLook)
 def look(stream: ChangedStreamDep, look_id: LookId, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """A look at the state. Needs the right to change the runs of the stream's DAG."""
-    found = state_details.looks(space, stream, query).get(look_id)
+    found = details.looks(space, stream, query).get(look_id)
     if found is None:
         raise HTTPException(404, "there is no such look, or its time is over: ask again")
     return answer(StateLook.model_validate(found))
@@ -240,7 +242,7 @@ def look(stream: ChangedStreamDep, look_id: LookId, space: SpaceDep, query: Quer
 def asking(stream: ChangedStreamDep, asked: LookRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Ask for a look at the state. Then run the DAG `look_at_state` with `stream`, `query` and the `id` as `look`: it
     reads the state, and its answer is here. So Airflow keeps no key and no value with the run."""
-    kept = state_details.looks(space, stream, asked.query or None)
+    kept = details.looks(space, stream, asked.query or None)
     try:
         return answer(StateLook.model_validate(kept.ask(who(user), asked.wanted(), time.time())))
     except ConfigError as error:

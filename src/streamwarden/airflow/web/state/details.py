@@ -10,6 +10,7 @@ from streamwarden.errors import StreamwardenError
 from streamwarden.services.savepoints.saved import Entry, Savepoints
 from streamwarden.services.state.gathering import Kept, kept
 from streamwarden.services.state.looks import Looks
+from streamwarden.services.state.requested_deletions import Deletions
 from streamwarden.services.workspace import Workspace
 
 LOOK: Final = "look_at_state"
@@ -59,3 +60,8 @@ def _read(ask: Callable[[], _Of], nothing: _Of) -> tuple[_Of, str]:
 def looks(space: Workspace, stream: str, query: str | None) -> Looks:
     """The looks at the state of a stream or a query; 404 if there is no such stream or query."""
     return Looks(space.data, declared(space, stream, query).name)
+
+
+def deletions(space: Workspace, stream: str, query: str | None) -> Deletions:
+    """The deletions that were asked for; 404 if there is no such stream or query."""
+    return Deletions(space.data, declared(space, stream, query).name)
