@@ -51,9 +51,9 @@ def require_exchangeable(spec: StreamSpec, *places: str) -> None:
 
 
 def require_on_disk(spec: StreamSpec) -> None:
-    """Raises CheckpointError if the checkpoint is not on a disk of this host, where Spark rewrites a copy of it."""
+    """Raises CheckpointError if the checkpoint is not on a disk of this host, where Spark writes a copy of it."""
     if not isinstance(checkpoint_of(spec).fs, LocalFiles):
-        raise _elsewhere(spec, f"the state in {spec.checkpoint} is not rewritten: it is not on a disk of this host")
+        raise _elsewhere(spec, f"{spec.checkpoint} is not on a disk of this host, where Spark would write its copy")
 
 
 def _elsewhere(spec: StreamSpec, observed: str, more: str = "") -> CheckpointError:
