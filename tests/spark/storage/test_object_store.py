@@ -1,9 +1,9 @@
 """event_windows with all that it has in an object store, and nothing of it on this host.
 
 Numbered scenario: (1) a driver reads the input to its end; (2) a fork in the store is drilled: its driver is killed in
-mid-batch; (3) the result is verified, the checkpoint inspected, the stream surveyed, all without Spark; (4) at the same
-time a fork of it runs on this host, the stream itself once more, a driver with a wrong secret, and one whose store does
-not answer.
+mid-batch; (3) the result is verified, the checkpoint inspected, the stream surveyed, all without Spark; (4) the stream
+is put back to a savepoint, which is killed in the middle and completed; (5) at the same time a fork of it runs on this
+host, the stream itself goes on from the savepoint, a driver with a wrong secret, and one whose store does not answer.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,17 +27,22 @@ from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_chec
 from streamwarden.checkpoint.formats.layout import SINK_LOG
 from streamwarden.cli.app import run
 from streamwarden.drills.records.journal import DrillRun
+from streamwarden.errors import LaunchRefused
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.forks.fork import Fork
 from streamwarden.services.forks.forks import fork
 from streamwarden.services.monitoring.probe import probe
+from streamwarden.services.savepoints.creating import create
+from streamwarden.services.savepoints.describing import Author
+from streamwarden.services.verifying.comparables import canonical
 from streamwarden.services.workspace import Workspace
+from streamwarden.sinks.files.output import read_output
 from streamwarden.stream.spec import Backend, StorageSpec, StreamSpec
 from support.airflow.harness import free_port
 from support.servers.object_store import BUCKET, ObjectStore, Versions, running
 from support.spark.drill_project import run_drill
-from support.spark.drivers import Project, project
+from support.spark.drivers import Project, project, until
 from support.spark.job_runs import publish, stream
 from support.spark.verdicts import verify
 
@@ -41,6 +50,8 @@ pytestmark = pytest.mark.spark
 
 START = datetime(2023, 11, 14, 9, 0, tzinfo=UTC)
 FILES, EVENTS, BAD = 8, 1500, 2
+BACK = 5
+"""The batch of the savepoint."""
 RECORDS = FILES * EVENTS + BAD
 ROOT, AT = f"s3a://{BUCKET}/windows", f"s3a://{BUCKET}/drills"
 FAST_FAILURE = {"spark.hadoop.fs.s3a.attempts.maximum": "1", "spark.hadoop.fs.s3a.retry.limit": "1"}
@@ -80,6 +91,7 @@ def declare(home: Project) -> StreamSpec:
         "checkpoint": f"{ROOT}/checkpoint",
         "quarantine": f"{ROOT}/quarantine",
         "storage": {"connection": "lake"},
+        "savepoints": {"folder": f"s3a://{BUCKET}/backups"},
         "trigger": {"processing_time": None, "available_now": True},
         "state": {"backend": "rocksdb", "shuffle_partitions": 1},
         "spark": {"master": "local[1]", "driver_memory": "700 MiB", "conf": bounded.spark.conf},
@@ -116,7 +128,21 @@ class Ran:
         return read_checkpoint(open_path(self.spec.checkpoint, "lake"), output=output)
 
     def quarantined(self) -> list[str]:
-        return [key for key in self.store.keys("windows/quarantine/") if key.endswith(".json")]
+        return [key for key in self.store.keys("windows/quarantine/query=") if key.endswith(".json")]
+
+    @property
+    def mark(self) -> str:
+        (mark,) = [key for key in self.store.keys("windows/quarantine/") if "/_done-" in key]
+        return mark
+
+    def rows(self) -> Counter[str]:
+        output = read_output(str(self.spec.sink.path), connection="lake")
+        assert output.problems == ()
+        return Counter(canonical(row) for part in output.parts for row in part.rows(sorted(output.columns)))
+
+    def object(self, key: str) -> bytes:
+        content: bytes = self.store.client().get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return content
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +195,7 @@ def test_a_fork_in_the_store_that_is_killed_in_mid_batch_loses_and_doubles_nothi
     assert proof["planned"] == proof["committed"] + 1 > fork["batch"] + 1
     assert run.facts["recovery"]["first_new_batch"] == proof["planned"]
     assert (counts["records"], counts["exactly_once"]) == (RECORDS, True)
-    assert counts["expected"] == counts["actual"] > 1000
+    assert counts["expected"] == counts["actual"] > 500
     assert all(prediction["seconds"] is not None for prediction in run.facts["predicted"])
 
 
@@ -237,9 +263,46 @@ def test_no_secret_is_in_the_drivers_folders(ran: Ran) -> None:
 
 
 @dataclass
+class PutBack:
+    """A restore that was killed and completed, and what was seen of it.
+
+    Args:
+        before: the stream's objects before it; written: the rows of the output then, which the oracle has judged.
+        refused: the launch between the two runs; done: as the last run says; left: the rows before the stream goes on.
+    """
+
+    before: Versions
+    written: Counter[str]
+    refused: LaunchRefused
+    done: dict[str, Any]
+    left: Counter[str]
+
+
+def put_back(ran: Ran) -> PutBack:
+    before, written = ran.store.versions("windows/"), ran.rows()
+    saved = create(ran.spec, BACK, Author(by="ann", reason="the best one"))
+    command = [sys.executable, "-m", "streamwarden.cli", "--project", str(ran.home.root), "savepoint", "restore"]
+    command += ["windows", saved.id, "--no-proof", "--json"]
+    process = subprocess.Popen(command)
+
+    def is_closed() -> bool:
+        return process.poll() is not None or b"exchange.json" in ran.object("windows/checkpoint/metadata")
+
+    until("the checkpoint is closed", is_closed, poll=0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it was killed in the middle"
+    with pytest.raises(LaunchRefused) as refused:
+        ran.home.start(ran.spec)
+    done = subprocess.run(command, check=True, capture_output=True)
+    return PutBack(before, written, refused.value, json.loads(done.stdout), ran.rows())
+
+
+@dataclass
 class Four:
     forked: Fork
     kept_aside: list[str]
+    expected: int
+    back: PutBack
     again: ExitRecord
     fork_ended: ExitRecord
     refused: ExitRecord
@@ -250,6 +313,8 @@ class Four:
 def four(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Four]:
     kept_aside = ran.quarantined()
     forked = fork(ran.spec, into=tmp_path_factory.mktemp("fork") / "f", rewind=3)
+    expected = verify(ran.spec).expected
+    back = put_back(ran)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_WRONG", ran.store.connection(secret="of-somebody-else"))
         patch.setenv("AIRFLOW_CONN_NOBODY", ran.store.connection(endpoint=f"http://127.0.0.1:{free_port()}"))
@@ -260,7 +325,18 @@ def four(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Four]:
             in_store(ran.spec, "alone", "nobody", **FAST_FAILURE),
         ]
         drivers = [ran.home.start(spec) for spec in specs]
-        yield Four(forked, kept_aside, *map(ran.home.await_end, drivers))
+        yield Four(forked, kept_aside, expected, back, *map(ran.home.await_end, drivers))
+
+
+def test_a_stream_goes_on_from_a_savepoint_whose_restore_was_killed(ran: Ran, four: Four) -> None:
+    """No row is lost or doubled, and no object: what was taken back is kept beside."""
+    assert "a restore of the stream was interrupted" in four.back.refused.observed
+    assert four.back.done["resumed"]
+    assert 0 < four.back.left.total() < four.back.written.total(), "it was taken back"
+    assert ran.rows() == four.back.written
+    assert ran.report().findings == ()
+    kept = {digest for digest, _ in ran.store.versions("windows/").values()}
+    assert {key for key, (digest, _) in four.back.before.items() if digest not in kept} <= {ran.mark}
 
 
 def test_a_fork_is_local_and_ends_as_its_origin_did(ran: Ran, four: Four) -> None:
@@ -271,17 +347,17 @@ def test_a_fork_is_local_and_ends_as_its_origin_did(ran: Ran, four: Four) -> Non
     assert spec.connections == ()
     outcome = verify(spec)
     assert outcome.exactly_once, outcome.to_dict()
-    assert outcome.expected == verify(ran.spec).expected
+    assert outcome.expected == four.expected
 
 
 def test_what_was_kept_aside_is_not_written_again_by_the_next_driver(ran: Ran, four: Four) -> None:
-    """Their names are new each time that they are written."""
+    """Their names are new each time that they are written. A batch that was taken back writes its own again."""
     assert four.again.kind is ExitKind.COMPLETED
     assert [key.split("/")[3] for key in four.kept_aside] == ["batch=0", f"batch={FILES - 1}"]
-    assert ran.quarantined() == four.kept_aside
-    (mark,) = [key for key in ran.store.keys("windows/quarantine/") if "/_done-" in key]
-    content = ran.store.client().get_object(Bucket=BUCKET, Key=mark)["Body"].read()
-    assert int(content) >= FILES - 1
+    first, last = ran.quarantined()
+    assert (first, last.split("/")[3]) == (four.kept_aside[0], f"batch={FILES - 1}")
+    assert last != four.kept_aside[1]
+    assert int(ran.object(ran.mark)) >= FILES - 1
 
 
 def test_a_wrong_secret_is_said_and_not_tried_again(four: Four) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,25 @@ class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec is untyped
 
     def __init__(self) -> None:
         super().__init__()
+        self.before_change: Callable[[str, str], None] = lambda action, path: None
         self.store: dict[str, Any] = {}  # of its class there is one that all share
         self.pseudo_dirs = [""]
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
         return "/" + OBJECT_STORE.sub("", path, count=1).strip("/")
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self.before_change("write", path)
+        super().pipe_file(path, value, **options)
+
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
+        self.before_change("copy", path2)
+        super().cp_file(path1, path2, **options)
+
+    def rm_file(self, path: str) -> None:
+        self.before_change("remove", path)
+        super().rm_file(path)
 
     def contents(self) -> dict[str, bytes]:
         """BUCKET/KEY -> content of every object."""

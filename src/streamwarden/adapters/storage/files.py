@@ -155,10 +155,10 @@ def open_path(url: str | Path, connection: str | None = None) -> Location:
     if OBJECT_STORE.match(text):
         from streamwarden.adapters.storage.object_stores import access, file_system
 
-        return Location(FsspecFiles(file_system(access(connection))), text)
+        return Location(FsspecFiles(file_system(access(connection))), text.rstrip("/"))
     parts = urlsplit(text)
     if parts.scheme == "file":
-        return Location(LocalFiles(), unquote(parts.path))
+        return Location(LocalFiles(), unquote(parts.path).rstrip("/") or "/")
     if "://" not in text and "::" not in text:
         return Location(LocalFiles(), str(Path(text).absolute()))
     from fsspec.core import url_to_fs

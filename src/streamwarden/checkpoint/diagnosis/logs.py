@@ -34,6 +34,7 @@ from streamwarden.checkpoint.formats.layout import (
     read_log_file,
 )
 from streamwarden.checkpoint.formats.logs import (
+    BeingExchanged,
     CommitRecord,
     OffsetRecord,
     parse_commit,
@@ -114,6 +115,8 @@ def diagnose_metadata(checkpoint: Location, logs: Logs) -> Iterator[Damage]:
                 RESTORE + f", or {new_id}",
                 "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
             )
+    except BeingExchanged as error:
+        yield refuses_start(METADATA, str(error), "run the command that this journal names: it completes the exchange")
     except Damaged as error:
         yield refuses_start(METADATA, str(error), f"{RESTORE}, or {new_id}")
 

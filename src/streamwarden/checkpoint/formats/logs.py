@@ -30,6 +30,7 @@ SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,9}")
 _T = TypeVar("_T")
 _UUID_LENGTH: Final = 36
+_EXCHANGE: Final = "exchange"
 _UUID_PART: Final = re.compile(r"\+?[0-9a-fA-F]{1,16}")
 
 
@@ -205,11 +206,23 @@ def read_query_id(checkpoint: Location) -> str | None:
         return None
 
 
+class BeingExchanged(Damaged):
+    """The metadata names the journal of an exchange in an object store, which was interrupted, instead of a query."""
+
+
+def closed_by(journal: str) -> bytes:
+    """The content of `metadata` while a checkpoint is exchanged in a store: Spark refuses one without an id."""
+    return json.dumps({_EXCHANGE: journal}).encode()
+
+
 def parse_query_id(content: bytes) -> str:
     """The id in the content of `metadata`. Raises Damaged."""
     if not content.strip():
         raise Damaged("the file is empty")
-    value = parse_object(content.decode("utf-8", errors="replace")).get("id")
+    body = parse_object(content.decode("utf-8", errors="replace"))
+    if _EXCHANGE in body:
+        raise BeingExchanged(f"an exchange of the checkpoint was interrupted: {body[_EXCHANGE]}")
+    value = body.get("id")
     if not isinstance(value, str) or not value:
         raise Damaged("it contains no id")
     return value

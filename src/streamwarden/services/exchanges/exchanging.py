@@ -4,31 +4,32 @@
    writes the checkpoint that is to be beside the stream's, it is inspected and, for a
    restore, tried on a fork, and the sink prepares its part.
 2. The journal is written. From here on a launch is refused until the exchange is complete.
-3. The output is brought to the batch of the new checkpoint, then the checkpoints are exchanged by two renames.
+3. The output is brought to the batch of the new checkpoint, then the checkpoints are exchanged by two renames. In an
+   object store, which has none, the stream's checkpoint is first copied aside and closed: its `metadata` names the
+   journal instead of a query, so that Spark refuses it until the new `metadata` comes, last.
 4. The store learns of it, and the journal is moved into the previous checkpoint, which is kept beside the new one.
 
 Killed in step 1 it has changed nothing, and what it left is removed by the next one. Killed later it goes on from the
 journal when it is run again.
 """
 
-import json
-import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from streamwarden import disk
 from streamwarden.adapters.storage.files import checkpoint_of, open_path
+from streamwarden.adapters.storage.moving import Swap, exists, move, remove, remove_beside
+from streamwarden.checkpoint.formats.layout import METADATA
+from streamwarden.checkpoint.formats.logs import closed_by
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import DriverEvent
-from streamwarden.lifecycle.exchanges.exchange import PREPARED, Exchange, OutputPlan, journal_of, stamp_of
+from streamwarden.lifecycle.exchanges.exchange import PREPARED, Exchange, OutputPlan, stamp_of
 from streamwarden.lifecycle.queries import owner
-from streamwarden.services.exchanges.journals import interrupted, require_same
+from streamwarden.services.exchanges.journals import interrupted, journal_at, require_same, write_journal
 from streamwarden.services.exchanges.outputs import bring_output, require_number_free
-from streamwarden.services.exchanges.refusals import alone, require_continuable, require_on_disk
+from streamwarden.services.exchanges.refusals import alone, require_continuable, require_exchangeable
 from streamwarden.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def exchange(
         LeaseHeld: the stream runs.
         StoreError: the store is down.
     """
-    require_on_disk(spec, spec.checkpoint)
+    require_exchangeable(spec, spec.checkpoint)
     at = now()
     with alone(store, spec, at):
         begun = interrupted(spec)
@@ -109,20 +110,19 @@ def exchange(
 
 def _begun(spec: StreamSpec, change: Change, at: float) -> Exchange:
     """Step 1 and 2. Raises CheckpointError; nothing is changed then."""
-    checkpoint = Path(checkpoint_of(spec).path)
+    checkpoint = checkpoint_of(spec)
     try:
-        wanted = change.planned(checkpoint.as_posix(), stamp_of(at))
-        for left in checkpoint.parent.glob(f"{checkpoint.name}{PREPARED}*"):  # by one that was killed before it began
-            shutil.rmtree(left)
+        wanted = change.planned(checkpoint.path, stamp_of(at))
+        remove_beside(checkpoint, PREPARED)  # left by one that was killed before it began
         require_number_free(spec, wanted)
         output = change.plan_output(wanted).document
         change.fill(wanted)
-        require_continuable(spec, open_path(wanted.prepared))
+        require_continuable(spec, open_path(wanted.prepared, spec.storage.connection))
         wanted = replace(wanted, output=output, proof=change.prove(wanted))
         change.prepare_output(wanted)
-        disk.replace(Path(journal_of(wanted.checkpoint)), json.dumps(asdict(wanted), indent=1))
+        write_journal(spec, wanted)
     except OSError as error:
-        raise _failed(checkpoint, error) from error
+        raise _failed(checkpoint.path, error) from error
     return wanted
 
 
@@ -130,22 +130,27 @@ def _carried_out(
     store: "Store", spec: StreamSpec, begun: Exchange, now: Callable[[], float], *, resumed: bool
 ) -> Exchanged:
     """Steps 3 and 4. Each part does nothing if it was done before."""
-    checkpoint, prepared, aside = Path(begun.checkpoint), Path(begun.prepared), Path(begun.aside)
+    swap, journal = _swap(spec, begun), journal_at(spec)
     try:
-        output = bring_output(spec, begun, prepared if prepared.exists() else checkpoint)
-        if prepared.exists():
-            if checkpoint.exists():
-                checkpoint.rename(aside)
-            prepared.rename(checkpoint)
+        swap.close(closed_by(journal.path))
+        output = bring_output(spec, begun)
+        swap.carry_out()
         _record(store, begun, output, now())
-        journal = Path(journal_of(begun.checkpoint))
-        if aside.exists():
-            journal.rename(aside / _JOURNAL)
+        kept = exists(swap.aside)
+        if kept:
+            move(journal, swap.aside / _JOURNAL)
         else:
-            journal.unlink()
+            remove(journal)
     except OSError as error:
-        raise _interrupted(begun, error) from error
-    return Exchanged(exchange=begun, output=output, aside=str(aside) if aside.exists() else None, resumed=resumed)
+        raise _interrupted(begun, journal.path, error) from error
+    return Exchanged(exchange=begun, output=output, aside=swap.aside.path if kept else None, resumed=resumed)
+
+
+def _swap(spec: StreamSpec, begun: Exchange) -> Swap:
+    live, prepared, aside = (
+        open_path(place, spec.storage.connection) for place in (begun.checkpoint, begun.prepared, begun.aside)
+    )
+    return Swap(live=live, prepared=prepared, aside=aside, guard=METADATA)
 
 
 def _record(store: "Store", begun: Exchange, output: str, at: float) -> None:
@@ -160,19 +165,19 @@ def _record(store: "Store", begun: Exchange, output: str, at: float) -> None:
         store.drivers.event(DriverEvent(driver_id=latest.driver_id, at=at, kind=begun.event, detail=detail))
 
 
-def _failed(checkpoint: Path, error: OSError) -> CheckpointError:
+def _failed(checkpoint: str, error: OSError) -> CheckpointError:
     return CheckpointError(
         f"the checkpoint could not be prepared, and nothing was changed: {error}",
         expected="room beside the checkpoint and in the output, and the right to write there",
-        where=str(checkpoint.parent),
+        where=checkpoint.rpartition("/")[0],
         next_step="make room or correct the permissions, then run the same command again",
     )
 
 
-def _interrupted(begun: Exchange, error: OSError) -> CheckpointError:
+def _interrupted(begun: Exchange, journal: str, error: OSError) -> CheckpointError:
     return CheckpointError(
         f"the {begun.operation} is not complete: {error}",
         expected="checkpoint and output of the same batch",
-        where=journal_of(begun.checkpoint),
+        where=journal,
         next_step=f"correct that, then complete it: run `{begun.command}`; until then no driver is started",
     )

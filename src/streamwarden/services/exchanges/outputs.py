@@ -1,8 +1,6 @@
 """Brings the output of a stream to the batch of the checkpoint that it gets."""
 
-from pathlib import Path
-
-from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.checkpoint.formats.layout import OFFSETS
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.errors import CheckpointError
@@ -37,21 +35,26 @@ def require_number_free(spec: StreamSpec, wanted: Exchange) -> None:
     spec.sink.require_passable(spec, wanted)
 
 
-def bring_output(spec: StreamSpec, begun: Exchange, logs: Path) -> str:
+def bring_output(spec: StreamSpec, begun: Exchange) -> str:
     """Take back what was written after the batch of a restore, and note the batch that a rewrite has added; returns
     what was done. Repeated after a kill, it completes.
 
-    Args:
-        logs: the checkpoint that has the batch's plan.
-
     Raises CheckpointError, OSError.
     """
-    plan = (logs / OFFSETS / str(begun.batch)).read_bytes()
+    plan = _plan(spec, begun)
     if not begun.goes_back:
         done = spec.sink.pass_over(spec, begun, plan) if isinstance(spec.sink, Sink) else ""
         return done or "the output was not touched"
     assert isinstance(spec.sink, Sink)  # or it would not have begun
     output = spec.sink.restore_output(spec, begun, plan)
     if spec.quarantine is not None:
-        take_back(Path(spec.quarantine), begun)
+        take_back(open_path(spec.quarantine, spec.storage.connection), begun)
     return output
+
+
+def _plan(spec: StreamSpec, begun: Exchange) -> bytes:
+    """The plan of the batch. The prepared checkpoint has it until the stream's has."""
+    try:
+        return (open_path(begun.prepared, spec.storage.connection) / OFFSETS / str(begun.batch)).read()
+    except FileNotFoundError:
+        return (checkpoint_of(spec) / OFFSETS / str(begun.batch)).read()

@@ -1,5 +1,5 @@
-"""What refuses an exchange: a driver that runs, a place where nothing is renamed in one step, a copy from which Spark
-would not continue."""
+"""What refuses an exchange: a driver that runs, a storage in which nothing is exchanged, a copy from which Spark would
+not continue."""
 
 import os
 import time
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamwarden.adapters import processes
-from streamwarden.adapters.storage.files import LocalFiles, open_path
+from streamwarden.adapters.storage.files import LocalFiles, checkpoint_of, open_path
 from streamwarden.checkpoint.diagnosis.damage import Consequence
 from streamwarden.checkpoint.diagnosis.report import CheckpointReport, read_checkpoint
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError, LeaseHeld
 from streamwarden.lifecycle.queries import owner
 from streamwarden.services.fleet.claims import LEASE_TTL
-from streamwarden.stream.spec import StreamSpec
+from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
 
 if TYPE_CHECKING:
     from streamwarden.adapters.store import Store
@@ -43,17 +43,26 @@ def alone(store: "Store", spec: StreamSpec, at: float) -> Iterator[None]:
         store.leases.release(lease, now=time.time())
 
 
-def require_on_disk(spec: StreamSpec, *places: str) -> None:
-    """Raises CheckpointError if one of the places is not on a disk of this host."""
+def require_exchangeable(spec: StreamSpec, *places: str) -> None:
+    """Raises CheckpointError if one of the places is neither on a disk of this host nor in an object store."""
     for place in places:
-        if not isinstance(open_path(place, spec.storage.connection).fs, LocalFiles):
-            raise CheckpointError(
-                f"{place} is in an object store, where nothing is exchanged in one step",
-                expected="a folder on a disk of this host",
-                where=spec.file or spec.name,
-                next_step="fork a savepoint (`streamwarden savepoint fork`), or give the stream a new checkpoint path "
-                "and a new output, in one change",
-            )
+        if not (OBJECT_STORE.match(place) or isinstance(open_path(place).fs, LocalFiles)):
+            raise _elsewhere(spec, f"{place} is in a storage in which nothing is exchanged", "or an s3a:// URL")
+
+
+def require_on_disk(spec: StreamSpec) -> None:
+    """Raises CheckpointError if the checkpoint is not on a disk of this host, where Spark writes a copy of it."""
+    if not isinstance(checkpoint_of(spec).fs, LocalFiles):
+        raise _elsewhere(spec, f"{spec.checkpoint} is not on a disk of this host, where Spark would write its copy")
+
+
+def _elsewhere(spec: StreamSpec, observed: str, more: str = "") -> CheckpointError:
+    return CheckpointError(
+        observed,
+        expected=f"a folder on a disk of this host {more}".rstrip(),
+        where=spec.file or spec.name,
+        next_step="give the stream a new checkpoint path and a new output, in one change",
+    )
 
 
 def require_continuable(spec: StreamSpec, copy: Location) -> CheckpointReport:

@@ -7,18 +7,17 @@ that no restart cures.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import LogPosition, log_position
 from streamwarden.errors import LaunchRefused, StreamwardenError
 from streamwarden.lifecycle.driver import DriverEvent
-from streamwarden.lifecycle.driver_folder import read_document
 from streamwarden.lifecycle.exchanges.exchange import RESTORED, journal_of
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.lifecycle.launch_check import BEGAN_ANEW, KnownQuery, LaunchFacts, OutputEnd, Refusal, refusal
@@ -67,20 +66,31 @@ def _require_no_journal(store: Store, spec: StreamSpec) -> None:
     """Raises LaunchRefused if an exchange of the checkpoint was interrupted: checkpoint and output may be of different
     batches."""
     seen = (query.checkpoint for query in store.queries.of(spec.name))  # a script opens more than its file declares
-    for checkpoint in (*spec.checkpoints, *seen):
-        journal = Path(journal_of(checkpoint))
-        if not journal.exists():  # an exchange that runs holds the lease
+    for journal in dict.fromkeys(map(journal_of, (*spec.checkpoints, *seen))):
+        begun = _attempted(partial(_interrupted, journal, spec.storage.connection))
+        if begun is None:  # an exchange that runs holds the lease
             continue
-        begun = read_document(journal) or {}
         operation = begun.get("operation", "exchange of the checkpoint")
         raise LaunchRefused(
             f"a {operation} of the stream was interrupted: its checkpoint and its output may be of different batches",
             expected=f"a {operation} that is complete",
-            where=str(journal),
+            where=journal,
             next_step=f"complete it: run `{begun['command']}`"
             if "command" in begun
             else "the journal is damaged: restore this file from a backup",
         )
+
+
+def _interrupted(journal: str, connection: str | None) -> Mapping[str, str] | None:
+    """What the journal of an exchange says; None: there is none. Raises OSError for a store that does not answer: what
+    is half exchanged there, Spark refuses."""
+    try:
+        found = json.loads(open_path(journal, connection).read())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, PermissionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def spend_permission(store: Store, stream: str) -> None:

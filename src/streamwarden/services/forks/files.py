@@ -6,6 +6,7 @@ from pathlib import Path
 
 from streamwarden import disk
 from streamwarden.adapters.storage.files import FsspecFiles, download, link_or_copy, open_path
+from streamwarden.adapters.storage.moving import bring
 from streamwarden.checkpoint.filesystem import FileSystem, Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.plan import CopyStep, Link, Write
@@ -26,14 +27,12 @@ def carry_out(
     made: set[Path] = set()
     for step in steps:
         if OBJECT_STORE.match(step.target):
-            store = _store(step.target, connection)
+            stored = open_path(step.target, connection)
             match step:
                 case Write(text=text):
-                    store.write(step.target, text.encode())
-                case Link(source=source) if OBJECT_STORE.match(source):
-                    store.copy(source, step.target)
+                    stored.write(text.encode())
                 case Link(source=source):
-                    store.upload(source, step.target)
+                    bring(Location(stored.fs, source) if OBJECT_STORE.match(source) else open_path(source), stored)
             continue
         target = Path(step.target)
         if target.parent not in made:

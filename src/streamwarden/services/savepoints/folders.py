@@ -15,7 +15,8 @@ from typing import Any
 
 from streamwarden import disk
 from streamwarden.adapters import processes
-from streamwarden.adapters.storage.files import FsspecFiles, LocalFiles
+from streamwarden.adapters.storage import moving
+from streamwarden.adapters.storage.files import LocalFiles
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.driver import ProcessIdentity
@@ -59,7 +60,7 @@ def claim_of(place: Location, name: str = CLAIM) -> tuple[ProcessIdentity, float
 
 def release(place: Location) -> None:
     """This process has ended its work on the folder. Raises OSError."""
-    _remove(place / CLAIM)
+    moving.remove(place / CLAIM)
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def in_use(place: Location) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            _remove(place / name)
+            moving.remove(place / name)
 
 
 def uses_of(place: Location) -> list[tuple[ProcessIdentity, float]]:
@@ -89,15 +90,15 @@ def remove(place: Location) -> bool:
         place.names()
     except FileNotFoundError:
         return False
-    _remove(place / MANIFEST)
+    moving.remove(place / MANIFEST)
     claim(place)
     empty(place)
     if isinstance(place.fs, LocalFiles):
         return disk.remove_folder(Path(place.path), below=Path(place.path).parent)
-    _remove(place)  # with the claim, and the marker of an empty folder that a client leaves
+    moving.remove(place)  # with the claim, and the marker of an empty folder that a client leaves
     above = Location(place.fs, place.path.rpartition("/")[0])
     if not _names(above):
-        _remove(above)
+        moving.remove(above)
     return True
 
 
@@ -105,19 +106,7 @@ def empty(place: Location) -> None:
     """Remove everything that was copied; the claim stays. Raises OSError."""
     for name in _names(place):
         if name != CLAIM:
-            _remove(place / name)
-
-
-def _remove(place: Location) -> None:
-    if isinstance(place.fs, FsspecFiles):
-        with suppress(FileNotFoundError):
-            place.fs.remove(place.path)
-        return
-    path = Path(place.path)
-    if path.is_dir() and not path.is_symlink():
-        disk.remove_folder(path, below=path.parent)
-    else:
-        path.unlink(missing_ok=True)
+            moving.remove(place / name)
 
 
 def _names(place: Location) -> list[str]:

@@ -2,9 +2,8 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
-from streamwarden.adapters.storage.files import checkpoint_of
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan, stamp_of
 from streamwarden.services.exchanges.journals import interrupted, require_same
 from streamwarden.services.exchanges.quarantine import later_folders
@@ -59,7 +58,9 @@ def preview_rewind(spec: StreamSpec, target: Target) -> Preview:
 
 
 def _preview(spec: StreamSpec, wanted: Exchange, output: OutputPlan, files: int) -> Preview:
-    quarantined = [] if spec.quarantine is None else later_folders(Path(spec.quarantine), wanted)
+    quarantined = []
+    if spec.quarantine is not None:
+        quarantined = later_folders(open_path(spec.quarantine, spec.storage.connection), wanted)
     return Preview(
         stream=spec.name,
         batch=wanted.batch,

@@ -8,18 +8,19 @@ table.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamwarden.adapters.storage.files import checkpoint_of, link_or_copy, open_path
-from streamwarden.checkpoint.filesystem import Location
+from streamwarden.adapters.storage.files import checkpoint_of, open_path
+from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.logs import log_position, offsets
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.exchanges.exchange import Exchange, OutputPlan
 from streamwarden.lifecycle.forks.places import Places
+from streamwarden.lifecycle.forks.plan import Link
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint
 from streamwarden.services.exchanges.exchanging import Change, Exchanged, exchange
-from streamwarden.services.exchanges.refusals import require_on_disk
+from streamwarden.services.exchanges.refusals import require_exchangeable
+from streamwarden.services.forks.files import carry_out
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.folders import in_use
 from streamwarden.services.savepoints.saved import Savepoints
@@ -101,10 +102,9 @@ class Restore(Change):
         saved = self._copy
         with in_use(savepoints.place(self.saved.id)):
             require_whole(savepoints, self.saved)
-            for name, _ in saved.walk():
-                target = Path(exchange.prepared) / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                link_or_copy(saved / name, target)
+            names = (name for name, _ in saved.walk())
+            links = (Link((saved / name).path, join(exchange.prepared, name)) for name in names)
+            carry_out(links, saved.fs, self.spec.storage.connection)
 
     def prove(self, exchange: Exchange) -> str:
         return "not tried on a fork" if self.request.prove is None else self.request.prove(self.saved)
@@ -139,7 +139,8 @@ def restore_to(spec: StreamSpec, saved: Savepoint, request: Request) -> Restore:
 
 def require_restorable(spec: StreamSpec) -> None:
     """Raises CheckpointError if the stream cannot be put back to any savepoint."""
-    require_on_disk(spec, spec.checkpoint, *filter(None, [spec.quarantine]))
+    places = spec.checkpoint, spec.quarantine, spec.sink.path if spec.sink.MANIFEST else None
+    require_exchangeable(spec, *filter(None, places))
     if not isinstance(spec.sink, Sink):
         raise CheckpointError(
             f"{spec.name} cannot be put back: its output is not declared, so it is not known what came after a batch",

@@ -5,13 +5,12 @@ that the newest savepoint is a whole one whenever another one goes.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
-from streamwarden.lifecycle.exchanges.exchange import journal_of
 from streamwarden.lifecycle.savepoints.retention import beyond
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint
+from streamwarden.services.exchanges.journals import is_interrupted
 from streamwarden.services.savepoints.creating import create
 from streamwarden.services.savepoints.describing import Author
 from streamwarden.services.savepoints.folders import unusable
@@ -57,7 +56,7 @@ def _has_newest_batch(spec: StreamSpec, savepoint: Savepoint) -> bool:
 
 def _remove_beyond(spec: StreamSpec, savepoints: Savepoints) -> tuple[str, ...]:
     """Delete what is beyond `keep`, except what a process reads. A restore that was interrupted may need any."""
-    if Path(journal_of(checkpoint_of(spec).path)).exists():
+    if is_interrupted(spec):
         return ()
     complete = [entry.savepoint for entry in savepoints.entries() if entry.savepoint is not None]
     removed = []

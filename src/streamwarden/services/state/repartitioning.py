@@ -67,7 +67,7 @@ def planned(spec: StreamSpec, partitions: int, *, runs: bool = False) -> Reparti
     Args:
         runs: the stream runs, and is going to be stopped first: a batch that it executes stands in no way.
     """
-    require_on_disk(spec, spec.checkpoint)
+    require_on_disk(spec)
     wanted = plan(read_checkpoint(checkpoint_of(spec)), spec.name, partitions)
     if not runs:
         require_number_free(spec, _exchange(wanted, checkpoint_of(spec).path, "", Author(by="", reason="")))

@@ -31,6 +31,7 @@ from streamwarden.lifecycle.surgery.soundness import (
 )
 from streamwarden.lifecycle.time_travel.tables import StateTable
 from streamwarden.services.auditing.work import work_folder
+from streamwarden.services.exchanges.refusals import require_on_disk
 from streamwarden.services.forks.files import carry_out
 from streamwarden.services.forks.gathering import survey
 from streamwarden.services.savepoints.describing import Author
@@ -55,6 +56,7 @@ class Place:
     @classmethod
     def of(cls, spec: StreamSpec, checkpoint: Location, layout: Layout, batch: int) -> Self:
         """Raises CheckpointError if it cannot be rewritten."""
+        require_on_disk(spec)
         planned = offsets(checkpoint, batch)
         require_rewritable(planned, layout.whole, spec.checkpoint)
         return cls(spec, checkpoint, layout, None, batch, planned.shuffle_partitions or 1)

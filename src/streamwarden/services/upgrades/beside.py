@@ -180,7 +180,7 @@ def beside(
     Raises CheckpointError for a checkpoint that nothing can take the place of, and what a fork raises.
     """
     spec, into = proposal.before, folder / BESIDE
-    require_on_disk(spec, spec.checkpoint)
+    require_on_disk(spec)
     made = fork(spec, into=into / making.FORK)
     assert made.batch is not None  # it goes on from the stream's state
     named = in_working_folder(replace(made.spec, name=run_name(spec.name, str(into))), spec, into)

@@ -219,11 +219,11 @@ def _require_way_back(spec: StreamSpec) -> None:
     """Raises CheckpointError if what the new version wrote could not be taken back."""
     sink = spec.sink
     assert isinstance(sink, Sink)  # no other stream can be forked
-    if not (sink.MANIFEST or sink.can_be_set_back) or spec.in_object_store:
+    if not (sink.MANIFEST or sink.can_be_set_back):
         raise CheckpointError(
             f"what a new version of {spec.name} writes cannot be taken back (sink.kind {sink.kind}, sink.mode "
             f"{sink.mode})",
-            expected="a sink of files or a PostgreSQL table in append mode, on a disk of this host",
+            expected="a sink of files or a PostgreSQL table in append mode",
             where=spec.file,
             next_step="add `--no-rollback`: if the new version fails, it is left as it is, and you decide",
         )

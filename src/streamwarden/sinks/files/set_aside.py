@@ -5,9 +5,8 @@ entry lists them any more: a reader that honours the manifest does not see them.
 """
 
 from datetime import UTC, datetime
-from pathlib import Path
 
-from streamwarden.adapters.storage.files import FsspecFiles
+from streamwarden.adapters.storage.moving import move
 from streamwarden.checkpoint.diagnosis.damage import NEW_PLACES
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.layout import SINK_LOG, compactible_ids, compactible_name, list_or_empty
@@ -35,7 +34,7 @@ def set_aside(output: Location, batch: int, at: float) -> str:
     for name in reversed(moved):
         for file in (name, f".{name}.crc"):
             if file in names:
-                _move(folder / file, kept / file)
+                move(folder / file, kept / file)
     return f"{len(moved)} entries of the manifest were moved to {kept.path}"
 
 
@@ -51,12 +50,3 @@ def _require_whole(output: Location, batch: int, moved: list[str]) -> None:
             where=(output / SINK_LOG).path,
             next_step=f"give the stream {NEW_PLACES}",
         )
-
-
-def _move(source: Location, target: Location) -> None:
-    if isinstance(source.fs, FsspecFiles):
-        source.fs.copy(source.path, target.path)
-        source.fs.remove(source.path)
-    else:
-        Path(target.path).parent.mkdir(parents=True, exist_ok=True)
-        Path(source.path).replace(target.path)

@@ -6,7 +6,6 @@ import errno
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from streamwarden.adapters.storage.files import open_path
@@ -103,10 +102,10 @@ class FileSink(Sink):
         return plan_return(open_path(self.path, spec.storage.connection), restore, manifest)
 
     def prepare_restore(self, spec: StreamSpec, restore: Exchange, manifest: Location) -> None:
-        copy_manifest(Path(self.path), restore, manifest)
+        copy_manifest(open_path(self.path, spec.storage.connection), restore, manifest)
 
     def restore_output(self, spec: StreamSpec, restore: Exchange, plan: bytes) -> str:
-        return return_output(Path(self.path), restore)
+        return return_output(open_path(self.path, spec.storage.connection), restore)
 
     def require_passable(self, spec: StreamSpec, rewrite: Exchange) -> None:
         whole_manifest(open_path(self.path, spec.storage.connection))

@@ -56,6 +56,14 @@ def test_a_stream_is_rewound_to_a_batch_that_is_kept(spec: StreamSpec, store: St
     assert done.exchange.proof == "not tried on a fork"
 
 
+def test_a_checkpoint_may_be_a_url_with_a_slash_at_its_end(spec: StreamSpec, store: Store) -> None:
+    """The copies are beside it, and not in it."""
+    rewind(store, replace(spec, checkpoint=f"file://{spec.checkpoint}/"), Target(batch=8), ASKED)
+    assert batch_of(spec) == 8
+    beside = sorted(path.name.partition("-")[0] for path in Path(spec.checkpoint).parent.iterdir())
+    assert beside == ["checkpoint", "checkpoint.before", "input", "output"]
+
+
 def test_a_stream_is_rewound_to_a_time(spec: StreamSpec, store: Store) -> None:
     planned = all_offsets(open_path(spec.checkpoint))[9].timestamp_ms
     rewind(store, spec, Target(at=planned / 1000), ASKED)

@@ -168,7 +168,7 @@ def _repartition(spec: StreamSpec) -> None:
 
 
 def _rewriting(spec: StreamSpec) -> None:
-    require_on_disk(spec, spec.checkpoint)
+    require_on_disk(spec)
     _committed(spec)
     compacting.planned(spec, runs=True)
 
