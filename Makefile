@@ -35,7 +35,7 @@ test-full: setup-tests lint types layers ## every combination, and 10,000 genera
 
 test-unit: setup ## the tests without Spark and Airflow (40 s)
 	@temporary=$$(mktemp -d -p $(MEMORY)) && trap 'rm -rf "$$temporary"' EXIT && \
-		$(BIN)/python -m pytest tests/unit -n 3 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
+		$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal --hypothesis-profile=quick --basetemp="$$temporary/t" \
 			-p no:schemathesis -p no:anyio -p no:logging
 
 test-ahead: setup ## the unit tests with the clock 40 days ahead: what they prove may not depend on today's date
