@@ -47,21 +47,22 @@ def diagnose_load(
     if ids:
         store, lost = _of_lineage(checkpoint, store, version, ids, codec)
     ways = store.loads(version)
-    broken = _unreadable(checkpoint, store, ways[0].snapshot, codec)
+    first = next(ways)
+    broken = _unreadable(checkpoint, store, first.snapshot, codec)
     if lost is not None:
         what = "the snapshot is missing; the changelogs after it build on it"
         yield fails_first_batch(join(store.folder, lost), what, UNREADABLE)
         return
     if broken is None:
-        yield from (damage for _, damage in _replay(checkpoint, store, ways[0], codec))
+        yield from (damage for _, damage in _replay(checkpoint, store, first, codec))
         return
-    newest = ways[0].snapshot
+    newest = first.snapshot
     assert newest is not None  # the empty state is never broken
     where = join(store.folder, newest.name)
     if not store.changelogs:
         yield fails_first_batch(where, broken, UNREADABLE)
         return
-    way, worse = _repair(checkpoint, store, ways[1:], codec)
+    way, worse = _repair(checkpoint, store, ways, codec)
     for file, what in worse.items():
         yield _skipped(join(store.folder, file), what)
     if way is None:
@@ -79,7 +80,7 @@ def diagnose_load(
 
 
 def _repair(
-    checkpoint: Location, store: StateStore, ways: list[Load], codec: str
+    checkpoint: Location, store: StateStore, ways: Iterator[Load], codec: str
 ) -> tuple[Load | None, dict[str, str]]:
     """The first way whose snapshot can be read, and what is wrong with those before it."""
     worse: dict[str, str] = {}

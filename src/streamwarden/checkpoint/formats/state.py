@@ -5,7 +5,7 @@ below V and the changelogs (HDFS-backed: deltas) after it, one a version.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain as concatenate
@@ -144,13 +144,13 @@ class StateStore:
 
     def load(self, version: int, *, without: frozenset[str] = frozenset()) -> Load:
         """The files that Spark reads to load `version`; `without` names files to ignore."""
-        return self.loads(version, without=without)[0]
+        return next(self.loads(version, without=without))
 
-    def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> list[Load]:
+    def loads(self, version: int, *, without: frozenset[str] = frozenset()) -> Iterator[Load]:
         """Every way to load `version`, in the order in which Spark tries: from each snapshot, then from nothing."""
         usable = [file for file in self.files if file.version <= version and file.name not in without]
         snapshots = sorted((f for f in usable if f.kind.is_snapshot), key=lambda file: file.version, reverse=True)
-        return [self._load_from(snapshot, usable, version) for snapshot in (*snapshots, None)]
+        yield from (self._load_from(snapshot, usable, version) for snapshot in (*snapshots, None))
 
     def _load_from(self, snapshot: StateFile | None, usable: Sequence[StateFile], version: int) -> Load:
         base = 0 if snapshot is None else snapshot.version
