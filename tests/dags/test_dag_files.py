@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streamwarden.services.local.airflow import DAGS
 from support.airflow.project import add_stream, make_project
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,6 +41,14 @@ def parse_as_airflow_does(folder: Path, project: Path) -> dict[str, Any]:
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
     result: dict[str, Any] = json.loads(line.removeprefix("RESULT"))
     return result
+
+
+def test_the_airflow_of_one_machine_has_the_dags_of_every_file() -> None:
+    makers = re.compile(r"^from (streamwarden\.airflow\.dags\S*) import (\w+_dags)$", re.MULTILINE)
+    files = {maker for file in (REPOSITORY / "dags").glob("*.py") for maker in makers.findall(file.read_text())}
+    assert len(files) == len(list((REPOSITORY / "dags").glob("*.py")))
+    assert set(makers.findall(DAGS)) == files
+    assert re.findall(r"^    (\w+_dags),$", DAGS, re.MULTILINE) == sorted(name for _, name in files)
 
 
 @pytest.fixture

@@ -38,13 +38,18 @@ HEALTHY_AFTER: Final = 60.0
 """Seconds. A component that ends is started again after the first delay. The delay doubles up to the longest one, and
 starts over once the component has run for `HEALTHY_AFTER`."""
 
-_DAGS: Final = """\
+_LOCKED_FOR: Final = 60
+"""Seconds for which a component of Airflow waits while another one writes to the database. Python's default of 5 is too
+short for a busy machine: a request would be answered with the status 500."""
+
+DAGS: Final = """\
 from streamwarden.airflow.dags.audits import audit_dags
 from streamwarden.airflow.dags.controls import control_dags
 from streamwarden.airflow.dags.drills import drill_dags
 from streamwarden.airflow.dags.health import health_dags
 from streamwarden.airflow.dags.housekeeping import housekeeping_dags
 from streamwarden.airflow.dags.publishing import publishing_dags
+from streamwarden.airflow.dags.state.dags import state_dags
 from streamwarden.airflow.dags.state.savepoints import savepoint_dags
 from streamwarden.airflow.dags.streams import stream_dags
 
@@ -56,11 +61,13 @@ MAKERS = (
     housekeeping_dags,
     publishing_dags,
     savepoint_dags,
+    state_dags,
     stream_dags,
 )
 for make in MAKERS:
     globals().update(make(__file__))
 """
+"""The one file of DAGs: those of all files in the folder `dags` of the repository."""
 _PLUGIN: Final = "from streamwarden.airflow.plugin import StreamwardenPlugin\n\n__all__ = ['StreamwardenPlugin']\n"
 
 
@@ -190,7 +197,7 @@ class LocalAirflow:
 
     def _environment(self) -> dict[str, str]:
         options = {
-            "CORE__DAGS_FOLDER": str(self._files("dags", "streamwarden_dags.py", _DAGS)),
+            "CORE__DAGS_FOLDER": str(self._files("dags", "streamwarden_dags.py", DAGS)),
             "CORE__PLUGINS_FOLDER": str(self._files("plugins", "streamwarden_plugin.py", _PLUGIN)),
             "CORE__LOAD_EXAMPLES": "False",
             "CORE__EXECUTOR": "LocalExecutor",
@@ -198,7 +205,7 @@ class LocalAirflow:
             "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "CORE__HOSTNAME_CALLABLE": "socket.gethostname",  # the default asks the DNS, which may be slow
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}",
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout={_LOCKED_FOR}",
             "API__HOST": "127.0.0.1",
             "API__PORT": str(self.port),
             "API__BASE_URL": self.url,
