@@ -119,8 +119,8 @@ def test_a_stream_is_rewound_after_an_approval_and_goes_on(
 def test_what_rewrites_the_state_is_carried_out_and_airflow_learns_no_key(
     visit: Open, heard: Heard, installation: Installation
 ) -> None:
-    """One stream, in this order: a savepoint is taken and verified, the state is compacted and repartitioned, and a key
-    is deleted that Airflow never learns."""
+    """One stream, in this order: a savepoint is taken and verified, the state is compacted and repartitioned, a value
+    is set, and a key is deleted. Airflow never learns the keys and the value."""
     space, airflow, page = installation.space, installation.airflow, visit(STATE)
     wait_for("committed batches", lambda: installation.committed() >= 6, timeout=LONG, explain=installation.story)
 
@@ -130,20 +130,29 @@ def test_what_rewrites_the_state_is_carried_out_and_airflow_learns_no_key(
     row = page.get_by_role("region", name="Savepoints").get_by_role("row").filter(has_text=saved)
     assert "all is as it was saved" in _done(_dialog(page, "Verify", within=row, reason=None), "Verify")
 
-    for label, dag, fields, expected in (
-        ("Compact", "compact_state", {}, "its content is as it was"),
-        ("Repartition", "repartition_stream", {"Partitions": "2"}, "has 2 partitions"),
+    for label, dag, fields, expected, keys in (
+        ("Compact", "compact_state", {}, "its content is as it was", (SECRET,)),
+        ("Repartition", "repartition_stream", {"Partitions": "2"}, "has 2 partitions", (SECRET, CORRECTED)),
     ):
         before = installation.live_driver().driver_id
-        _publish(installation, SECRET)  # a driver that starts reads the oldest file first
+        for key in keys:
+            _publish(installation, key)  # a driver that starts reads the oldest file first
         said = _approved(_dialog(page, label, fields), label, dag, airflow)
         assert expected in said, said
         installation.live_driver(other_than=before)
         installation.commits_again()
 
     space.fleet.stop("counted", requested_by="a test", reason="the key stays in the state meanwhile")
+    to_set = page.get_by_role("region", name="Values to set")
+    dialog = _dialog(page, "Set a value", {"Key": f"key={CORRECTED}", "New value": VALUE})
+    said = _approved(dialog, "Set a value", "set_value", airflow, seen=lambda: expect(to_set).to_contain_text(VALUE))
+    assert "a value of 1 key set in the state of counted" in said, said
+    expect(to_set).to_have_count(0)
+    _look(page, key=f"key={CORRECTED}")
+    expect(page.get_by_role("region", name="The newest look")).to_contain_text(VALUE)
+
     dialog = _dialog(page, "Delete keys", {"Key": "key=nobody"})
-    assert "ended as failed: counted: no key of counted was deleted" in _done(dialog, "Delete keys")
+    assert "ended as failed: counted: no key was deleted from the state of counted" in _done(dialog, "Delete keys")
     waiting = page.get_by_role("region", name="Keys to delete")
     expect(waiting).to_contain_text("Not deleted: the state has no such key")
     dialog = _dialog(page, "Delete keys", {"Key": f"key={SECRET}"})
@@ -153,7 +162,8 @@ def test_what_rewrites_the_state_is_carried_out_and_airflow_learns_no_key(
     assert "deleted from the state of counted; every other row is as it was" in said, said
     expect(waiting).not_to_contain_text(SECRET)
     _look(page, key=f"key={SECRET}", answered=False)
-    assert not _files_with(SECRET, airflow.home), "Airflow has learnt the key"
+    for secret in (SECRET, CORRECTED, VALUE):
+        assert not _files_with(secret, airflow.home), f"Airflow has learnt {secret}"
     assert _files_with("delete_keys", airflow.home), "the search finds what is there"
     airflow.trigger("start_stream", stream="counted", reason="a test")
     installation.live_driver()
@@ -174,8 +184,10 @@ def test_the_job_is_upgraded_after_an_approval(visit: Open, heard: Heard, instal
     assert heard.errors == []
 
 
-SECRET = "person-48151623"
-"""A key that is in the input, and nowhere else until Spark reads it."""
+SECRET, CORRECTED = "person-48151623", "person-42108151"
+"""Keys that are in the input, and nowhere else until Spark reads them."""
+VALUE = "31415926535897"
+"""A count that only a person can set."""
 
 
 def _publish(installation: Installation, key: str) -> None:

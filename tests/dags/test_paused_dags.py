@@ -20,7 +20,8 @@ from support.airflow.harness import REPOSITORY
 ACTIVE = {
     *("stop_stream", "start_stream", "restart_stream"),
     *("create_savepoint", "look_at_state", "verify_savepoint"),
-    *("compact_state", "delete_keys", "repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"),
+    *("compact_state", "delete_keys", "set_value"),
+    *("repartition_stream", "restore_stream", "rewind_stream", "upgrade_stream"),
     *("health", "housekeeping"),
 }
 

@@ -13,7 +13,8 @@ from streamwarden.adapters.store import Store
 from streamwarden.lifecycle.forks.places import is_fork
 from streamwarden.services.auditing.work import remove_abandoned
 from streamwarden.services.state.looks import Looks
-from streamwarden.services.state.requested_deletions import Deletions
+from streamwarden.services.state.requested.assignments import Assignments
+from streamwarden.services.state.requested.deletions import Deletions
 
 KEEP: Final = 30 * 86400.0
 """Seconds for which the folder of a drill (journal, report, fork) is kept after the drill has ended."""
@@ -21,20 +22,19 @@ KEEP: Final = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class RemovedFolders:
-    """Counts of removed folders, and of what people asked of a state: looks, and deletions of keys."""
+    """Counts of removed folders, and of what people asked of a state: looks, and changes."""
 
     drills: int
     fork_drivers: int
     audits: int
     looks: int
-    deletions: int
+    changes: int
 
 
 def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> RemovedFolders:
     """Remove the folders of drills and drivers that ended more than `keep` seconds ago. A folder whose drill or driver
     still runs, or whose end was never recorded, is kept. Of audits, the files of the killed ones go at once, and
-    all evidence stays. Looks at state go after an hour, and deletions that nobody
-    carried out after a day.
+    all evidence stays. Looks at state go after an hour, and changes of it that nobody carried out after a day.
 
     Raises StoreError if the store is unavailable: then no folder was removed that it might still need.
     """
@@ -51,7 +51,7 @@ def sweep(store: Store, data: Path, now: float, *, keep: float = KEEP) -> Remove
         fork_drivers=sum(not folder.exists() for folder in forks),
         audits=remove_abandoned(data),
         looks=Looks.remove_expired(data, now),
-        deletions=Deletions.remove_expired(data, now),
+        changes=sum(kind.remove_expired(data, now) for kind in (Deletions, Assignments)),
     )
 
 

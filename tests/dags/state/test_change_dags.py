@@ -22,12 +22,14 @@ from streamwarden.airflow.dags.state.operations import Checked
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import offsets
 from streamwarden.lifecycle.supervision.stop import Desired
+from streamwarden.lifecycle.surgery.assignment import Assign, Assigned
 from streamwarden.lifecycle.surgery.rewriting import Found, Keys, Part, Rewritten
-from streamwarden.services.state import repartitioning
+from streamwarden.lifecycle.time_travel.answers import Entry
+from streamwarden.services.state import assigning, repartitioning
 from streamwarden.services.state.rewriting import Place
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
-from support.airflow.change_runs import BATCH, BY, FORMS, KEY, NEWEST, Run, committed, drive, end, restored_by
+from support.airflow.change_runs import BATCH, BY, FORMS, KEY, NEWEST, PRIVATE, Run, committed, drive, end, restored_by
 
 FOUND = Found(
     fields=("key",),
@@ -36,6 +38,7 @@ FOUND = Found(
     by_store={"default": 1},
     sample=((KEY,),),
 )
+ASSIGNED = Assigned(fields=("key",), before=None, after=Entry(partition=0, key=(KEY,), value='{"n":9}'), proven=5)
 
 
 @pytest.fixture
@@ -63,6 +66,16 @@ def rewriting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Place, "rewrite", write)
     monkeypatch.setattr(Place, "ask", lambda place, folder, keys, read: Rewritten(found=FOUND))
 
+    def assign(place: Place, folder: Path, request: Assign) -> Assigned:
+        if request.into is not None:
+            state = Path(request.into.removeprefix("file://"), "state")
+            shutil.rmtree(state)  # its schemas are hard links
+            shutil.copytree(Path(place.checkpoint.path, "state"), state)
+        return ASSIGNED
+
+    monkeypatch.setattr(assigning, "_ask", assign)
+    monkeypatch.setattr(Place, "require_exact", lambda place, copy, judge: None)
+
 
 def planned_at(space: Workspace, batch: int) -> str:
     return datetime.fromtimestamp(
@@ -70,7 +83,9 @@ def planned_at(space: Workspace, batch: int) -> str:
     ).isoformat()
 
 
-CHANGES = {"restore": BATCH, "rewind": BATCH, "repartition": NEWEST + 1, "compaction": NEWEST, "deletion": NEWEST}
+CHANGES = {"restore": BATCH, "rewind": BATCH, "repartition": NEWEST + 1} | dict.fromkeys(
+    ("compaction", *PRIVATE), NEWEST
+)
 """Operation -> the newest committed batch after it."""
 each_change = pytest.mark.parametrize("name", CHANGES)
 
@@ -181,7 +196,7 @@ def test_the_dags_have_their_forms(space: Workspace) -> None:
         stream = dag.params.get_param("stream")
         assert stream.schema["enum"] == ["counted"]
         assert not stream.has_value, "a stream is chosen, never the first one by accident"
-    chosen = {"partitions", "deletion"}
+    chosen = {"partitions", *PRIVATE}
     for operation in OPERATIONS:
         dag = dags[operation.dag_id]
         assert [task.task_id for task in dag.topological_sort()] == [operation.check_name, "approval", operation.name]

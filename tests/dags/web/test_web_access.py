@@ -29,12 +29,13 @@ EXAMPLES = {
     "driver_id": "counted-1",
     "savepoint": SAVEPOINT,
     "look_id": LOOK,
-    "deletion_id": LOOK,
+    "request_id": LOOK,
 }
 """A value of each name in an address."""
 BODIES = {
     "/api/v1/maintenance": {"starts": "2030-01-01T00:00", "hours": 1, "reason": "a larger disk"},
     "/api/v1/streams/{stream}/deletions": {"keys": "key=k1"},
+    "/api/v1/streams/{stream}/assignments": {"keys": "key=k1", "value": "9"},
 }
 """What a request has to say where the rights depend on it."""
 OPEN_TO_ALL_USERS = ("/static/{version}/{name}", "/api/v1/openapi.json", "/dags/{dag_id}")
@@ -43,7 +44,9 @@ OF_WHO_MAY_CHANGE = (
     "/api/v1/streams/{stream}/looks",
     "/api/v1/streams/{stream}/looks/{look_id}",
     "/api/v1/streams/{stream}/deletions",
-    "/api/v1/streams/{stream}/deletions/{deletion_id}",
+    "/api/v1/streams/{stream}/deletions/{request_id}",
+    "/api/v1/streams/{stream}/assignments",
+    "/api/v1/streams/{stream}/assignments/{request_id}",
 )
 """They hold data of the stream's state."""
 LISTS = (

@@ -16,16 +16,20 @@ from streamwarden.airflow.dags.state.operations import Operation
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.lifecycle.driver import ExitKind, ExitRecord
 from streamwarden.lifecycle.events import EventKind
+from streamwarden.lifecycle.surgery.assignment import Assignment
 from streamwarden.lifecycle.surgery.rewriting import Keys
 from streamwarden.services.analysis.history import history
+from streamwarden.services.state.assigning import Setting
 from streamwarden.services.state.deleting import Deletion
-from streamwarden.services.state.requested_deletions import DeletionRequest, Deletions
+from streamwarden.services.state.requested.assignments import Assignments
+from streamwarden.services.state.requested.changes import Requests
+from streamwarden.services.state.requested.deletions import Deletions
 from streamwarden.services.workspace import Workspace
 from support.airflow.project import living_driver
 
 BATCH, NEWEST = 7, 13
 NEW_JOB = "spark_jobs/counting_v2.py"
-KEY = "4711"
+KEY, VALUE = "4711", "48151623"
 BY = "ann (Airflow), approved by bob (7)"
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -34,6 +38,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "repartition": {"partitions": 4, "stop_first": False},
     "compaction": {"stop_first": False},
     "deletion": {"deletion": None, "stop_first": False},
+    "assignment": {"assignment": None, "stop_first": False},
     "upgrade": {"job": NEW_JOB, "batches": 2, "accept": False, "beside": None, "watch": "0s", "rollback": True},
 }
 
@@ -48,8 +53,8 @@ class Run:
         self.operation: Operation = next(operation for operation in OPERATIONS if operation.name == name)
         self.began = time.time()
         self.params = {"stream": "counted", "reason": "a wrong job", **FORMS[name], **params}
-        if name == "deletion":
-            self.params["deletion"] = self.params["deletion"] or ask_to_delete(space).id
+        if name in PRIVATE:
+            self.params[name] = self.params[name] or ask(space, name)
         self.tries = tries
         self.get_dag = get_dag or (lambda dag_id: SimpleNamespace(is_paused=False))
 
@@ -93,9 +98,20 @@ class Run:
         return ChangeApprovalOperator(task_id="approval", operation=self.operation, project=str(self.space.project))
 
 
-def ask_to_delete(space: Workspace) -> DeletionRequest:
-    """What the stream's page does before it runs the DAG."""
-    return Deletions(space.data, "counted").ask("ann", Deletion(keys=Keys(fields=(KEY,))), time.time())
+PRIVATE: dict[str, tuple[type[Requests[Any, Any, Any]], Any]] = {
+    "deletion": (Deletions, Deletion(keys=Keys(fields=(KEY,)))),
+    "assignment": (Assignments, Setting(assignment=Assignment(keys=(KEY,), value=(VALUE,)))),
+}
+"""Operation whose run gets an id alone -> its requests, and what is asked for."""
+
+
+def requests(space: Workspace, name: str) -> Requests[Any, Any, Any]:
+    return PRIVATE[name][0](space.data, "counted")
+
+
+def ask(space: Workspace, name: str) -> str:
+    """What the stream's page does before it runs the DAG: the id of the request."""
+    return str(requests(space, name).ask("ann", PRIVATE[name][1], time.time()).id)
 
 
 def committed(space: Workspace) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 from streamwarden.drills.records.journal import DrillRun, DrillStatus, DrillStep, JournalEntry
 from streamwarden.health.incidents.incident import Incident
@@ -14,16 +15,19 @@ from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.lifecycle.savepoints.savepoint import Savepoint, SinkPosition, began_at
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
-from streamwarden.lifecycle.surgery.rewriting import Keys
+from streamwarden.lifecycle.surgery.assignment import Assigned, Assignment
+from streamwarden.lifecycle.surgery.rewriting import Found, Keys
 from streamwarden.lifecycle.time_travel.answers import Entry as StateEntry
 from streamwarden.lifecycle.time_travel.answers import Share, Shown
 from streamwarden.lifecycle.time_travel.tables import StateTable, TableKind
 from streamwarden.services.savepoints.documents import write_manifest
 from streamwarden.services.savepoints.folders import claim_new, release
 from streamwarden.services.savepoints.saved import Savepoints
-from streamwarden.services.state.deleting import Deletion
+from streamwarden.services.state.assigning import Setting, ValueChange
+from streamwarden.services.state.deleting import Counted, Deletion
 from streamwarden.services.state.looks import Looks, Seen, Wanted
-from streamwarden.services.state.requested_deletions import DeletionRequest, Deletions
+from streamwarden.services.state.requested.assignments import AssignmentRequest, Assignments
+from streamwarden.services.state.requested.deletions import DeletionRequest, Deletions
 from streamwarden.services.workspace import Workspace
 from support.airflow.project import add_stream
 from support.streams.queries import query_record
@@ -32,7 +36,7 @@ from support.streams.stored_journals import facts_with
 EVIL = "<script>alert('x')</script>"
 SAVEPOINT = "20261125T204502Z"
 LOOK = "20261125T204502000000Z-0123abcd"
-"""Id of a look, and of a deletion."""
+"""Id of a look, of a deletion, and of an assignment."""
 DRILL = """
 name: kill_driver
 stream: counted
@@ -103,7 +107,7 @@ def fill(space: Workspace) -> None:
 
 def _save(space: Workspace) -> None:
     """A savepoint of `counted` with a script in what a person wrote, two looks at its state, of which one is answered,
-    and a deletion."""
+    a deletion and an assignment."""
     savepoints = Savepoints.of(space.stream("counted"))
     place = savepoints.place(SAVEPOINT)
     assert claim_new(place)
@@ -124,10 +128,14 @@ def _save(space: Workspace) -> None:
         Seen(id=LOOK, stream="counted", by=f"ann {EVIL}", asked_at=0, wanted=Wanted(), answered_at=0, table=table,
              batches=(7,), shown=shown)
     )  # fmt: skip
+    asked: Any = {"id": LOOK, "stream": "counted", "by": f"ann {EVIL}", "asked_at": 0}
+    found = Found(fields=("key",), keys=1, parts=(), by_store={}, sample=((EVIL,),))
     deletion = Deletion(keys=Keys(fields=(EVIL,)))
-    Deletions(space.data, "counted").add(
-        DeletionRequest(id=LOOK, stream="counted", by=f"ann {EVIL}", asked_at=0, wanted=deletion)
-    )
+    counted = Counted(operator=table, batch=7, found=found)
+    Deletions(space.data, "counted").add(DeletionRequest(**asked, wanted=deletion, planned=counted))
+    setting = Setting(assignment=Assignment(keys=(EVIL,), value=(EVIL,)), variable=EVIL)
+    change = ValueChange(table=table, batch=7, assigned=Assigned(fields=("key",), before=entry, after=entry, proven=5))
+    Assignments(space.data, "counted").add(AssignmentRequest(**asked, wanted=setting, planned=change))
 
 
 def manifest(savepoint: str, stream: str, *, batch: int = 7, by: str = "ann", reason: str = "") -> Savepoint:

@@ -8,11 +8,14 @@ from pathlib import Path
 from streamwarden.adapters.store import Store
 from streamwarden.drills.records.journal import DrillRun, DrillStatus
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
+from streamwarden.lifecycle.surgery.assignment import Assignment
 from streamwarden.lifecycle.surgery.rewriting import Keys
 from streamwarden.services.housekeeping import KEEP, RemovedFolders, sweep
+from streamwarden.services.state.assigning import Setting
 from streamwarden.services.state.deleting import Deletion
 from streamwarden.services.state.looks import Looks, Wanted
-from streamwarden.services.state.requested_deletions import Deletions
+from streamwarden.services.state.requested.assignments import Assignments
+from streamwarden.services.state.requested.deletions import Deletions
 
 NOW = 1_800_000_000.0
 OLD, RECENT = NOW - KEEP - 1, NOW - KEEP + 1
@@ -62,7 +65,8 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
     (killed / "checkpoint").mkdir(parents=True)
     Looks(tmp_path, "s").ask("ann", Wanted(), NOW)
     Deletions(tmp_path, "s").ask("ann", Deletion(keys=Keys(fields=("4711",))), NOW)
-    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1, looks=1, deletions=1)
+    Assignments(tmp_path, "s").ask("ann", Setting(assignment=Assignment(keys=("4711",), value=("9",))), NOW)
+    assert sweep(store, tmp_path, NOW) == RemovedFolders(drills=1, fork_drivers=1, audits=1, looks=1, changes=2)
     assert evidence.exists()
     assert not killed.exists()
     assert [path.exists() for path in gone] == [False, False]
@@ -73,5 +77,5 @@ def test_what_ended_long_ago_goes_and_all_else_stays(store: Store, tmp_path: Pat
 
 def test_a_data_folder_that_has_seen_no_drill_is_swept_too(store: Store, tmp_path: Path) -> None:
     assert sweep(store, tmp_path / "none", NOW) == RemovedFolders(
-        drills=0, fork_drivers=0, audits=0, looks=0, deletions=0
+        drills=0, fork_drivers=0, audits=0, looks=0, changes=0
     )

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from streamwarden.airflow.web import actions, api, metrics, pages, stream_api
 from streamwarden.airflow.web.rendering import HEADERS, page
 from streamwarden.airflow.web.state import api as state_api
-from streamwarden.airflow.web.state import changes_api
+from streamwarden.airflow.web.state import changes_api, requests_api
 from streamwarden.errors import StreamwardenError
 from streamwarden.redaction import redacted_text
 
@@ -26,7 +26,7 @@ def build_app() -> FastAPI:
     """The app, without the documentation pages that FastAPI would serve without authentication: the OpenAPI document
     is `/api/v1/openapi.json`, for users who are logged in."""
     app = FastAPI(title="Streamwarden", version="1", docs_url=None, redoc_url=None, openapi_url=None)
-    for module in (api, stream_api, state_api, changes_api, actions):
+    for module in (api, stream_api, state_api, changes_api, requests_api, actions):
         app.include_router(module.router, responses=api.REFUSALS)
     app.include_router(metrics.router)
     app.include_router(pages.router)

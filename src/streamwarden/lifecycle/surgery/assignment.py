@@ -92,9 +92,14 @@ class Assigned:
     written: Written | None = None
 
 
+def is_assignable(table: StateTable) -> bool:
+    """Whether the keys of a table have exactly one value each."""
+    return table.kind is TableKind.VALUE or (table.kind is TableKind.ROWS and table.name in _ONE_VALUE)
+
+
 def require_assignable(table: StateTable, where: str) -> None:
     """Raises ConfigError for a table whose keys have not exactly one value each."""
-    if table.kind is TableKind.VALUE or (table.kind is TableKind.ROWS and table.name in _ONE_VALUE):
+    if is_assignable(table):
         return
     raise ConfigError(
         f"{table.words} has no value that could be set: it is a {table.kind} of {table.name}",

@@ -25,13 +25,13 @@ def bounded(answer: _Of) -> _Of:
     if isinstance(answer, Shown):
         return replace(
             answer,
-            entries=tuple(_entry(entry, fields) for entry in answer.entries),
+            entries=tuple(bounded_entry(entry, fields) for entry in answer.entries),
             partitions=answer.partitions[:PARTITIONS],
             largest=tuple(_share(share, fields) for share in answer.largest),
         )
     if isinstance(answer, History):
         moments = (
-            replace(moment, entries=tuple(_entry(entry, fields) for entry in moment.entries))
+            replace(moment, entries=tuple(bounded_entry(entry, fields) for entry in moment.entries))
             for moment in answer.moments
         )
         return replace(answer, moments=tuple(moments))
@@ -42,7 +42,8 @@ def bounded(answer: _Of) -> _Of:
     )
 
 
-def _entry(entry: Entry, fields: Sequence[str]) -> Entry:
+def bounded_entry(entry: Entry, fields: Sequence[str]) -> Entry:
+    """A row with no text longer than `LONGEST`, without secrets."""
     return replace(entry, key=_key(entry.key, fields), item=_json(entry.item), value=_json(entry.value))
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import AfterValidator, AliasPath, BaseModel, ConfigDict, Field, create_model
@@ -46,7 +46,12 @@ def derived(source: type, *, without: Collection[str] = (), at: str = "") -> Cal
 
 
 def field_texts(source: type) -> dict[str, str]:
-    """Field of a dataclass -> its description in the section `Args:` of the docstring."""
+    """Field of a dataclass -> its description in the section `Args:` of the docstring, or of that of a base."""
+    bases = [base for base in reversed(source.__mro__) if is_dataclass(base)]
+    return {name: text for base in bases for name, text in _own_texts(base).items()}
+
+
+def _own_texts(source: type) -> dict[str, str]:
     _, _, section = (source.__doc__ or "").partition("Args:")
     names = "|".join(field.name for field in fields(source))
     parts = re.split(rf"(?:^|(?<=[.;])) ?((?:(?:{names}), )*(?:{names})): ", " ".join(section.split()))

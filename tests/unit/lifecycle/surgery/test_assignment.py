@@ -13,6 +13,7 @@ from streamwarden.lifecycle.surgery.assignment import (
     Assigned,
     Assignment,
     Written,
+    is_assignable,
     require_assignable,
     unwanted,
 )
@@ -105,6 +106,7 @@ def test_rows_of_the_store_are_counted(written: Written) -> None:
     ],
 )
 def test_what_has_one_value_for_each_key(table: StateTable, may: bool) -> None:
+    assert is_assignable(table) is may
     if may:
         return require_assignable(table, "minutes")
     with pytest.raises(ConfigError, match="has no value that could be set"):

@@ -11,6 +11,7 @@ from streamwarden.checkpoint.diagnosis.report import CheckpointReport
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.lifecycle.driver import ExitRecord
 from streamwarden.services.overview.models import Model, derived, field_texts
+from streamwarden.services.state.requested.assignments import AssignmentRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,12 @@ def test_model_is_built_from_the_instance_and_its_parts() -> None:
 def test_no_field_has_a_default_so_that_none_is_forgotten() -> None:
     with pytest.raises(ValidationError, match="note"):
         Shown.model_validate({"position": REPORT.position, "at": 1.0})
+
+
+def test_a_field_of_a_base_is_described_there() -> None:
+    found = field_texts(AssignmentRequest)
+    assert found["by"] == "who asked"
+    assert found["planned"].startswith("what it would change")
 
 
 @pytest.mark.parametrize("source", [CheckpointReport, Incident, ExitRecord])

@@ -7,9 +7,10 @@ from airflow.sdk import DAG
 from streamwarden.airflow.dags.state.changes import change_dag
 from streamwarden.airflow.dags.state.compacting import Compaction
 from streamwarden.airflow.dags.state.creating import create_dag
-from streamwarden.airflow.dags.state.deleting import KeyDeletion
 from streamwarden.airflow.dags.state.looking import look_dag
 from streamwarden.airflow.dags.state.operations import Operation
+from streamwarden.airflow.dags.state.private.assigning import ValueAssignment
+from streamwarden.airflow.dags.state.private.deleting import KeyDeletion
 from streamwarden.airflow.dags.state.repartitioning import Repartition
 from streamwarden.airflow.dags.state.restoring import Restore
 from streamwarden.airflow.dags.state.rewinding import Rewind
@@ -17,7 +18,10 @@ from streamwarden.airflow.dags.state.upgrading import Upgrade
 from streamwarden.airflow.dags.state.verifying import verify_dag
 from streamwarden.airflow.projects import project_of
 
-OPERATIONS: Final[tuple[Operation, ...]] = (Restore(), Rewind(), Repartition(), Compaction(), KeyDeletion(), Upgrade())
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *(Restore(), Rewind(), Repartition(), Compaction(), Upgrade()),
+    *(KeyDeletion(), ValueAssignment()),
+)
 """Those that change a stream: each has a DAG with an approval."""
 
 

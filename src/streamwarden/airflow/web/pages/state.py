@@ -15,13 +15,16 @@ from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.airflow.web.state import details
 from streamwarden.airflow.web.state.offers import offers
 from streamwarden.lifecycle.queries import identity
+from streamwarden.services.state.looks import Looks
+from streamwarden.services.state.requested.assignments import Assignments
+from streamwarden.services.state.requested.deletions import Deletions
 from streamwarden.services.workspace import Workspace
 
 router = APIRouter()
 
 ACTIONS: Final = (
     *("create_savepoint", "verify_savepoint", "restore_stream", "rewind_stream", "repartition_stream"),
-    *("compact_state", "delete_keys", "upgrade_stream", "look_at_state"),
+    *("compact_state", "delete_keys", "set_value", "upgrade_stream", "look_at_state"),
 )
 """Ids of the DAGs that the page runs."""
 _PARTS: Final = {
@@ -65,7 +68,8 @@ def _of_part(space: Workspace, stream: str, query: str | None, part: str, change
         found["found"] = details.state(space, stream, query)
     if part in ("", "changes"):
         found["offers"] = offers(declared(space, stream, query), found["found"].kept)
-        found["deletions"] = details.deletions(space, stream, query).newest() if changes else []
+        for kind in (Deletions, Assignments):
+            found[kind.folder] = details.documents(kind, space, stream, query).newest() if changes else []
     if part in ("", "looks"):  # the contents of a state are data: who may only read the stream does not see them
-        found["looks"] = details.looks(space, stream, query).newest() if changes else []
+        found["looks"] = details.documents(Looks, space, stream, query).newest() if changes else []
     return found

@@ -26,7 +26,7 @@ from streamwarden.redaction import redacted
 from streamwarden.services.overview.models import Model, Text, derived
 from streamwarden.services.savepoints.documents import document
 from streamwarden.services.savepoints.saved import Condition, Entry, Savepoints
-from streamwarden.services.state.looks import Seen, Wanted
+from streamwarden.services.state.looks import Looks, Seen, Wanted
 from streamwarden.services.state.private_documents import ID
 
 router = APIRouter(prefix="/api/v1")
@@ -35,6 +35,7 @@ SavepointId = Annotated[str, Path(pattern="^[0-9]{8}T[0-9]{6}Z$")]
 LookId = Annotated[str, Path(pattern=f"^{ID.pattern}$")]
 Batch = Annotated[int | None, Field(ge=0, le=2**62)]
 Key = tuple[str | None, ...]
+TableName = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,6}(/.{1,200})?)?$")]
 OneKey = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
@@ -84,12 +85,18 @@ def lines(value: Any) -> Any:
     return [line.strip() for line in value.splitlines() if line.strip()] if isinstance(value, str) else value
 
 
+def named(table: str) -> tuple[int | None, str | None]:
+    """Operator and variable of a table."""
+    operator, _, variable = table.partition("/")
+    return int(operator) if operator else None, variable or None
+
+
 class LookRequest(Model):
     """What to look at; the default is the whole state after the newest batch."""
 
     query: Annotated[str, StringConstraints(max_length=200)] = ""
     """one query of several; empty: the stream's only one"""
-    table: Annotated[str, StringConstraints(pattern=r"^([0-9]{1,6}(/.{1,200})?)?$")] = ""
+    table: TableName = ""
     """number of the operator, and behind a slash a variable: `0`, `1/left`; empty: the only table"""
     keys: Annotated[tuple[OneKey, ...], Field(max_length=20), BeforeValidator(lines)] = ()
     """each as FIELD=VALUE, or VALUE if the key has one field; empty: all keys. A text has one a line"""
@@ -102,10 +109,10 @@ class LookRequest(Model):
 
     def wanted(self) -> Wanted:
         """Raises ConfigError if the parts do not fit together."""
-        operator, _, variable = self.table.partition("/")
+        operator, variable = named(self.table)
         return Wanted(
-            operator=int(operator) if operator else None,
-            variable=variable or None,
+            operator=operator,
+            variable=variable,
             keys=self.keys,
             batch=self.batch,
             since=self.since,
@@ -226,13 +233,13 @@ def state(stream: StreamDep, space: SpaceDep, query: QueryName = None) -> JSONRe
 @router.get("/streams/{stream}/looks", response_model=list[StateLook])
 def looks(stream: ChangedStreamDep, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """The looks at the state that are kept, newest first. Needs the right to change the runs of the stream's DAG."""
-    return answers(map(StateLook.model_validate, details.looks(space, stream, query).newest()))
+    return answers(map(StateLook.model_validate, details.documents(Looks, space, stream, query).newest()))
 
 
 @router.get("/streams/{stream}/looks/{look_id}", response_model=StateLook)
 def look(stream: ChangedStreamDep, look_id: LookId, space: SpaceDep, query: QueryName = None) -> JSONResponse:
     """A look at the state. Needs the right to change the runs of the stream's DAG."""
-    found = details.looks(space, stream, query).get(look_id)
+    found = details.documents(Looks, space, stream, query).get(look_id)
     if found is None:
         raise HTTPException(404, "there is no such look, or its time is over: ask again")
     return answer(StateLook.model_validate(found))
@@ -242,7 +249,7 @@ def look(stream: ChangedStreamDep, look_id: LookId, space: SpaceDep, query: Quer
 def asking(stream: ChangedStreamDep, asked: LookRequest, user: GetUserDep, space: SpaceDep) -> JSONResponse:
     """Ask for a look at the state. Then run the DAG `look_at_state` with `stream`, `query` and the `id` as `look`: it
     reads the state, and its answer is here. So Airflow keeps no key and no value with the run."""
-    kept = details.looks(space, stream, asked.query or None)
+    kept = details.documents(Looks, space, stream, asked.query or None)
     try:
         return answer(StateLook.model_validate(kept.ask(who(user), asked.wanted(), time.time())))
     except ConfigError as error:

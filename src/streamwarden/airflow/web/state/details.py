@@ -3,20 +3,20 @@ asked for, and a run of the DAG `look_at_state` answers it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from streamwarden.airflow.web.access import declared
 from streamwarden.errors import StreamwardenError
 from streamwarden.services.savepoints.saved import Entry, Savepoints
 from streamwarden.services.state.gathering import Kept, kept
-from streamwarden.services.state.looks import Looks
-from streamwarden.services.state.requested_deletions import Deletions
+from streamwarden.services.state.private_documents import Documents
 from streamwarden.services.workspace import Workspace
 
 LOOK: Final = "look_at_state"
 """Id of the DAG that answers looks."""
 
 _Of = TypeVar("_Of")
+_Documents = TypeVar("_Documents", bound=Documents[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,6 @@ def _read(ask: Callable[[], _Of], nothing: _Of) -> tuple[_Of, str]:
         return nothing, str(error)
 
 
-def looks(space: Workspace, stream: str, query: str | None) -> Looks:
-    """The looks at the state of a stream or a query; 404 if there is no such stream or query."""
-    return Looks(space.data, declared(space, stream, query).name)
-
-
-def deletions(space: Workspace, stream: str, query: str | None) -> Deletions:
-    """The deletions that were asked for; 404 if there is no such stream or query."""
-    return Deletions(space.data, declared(space, stream, query).name)
+def documents(kind: type[_Documents], space: Workspace, stream: str, query: str | None) -> _Documents:
+    """What was asked of the state of a stream or a query; 404 if there is no such stream or query."""
+    return kind(space.data, declared(space, stream, query).name)

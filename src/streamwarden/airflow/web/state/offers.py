@@ -6,11 +6,14 @@ batch of a rewind, says the plan of the operation, and its run.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from streamwarden.adapters.storage.files import checkpoint_of
 from streamwarden.checkpoint.formats.logs import log_position
 from streamwarden.errors import CheckpointError, StreamwardenError
+from streamwarden.lifecycle.surgery.assignment import is_assignable, require_assignable
+from streamwarden.lifecycle.time_travel.tables import StateTable
 from streamwarden.redaction import redacted_text
 from streamwarden.services.exchanges.refusals import require_on_disk
 from streamwarden.services.savepoints.restoring import require_restorable
@@ -31,7 +34,8 @@ class Offer:
 
     Args:
         text: what is going to happen, after the approval.
-        fields: of its dialog, each with `name`, `label` and `type`, and attributes of its element.
+        fields: of its dialog, each with `name`, `label` and `type`, attributes of its element, and the `options` of a
+            choice.
         stops: the stream is stopped first, if it runs.
         planned: the API says what would be done.
         private: the address of the API that keeps the fields, so that Airflow gets an id alone; and the id's name.
@@ -93,6 +97,17 @@ def offers(spec: StreamSpec, kept: Kept) -> tuple[Offer, ...]:
             obstacle=_obstacle(spec, _rewriting),
         ),
         Offer(
+            dag_id="set_value",
+            label="Set a value",
+            title=f"Give a key in the state of {name} another value?",
+            text="Airflow is told neither the key nor the value: name a ticket as the reason. The present value is "
+            "read first. Then a savepoint is taken, and Spark writes a copy of the state with the new value. The copy "
+            "takes its place only if exactly this row differs.",
+            fields=_value(name.partition("/")[2], [table for table in kept.tables if is_assignable(table)]),
+            private=("assignments", "assignment"),
+            obstacle=_obstacle(spec, partial(_assigning, kept.tables)),
+        ),
+        Offer(
             dag_id="upgrade_stream",
             label="Upgrade",
             title=f"Upgrade {name} to a new version of its job?",
@@ -122,13 +137,39 @@ def _number(name: str, label: str, least: int, most: int, **more: Any) -> Mappin
     return {"name": name, "label": label, "type": "number", "min": least, "max": most, "required": True, **more}
 
 
+_KEY: Final[Mapping[str, Any]] = {
+    "name": "keys",
+    "label": "Key",
+    "type": "lines",
+    "placeholder": "VALUE, or FIELD=VALUE for each field",
+}
+
+
 def _keys(query: str, operators: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
     several = " or ".join(map(str, operators))
     return (
         {"name": "query", "type": "hidden", "value": query},
-        {"name": "keys", "label": "Key", "type": "lines", "placeholder": "VALUE, or FIELD=VALUE for each field"},
+        _KEY,
         {"name": "where", "label": "Or all keys for which this holds", "placeholder": "key.origin = 'EWR'"},
         *([_number("operator", f"Operator: {several}", 0, operators[-1])] if len(operators) > 1 else ()),
+    )
+
+
+def _value(query: str, tables: Sequence[StateTable]) -> tuple[Mapping[str, Any], ...]:
+    """tables: that have a value to set."""
+    names = [f"{table.operator}/{table.variable}" if table.variable else str(table.operator) for table in tables]
+    choice = {"label": "Part of the state", "type": "choice", "options": names}
+    return (
+        {"name": "query", "type": "hidden", "value": query},
+        {"name": "table", **(choice if len(names) > 1 else {"type": "hidden", "value": "".join(names)})},
+        {**_KEY, "required": True},
+        {
+            "name": "value",
+            "label": "New value, with every field",
+            "type": "lines",
+            "placeholder": '{"FIELD": VALUE, …}, or FIELD=VALUE for each field',
+            "required": True,
+        },
     )
 
 
@@ -171,6 +212,12 @@ def _rewriting(spec: StreamSpec) -> None:
     require_on_disk(spec)
     _committed(spec)
     compacting.planned(spec, runs=True)
+
+
+def _assigning(tables: Sequence[StateTable], spec: StreamSpec) -> None:
+    _rewriting(spec)
+    if tables and not any(map(is_assignable, tables)):
+        require_assignable(tables[0], spec.name)
 
 
 def _committed(spec: StreamSpec) -> int:

@@ -96,10 +96,11 @@ async function drillOf(dag, run) { // the drill that a run of its DAG is, once i
   return found[0] ?? null;
 }
 
-// What an action asks for in its dialog: each field is {name, label, type}, and attributes of its element.
+// What an action asks for in its dialog: each field is {name, label, type}, options of a choice, and attributes.
 const fieldsOf = () => [...document.querySelectorAll("#confirm-fields [name]")];
-function row({ label, type = "text", ...more }) {
-  const control = document.createElement(type === "lines" ? "textarea" : "input");
+function row({ label, type = "text", options = [], ...more }) {
+  const control = document.createElement({ lines: "textarea", choice: "select" }[type] ?? "input");
+  if (type === "choice") control.append(...options.map((option) => new Option(option)));
   const given = Object.entries({ type, autocomplete: "off", ...more });
   for (const [name, value] of given) if (value !== null && value !== false) control.setAttribute(name, value === true ? "" : value);
   if (type === "lines") Object.assign(control, { rows: 2, maxLength: 2000 });

@@ -45,7 +45,7 @@ def sweep(
     ] = "30 days",
 ) -> int:
     """Remove the folders of old drills and of their forks' drivers, what killed audits left, and what people asked of a
-    state long ago: looks, and deletions of keys that nobody carried out.
+    state long ago: looks, and changes that nobody carried out.
 
     The drills' journals stay in the store, and the evidence of audits stays.
     """
@@ -56,6 +56,6 @@ def sweep(
     gone = sweep_folders(place.store, place.data, time.time(), keep=seconds)
     say(
         f"removed {gone.drills} folders of drills, {gone.fork_drivers} of their forks' drivers and {gone.audits} of "
-        f"killed audits, {gone.looks} looks at state, and {gone.deletions} deletions of keys that nobody carried out"
+        f"killed audits, {gone.looks} looks at state, and {gone.changes} changes of a state that nobody carried out"
     )
     return Exit.OK

@@ -1,0 +1,1 @@
+"""DAGs that change a state by a key that Airflow must not learn."""
