@@ -56,9 +56,9 @@ def test_a_broker_with_its_topics_until_sigterm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("taken", [0, 1])
 def test_a_port_that_is_taken_is_named_before_anything_starts(taken: int) -> None:
+    first = two_free_ports()
     with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", first + taken))
         other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(ProcessError, match=f"the port {port} is in use"):
-            require_free(port - taken, port - taken + 1)
+        with pytest.raises(ProcessError, match=f"the port {first + taken} is in use"):
+            require_free(first, first + 1)
