@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +79,6 @@ def test_a_driver_killed_in_each_phase_of_a_batch_loses_nothing(tmp_path: Path, 
         assert_a_stranger_can_check(workspace, run)
 
 
-@pytest.fixture(scope="module")
-def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Future[None]]]:
-    """A drill whose steps are processes, as in Airflow, beside the drill in the past. The recovery is killed with -9
-    right after it launched the driver, and tried again."""
-    root = tmp_path_factory.mktemp("stepwise")
-    replay(root / "flights", rows_per_file=500, limit=FEW)
-    few = {"inputs": root / "flights", "min_records": FEW}
-    with (
-        drill_project(root, fault="controlled_restart", **few) as workspace,
-        ThreadPoolExecutor(1) as beside,
-    ):
-        yield workspace, beside.submit(take_all_steps, workspace)
-
-
-@pytest.mark.usefixtures("stepwise")
 def test_a_drill_starts_in_the_past_of_a_stream_that_runs_on_and_whose_books_balance_meanwhile(tmp_path: Path) -> None:
     """The fork takes over state, logs and output of a stream that runs, and has its last batches to do again. The
     batch that the kill cut is written again: each row is once in the files that the manifest lists. The drill breaks
@@ -189,31 +173,28 @@ with Workspace.open(project=sys.argv[1], data=sys.argv[2]) as workspace:
 """
 
 
-def test_a_controlled_restart_in_separate_processes_one_of_them_killed(
-    stepwise: tuple[Workspace, Future[None]],
-) -> None:
-    """The second try of the recovery finds the driver that the first one launched, and starts no other."""
-    workspace, steps = stepwise
-    steps.result()
-    run = workspace.store.journals.get("stepwise-1")
-    assert run is not None
-    assert_exactly_once(run, FEW)
-    proof = run.facts["fault"]
-    assert proof["evidence"]["exit"] == "stopped"
-    assert proof["planned"] == proof["committed"]
-    exits = [driver.exit.kind.value for driver in drivers(workspace) if driver.exit]
-    assert exits == ["stopped", "stopped", "completed"]  # parked, restarted, done
-
-
-def take_all_steps(workspace: Workspace) -> None:
-    for step in FORK_STEPS:
-        process = start_step(workspace, step)
-        if step is DrillStep.RECOVERY:
-            await_drivers(workspace, 3, process)
-            process.kill()
-            process.wait()
+def test_a_controlled_restart_in_separate_processes_one_of_them_killed(tmp_path: Path) -> None:
+    """Each step is a process, as in Airflow. The recovery is killed with -9 right after it launched the driver, and
+    tried again: it finds that driver and starts no second one."""
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    few = {"inputs": tmp_path / "flights", "min_records": FEW}
+    with drill_project(tmp_path, fault="controlled_restart", **few) as workspace:
+        for step in FORK_STEPS:
             process = start_step(workspace, step)
-        assert process.wait(timeout=300) == 0
+            if step is DrillStep.RECOVERY:
+                await_drivers(workspace, 3, process)
+                process.kill()
+                process.wait()
+                process = start_step(workspace, step)
+            assert process.wait(timeout=300) == 0
+        run = workspace.store.journals.get("stepwise-1")
+        assert run is not None
+        assert_exactly_once(run, FEW)
+        proof = run.facts["fault"]
+        assert proof["evidence"]["exit"] == "stopped"
+        assert proof["planned"] == proof["committed"]
+        exits = [driver.exit.kind.value for driver in drivers(workspace) if driver.exit]
+        assert exits == ["stopped", "stopped", "completed"]  # parked, restarted, done
 
 
 def start_step(workspace: Workspace, step: DrillStep) -> subprocess.Popen[bytes]:
