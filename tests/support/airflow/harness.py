@@ -133,6 +133,13 @@ class Airflow:
             )
         self._sessions.append(self.processes[component].pid)
 
+    def has_noticed(self, dag: str, run: str, task: str) -> bool:
+        """Whether the scheduler knows that a process of this task has ended. A task that waits for a person and is
+        answered before that counts as dead, and asks again."""
+        event = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag}', "
+        ended = f"{event}task_id='{task}', run_id='{run}'"
+        return ended in (self.home / "scheduler.log").read_text(encoding="utf-8", errors="replace")
+
     def kill(self, component: str) -> None:
         """SIGKILL to the component's main process alone, as the kernel's out-of-memory killer does."""
         process = self.processes[component]
