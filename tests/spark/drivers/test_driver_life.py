@@ -118,10 +118,10 @@ def test_neither_settings_nor_secrets_show_in_a_process_list(life: Life) -> None
 
 
 @pytest.fixture(scope="module")
-def unresponsive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[None]]:
+def unresponsive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Future[DriverRecord]]]:
     """A stream of its own, which is waited for most of the time: it runs beside the test of the locked store."""
     with project(tmp_path_factory.mktemp("unresponsive")) as made, ThreadPoolExecutor(1) as beside:
-        yield beside.submit(its_jvm_stands_still, made)
+        yield made, beside.submit(its_jvm_stands_still, made)
 
 
 @pytest.mark.usefixtures("unresponsive")
@@ -159,15 +159,26 @@ def test_a_locked_store_costs_no_batch_and_no_progress(life: Life) -> None:
     assert statistics.median(stormy) < statistics.median(calm) + 1.5, (calm, stormy)
 
 
-def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost(unresponsive: Future[None]) -> None:
+def test_an_unresponsive_jvm_is_detected_killed_and_restarted_and_no_row_is_lost(
+    unresponsive: tuple[Project, Future[DriverRecord]],
+) -> None:
     """Its Python half is alive: the stream must not count as running."""
-    unresponsive.result()
+    made, waited_for = unresponsive
+    frozen = waited_for.result()
+    ended = made.store.drivers.get(frozen.driver_id)
+    assert ended is not None
+    assert ended.exit is not None
+    assert (ended.exit.kind, ended.exit.signal, ended.exit.error_class) == (ExitKind.KILLED, 9, "JvmUnresponsive")
+    assert "its supervisor process killed it" in ended.exit.message
+    events = [event.kind for event in made.store.drivers.events(frozen.driver_id)]
+    assert events.index(JVM_SILENT) < events.index("signal_sent")
+    assert _counts(made.spec("counts", COUNTS)) == _expected(3)
 
 
-def its_jvm_stands_still(made: Project) -> None:
+def its_jvm_stands_still(made: Project) -> DriverRecord:
     """1. A supervised stream commits. 2. SIGSTOP to its JVM alone. 3. The lease is kept while the silence may be a
     pause, and the driver says that it is silent. 4. Past the bound the supervisor process kills it, and the record says
-    why. 5. The supervisor starts the next driver, and every row is in the output once."""
+    why. 5. The supervisor starts the next driver. Returns the driver that was killed."""
     spec = made.spec("counts", COUNTS, restart=RestartPolicy(initial=0.2, unresponsive_after=SHORTEST_BOUND))
     made.publish(2)
     with supervised(made, spec):
@@ -184,14 +195,7 @@ def its_jvm_stands_still(made: Project) -> None:
         made.publish(1)
         until("the closed windows", lambda: sum(_counts(spec).values()) >= 3 * 20, poll=0.2)
     assert made.fleet.observe(heir.driver_id).alive
-    ended = made.store.drivers.get(frozen.driver_id)
-    assert ended is not None
-    assert ended.exit is not None
-    assert (ended.exit.kind, ended.exit.signal, ended.exit.error_class) == (ExitKind.KILLED, 9, "JvmUnresponsive")
-    assert "its supervisor process killed it" in ended.exit.message
-    events = [event.kind for event in made.store.drivers.events(frozen.driver_id)]
-    assert events.index(JVM_SILENT) < events.index("signal_sent")
-    assert _counts(spec) == _expected(3)
+    return frozen
 
 
 def _running(made: Project, before: DriverRecord | None) -> DriverRecord | None:
