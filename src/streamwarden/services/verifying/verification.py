@@ -143,7 +143,7 @@ def verify(
 def written_places(spec: StreamSpec) -> list[str]:
     """The folders on this host that the stream's queries write."""
     places = (spec.sink.path, spec.checkpoint, spec.quarantine)
-    return [place.removeprefix("file://") for place in places if place and not OBJECT_STORE.match(place)]
+    return [place for place in places if place and not OBJECT_STORE.match(place)]
 
 
 def read_facts(spec: StreamSpec) -> RunFacts:

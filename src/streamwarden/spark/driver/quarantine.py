@@ -28,6 +28,7 @@ from streamwarden import disk
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.filesystem import Location, join
 from streamwarden.checkpoint.formats.logs import first_known_batch, log_position
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.errors import InputGone, StreamwardenError
 from streamwarden.health.quarantine import mark_of
 from streamwarden.lifecycle.failures.exits import shortened
@@ -207,7 +208,7 @@ class Quarantines:
         try:
             frames = [source.malformed_of(spark, checkpoint, place, batch) for place, source in sources.items()]
             rows = reduce(lambda one, other: one.unionByName(other), frames)
-            target = f"{self._spec.quarantine}/query={query_id}/batch={batch}"
+            target = to_hadoop(f"{self._spec.quarantine}/query={query_id}/batch={batch}")
             rows.coalesce(1).write.mode("overwrite").json(target)
         except InputGone as error:
             return str(error)
