@@ -37,7 +37,7 @@ from streamwarden.sources.base import BatchInput
 from streamwarden.spark.internals.exceptions import full_text
 from streamwarden.spark.log import say
 from streamwarden.spark.sources import metric, registered
-from streamwarden.stream.spec import OBJECT_STORE, StreamSpec
+from streamwarden.stream.spec import STORED, StreamSpec
 
 _RETRY_EVERY: Final = 10.0
 _ATTEMPTS: Final = 5
@@ -254,6 +254,6 @@ class Quarantines:
     def _mark_place(self, query_id: str) -> Location | None:
         """None: on a storage that only Spark reaches."""
         quarantine = self._spec.quarantine or ""
-        if "://" in quarantine and not OBJECT_STORE.match(quarantine):
+        if "://" in quarantine and not STORED.match(quarantine):
             return None
         return open_path(join(quarantine, mark_of(query_id)))
