@@ -154,17 +154,19 @@ def test_a_savepoint_of_a_checkpoint_in_hdfs(recorded: Recorded, tmp_path: Path,
 
 
 def test_a_stream_is_put_back_by_two_renames(
-    recorded: Recorded, store: Store, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    recorded: Recorded, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Nothing that it had is lost, and what Hadoop's shell lists is one whole checkpoint."""
     hdfs = recorded.hdfs
     spec = stored(hdfs, recorded.local, "/restored", tmp_path_factory.mktemp("put") / "b")
     spec = replace(spec, data=str(tmp_path), savepoints=SavepointsSpec(folder=f"{hdfs.url}/backups"))
     create(spec, 10, ANN)
+    store = Store(f"sqlite:///{tmp_path}/store.db")
+    store.migrate()
     had = listing(hdfs, "/restored/checkpoint")
     done = restore(store, spec, None, Request(author=ANN))
     assert done.aside == f"{spec.checkpoint}.before-{done.exchange.stamp}"
-    assert listing(hdfs, f"/restored/checkpoint.before-{done.exchange.stamp}") == had
+    assert had.items() <= listing(hdfs, f"/restored/checkpoint.before-{done.exchange.stamp}").items()
     assert "commits/11" not in listing(hdfs, "/restored/checkpoint")
     seen = report(spec)
     assert (seen.findings, seen.position.committed, seen.sink_newest) == ((), 10, 10)
