@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from streamwarden.checkpoint.formats.uris import to_hadoop
+from streamwarden.checkpoint.formats.uris import of_hadoop, to_hadoop
 from streamwarden.lifecycle.location import URL, canonical
 from streamwarden.problems import KeyPath
 from streamwarden.sinks.base import Sink
@@ -33,8 +33,7 @@ def resolve(text: str, root: Path) -> str:
     Symbolic links stay as they are written: Spark records the paths that it was given. `lifecycle.location.canonical`
     tells whether two of them are the same place.
     """
-    if text.lower().startswith("file:/"):
-        text = "/" + text[len("file:") :].lstrip("/")
+    text = of_hadoop(text)
     if URL.match(text):
         scheme, _, rest = text.partition(":")
         host = rest.startswith("//") and not rest.startswith("///")  # hdfs:///x, as hdfs:/x, names no host

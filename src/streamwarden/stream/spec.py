@@ -36,6 +36,9 @@ HDFS: Final = re.compile(r"hdfs://", re.IGNORECASE)
 STORED: Final = re.compile(rf"(?:{OBJECT_STORE.pattern}|{HDFS.pattern})", re.IGNORECASE)
 """The beginning of the URL of a place that Streamwarden reads and writes as it does on a disk of this host."""
 
+FORKED: Final = ("s3a://", "hdfs://")
+"""Beginnings of the URLs of places that a fork is made of, in lower case: Spark's names for the storages of `STORED`."""
+
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""
 
@@ -436,8 +439,8 @@ class StreamSpec:
 
     @property
     def stored(self) -> frozenset[str]:
-        """Which of `checkpoint`, `sink`, `source`, `quarantine` are on `s3a://` or `hdfs://`."""
-        return self._places_on("s3a://", "hdfs://")
+        """Which of `checkpoint`, `sink`, `source`, `quarantine` are in a storage that a fork is made of."""
+        return self._places_on(*FORKED)
 
     def _places_on(self, *schemes: str) -> frozenset[str]:
         places = {

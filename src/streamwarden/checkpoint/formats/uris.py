@@ -36,7 +36,7 @@ def to_hadoop(path: str) -> str:
 
 def of_hadoop(text: str) -> str:
     """The inverse of `to_hadoop`, with any number of slashes."""
-    return f"/{text.removeprefix('file:').lstrip('/')}" if text.startswith("file:") else text
+    return f"/{text[len('file:') :].lstrip('/')}" if text[:6].lower() == "file:/" else text
 
 
 def is_plain(path: str) -> bool:

@@ -24,7 +24,7 @@ from streamwarden.checkpoint.integrity import snapshot_files
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.forks.needed import Tables, snapshots
 from streamwarden.lifecycle.forks.plan import Survey
-from streamwarden.stream.spec import STORED, StreamSpec
+from streamwarden.stream.spec import FORKED, StreamSpec
 from streamwarden.waiting import wait_until
 
 COMMIT_WITHIN: Final = 10.0
@@ -88,7 +88,7 @@ def saved_origin_of(spec: StreamSpec, saved: SavedOrigin) -> Origin:
 def _place(url: str | None, spec: StreamSpec) -> Location:
     """A place of the stream."""
     origin = open_path(url, spec.storage.connection) if url else None
-    supported = origin is not None and (isinstance(origin.fs, LocalFiles) or STORED.match(origin.path) is not None)
+    supported = origin is not None and (isinstance(origin.fs, LocalFiles) or origin.path.startswith(FORKED))
     if origin is None or not supported or set(origin.path) & set("*?[{"):
         raise CheckpointError(
             f"a fork cannot be made of {url!r}",
