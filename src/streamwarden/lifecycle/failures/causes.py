@@ -173,7 +173,7 @@ _REFUSALS: Final = (
     incurable(
         "hdfs_access_denied",
         "HDFS denies the user access",
-        "HDFS denies this user access to a folder, which the message names: give the user the right (`hdfs dfs -chown`, "
+        "HDFS denies this user access to the folder in the message: give the user the right (`hdfs dfs -chown`, "
         "`-chmod`), or set HADOOP_USER_NAME where the stream is started",
         *classes("org.apache.hadoop.security.AccessControlException"),
     ),
