@@ -50,6 +50,8 @@ class InCluster:
             other users, so it may hold one.
         log: the command that shows the driver's log.
         image: the driver runs in a container, where the runner is a file of the image.
+        detached: the settings with which spark-submit ends when it has submitted the driver.
+        drills: a drill runs its fork in the cluster, too; False: on its own host, in client mode.
     """
 
     tracking: str
@@ -57,6 +59,8 @@ class InCluster:
     reference: str | None = None
     log: str
     image: bool = False
+    detached: Mapping[str, str] = field(default_factory=dict)
+    drills: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
