@@ -254,7 +254,7 @@ def test_hidden_input_is_not_complete_and_stays_behind(origin: StreamSpec, tmp_p
     [
         ({"source": SourceSpec()}, "drill a stream with such a source"),
         ({"sink": SinkSpec()}, "drill a stream with such a sink"),
-        ({"checkpoint": "s3://bucket/checkpoint"}, "as s3a://"),
+        ({"checkpoint": "s3://bucket/checkpoint"}, "on s3a://"),
         ({"source": FilesSource(path="/in/*/x")}, "name one folder each"),
     ],
 )
