@@ -16,7 +16,7 @@ from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.fleet.applications.submission import submit
 from streamwarden.services.replay.replay import replay
 from streamwarden.services.workspace import Workspace
-from support.servers.hadoop import Yarn
+from support.servers.hadoop import Hdfs, Yarn
 from support.spark.drill_project import drill_project, run_drill
 from support.spark.drivers import QUICK
 
@@ -67,6 +67,37 @@ def test_a_fork_in_cluster_mode_is_killed_and_goes_on(workspace: Workspace, yarn
     assert [application["finalStatus"] for application in mine] == ["FAILED", "SUCCEEDED"]
     attempts = [yarn.rest(f"cluster/apps/{application['id']}/appattempts") for application in mine]
     assert [len(found["appAttempts"]["appAttempt"]) for found in attempts] == [1, 1]
+
+
+def test_a_stream_with_all_it_has_in_hdfs_passes_in_cluster_mode(
+    tmp_path: Path, yarn: Yarn, hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input, checkpoint and output are in HDFS, which is the default file system of all; so are checkpoint and output
+    of the fork that is drilled, and what Spark ships to the containers."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.configure(tmp_path / "conf", hdfs)))
+    replay(tmp_path / "flights", rows_per_file=500, limit=FEW)
+    hdfs.shell("-put", str(tmp_path / "flights"), "/flights")
+    root = f"{hdfs.url}/cluster"
+    few: dict[str, Any] = {
+        "batches": BATCHES,
+        "min_records": FEW,
+        "oracle": "twin",
+        "spark": in_cluster(yarn),
+        "source": f"{{{{path: '{hdfs.url}/flights', format: json, max_files_per_trigger: 4}}}}",
+        "sink": f"{{path: '{root}/output'}}",
+        "checkpoint": f"'{root}/checkpoint'",
+        "at": f"{hdfs.url}/drills",
+    }
+    known = {application["id"] for application in yarn.applications()}
+    with drill_project(tmp_path / "project", inputs=tmp_path / "flights", fault="kill_driver", **few) as workspace:
+        run = run_drill(workspace)
+
+    assert run.passed, run.reason
+    counts = run.facts["reconciliation"]
+    assert [counts[kind] for kind in ("lost", "duplicated", "unexpected", "wrong")] == [0, 0, 0, 0]
+    assert counts["records"] == FEW
+    ends = [found["finalStatus"] for found in yarn.applications() if found["id"] not in known]
+    assert ends == ["FAILED", "SUCCEEDED"]
 
 
 def test_a_driver_on_another_host_is_killed_through_the_resource_manager(workspace: Workspace, yarn: Yarn) -> None:

@@ -308,11 +308,9 @@ class Yarn(Daemons):
                 found.append(process)
         return sorted(found, key=psutil.Process.create_time)
 
-    def configure(self, folder: Path, files: str) -> Path:
-        """Write `folder` for HADOOP_CONF_DIR of clients whose `fs.defaultFS` is `files`; returns it."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_settings(folder / "core-site.xml", {"fs.defaultFS": files})
-        write_settings(folder / "hdfs-site.xml", {"dfs.replication": "1"})
+    def configure(self, folder: Path, hdfs: Hdfs) -> Path:
+        """Make `folder` the HADOOP_CONF_DIR of clients whose `fs.defaultFS` is that HDFS; returns it."""
+        shutil.copytree(hdfs.conf, folder)
         write_settings(folder / "yarn-site.xml", self.settings)
         return folder
 
