@@ -41,7 +41,7 @@ class Logged:
 
 def test_every_manager_that_is_asked_has_a_gateway() -> None:
     asked = {manager.title for manager in MANAGERS if manager.waits is not None}
-    drilled = {manager.title for manager in MANAGERS if manager.in_cluster is not None and manager.in_cluster.drills}
+    drilled = {manager.title for manager in MANAGERS if manager.drills_in_cluster}
     assert asked | drilled <= GATEWAYS.keys()
 
 
