@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
-from xml.etree import ElementTree
 
-from streamwarden.errors import ProcessError
+from streamwarden.adapters.hadoop_settings import read
+from streamwarden.errors import CheckpointError, ProcessError
 
 ANSWERS_WITHIN: Final = 10.0
 """Seconds for one request."""
@@ -41,7 +41,10 @@ class ResourceManager:
     def of(cls, environ: Mapping[str, str]) -> Self:
         """Those that the Hadoop configuration of this environment names. Raises ProcessError if there is none."""
         folder = configuration(environ)
-        urls = _urls(_settings(folder / _FILE)) if folder is not None else []
+        try:
+            urls = _urls(read(folder / _FILE)) if folder is not None else []
+        except CheckpointError as error:
+            raise ProcessError.of(error) from error
         if urls:
             return cls(urls=urls)
         raise ProcessError(
@@ -95,15 +98,6 @@ def _answer(method: str, url: str) -> Any:
     with urllib.request.urlopen(request, timeout=ANSWERS_WITHIN) as answer:  # noqa: S310
         content = answer.read()
     return json.loads(content) if content else None
-
-
-def _settings(file: Path) -> dict[str, str]:
-    """The properties of a file in Hadoop's format; empty if it cannot be read."""
-    try:
-        properties = ElementTree.parse(file).getroot().iter("property")  # noqa: S314
-    except (OSError, ElementTree.ParseError):
-        return {}
-    return {(found.findtext("name") or "").strip(): (found.findtext("value") or "").strip() for found in properties}
 
 
 def _urls(settings: Mapping[str, str]) -> list[str]:
