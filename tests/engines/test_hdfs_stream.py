@@ -260,6 +260,15 @@ def test_a_script_whose_bare_path_means_hdfs_is_refused_with_both_places(ran: Ra
     assert not [path for path in listing(ran.hdfs, "/") if "script" in path]
 
 
+def test_a_user_without_the_right_is_said_and_not_tried_again(ran: Ran) -> None:
+    denied = replace(ran.stored, name="denied", checkpoint=f"{ran.hdfs.url}/denied/checkpoint", quarantine=None)
+    denied = replace(denied, sink=replace(denied.sink, path=f"{ran.hdfs.url}/denied/output"))
+    driver = ran.home.start(denied, env={"HADOOP_USER_NAME": "nobody"})
+    ended = ran.home.await_end(driver)
+    assert (ended.kind, ended.cause, ended.curable) == (ExitKind.FAILED, "hdfs_access_denied", False), ended
+    assert "user=nobody" in ended.message
+
+
 AS_BEFORE = """
 import importlib.util
 import json

@@ -66,6 +66,15 @@ def test_the_settings_are_read_from_hadoops_folder(tmp_path: Path) -> None:
         hadoop_settings(environ)
 
 
+def test_a_driver_on_yarn_has_the_settings_of_its_launcher(tmp_path: Path) -> None:
+    node = settings_in(tmp_path, **{"fs.defaultFS": "hdfs://node"})
+    shipped = tmp_path / "__spark_conf__/__hadoop_conf__"
+    shipped.mkdir(parents=True)
+    settings_in(shipped, **{"fs.defaultFS": "hdfs://launcher"})
+    assert hadoop_settings(node).default_host == "node"
+    assert hadoop_settings({**node, "PWD": str(tmp_path)}).default_host == "launcher"
+
+
 def test_a_url_without_a_host_is_in_the_default_hdfs(tmp_path: Path) -> None:
     environ = {**settings_in(tmp_path, **{"fs.defaultFS": "hdfs://name:8020"}), "HADOOP_USER_NAME": "ann"}
     fs, path = open_hdfs("hdfs:///a b/c/", environ)
