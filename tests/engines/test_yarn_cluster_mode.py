@@ -80,6 +80,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory, yarn: Yarn) -> Iterat
     airflow = Airflow(root / "airflow", project, root / "data")
     extra = {"yarn_resourcemanager_webapp_address": yarn.web}
     connection = json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra})
+    airflow.env["PATH"] = f"{yarn.command()}:{airflow.env['PATH']}"
     airflow.env |= {"HADOOP_CONF_DIR": str(yarn.conf), "AIRFLOW_CONN_YARN_CLUSTER": connection}
     space = Workspace.open(project, root / "data", environ={})
     producer = Producer(root / "data" / "input" / "counted")

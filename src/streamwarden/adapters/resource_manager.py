@@ -40,7 +40,7 @@ class ResourceManager:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Self:
         """Those that the Hadoop configuration of this environment names. Raises ProcessError if there is none."""
-        folder = configuration(environ)
+        folder = next((Path(environ[variable]) for variable in _FOLDERS if environ.get(variable)), None)
         try:
             urls = _urls(read(folder / _FILE)) if folder is not None else []
         except CheckpointError as error:
@@ -84,11 +84,6 @@ class ResourceManager:
             where=f"{method} {path}",
             next_step="check that the ResourceManager runs and that yarn-site.xml names its web page",
         )
-
-
-def configuration(environ: Mapping[str, str]) -> Path | None:
-    """The folder of YARN's configuration that this environment names; None if it names none."""
-    return next((Path(environ[variable]) for variable in _FOLDERS if environ.get(variable)), None)
 
 
 def _answer(method: str, url: str) -> Any:

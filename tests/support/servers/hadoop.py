@@ -6,6 +6,7 @@ Each has a folder `conf` for HADOOP_CONF_DIR. YARN's own storage is this machine
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -307,6 +308,16 @@ class Yarn(Daemons):
             if process.info["name"] == "java" and identifier in " ".join(words) and str(self.folder) in " ".join(words):
                 found.append(process)
         return sorted(found, key=psutil.Process.create_time)
+
+    def command(self) -> Path:
+        """A folder for the PATH with Hadoop's command `yarn`, as far as `yarn logs` goes: its launcher is in no jar."""
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "yarn"
+        client = shlex.join(self._command("org.apache.hadoop.yarn.client.cli.LogsCLI"))
+        script.write_text(f'#!/bin/sh\n[ "$1" = logs ] || exit 2\nshift\nexec {client} "$@"\n')
+        script.chmod(0o755)
+        return folder
 
     def configure(self, folder: Path, hdfs: Hdfs) -> Path:
         """Make `folder` the HADOOP_CONF_DIR of clients whose `fs.defaultFS` is that HDFS; returns it."""
