@@ -7,7 +7,7 @@ import getpass
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -56,12 +56,12 @@ class ResourceManager:
 
     def tagged(self, tag: str) -> Mapping[str, Any] | None:
         """The newest application with this tag, as the API describes it; None if there is none."""
-        found = self._call("GET", f"apps?{urlencode({'applicationTags': tag.lower()})}")["apps"] or {}
+        found = self._get(f"apps?{urlencode({'applicationTags': tag.lower()})}")["apps"] or {}
         return max(found.get("app", ()), key=lambda application: application["startedTime"], default=None)
 
     def master_container(self, application: str) -> str | None:
         """The id of the container of the newest attempt's master; None if none was given to it yet."""
-        attempts = self._call("GET", f"apps/{application}/appattempts")["appAttempts"].get("appAttempt", ())
+        attempts = self._get(f"apps/{application}/appattempts")["appAttempts"].get("appAttempt", ())
         newest = max(attempts, key=lambda attempt: attempt["id"], default=None)
         return None if newest is None else newest.get("containerId") or None
 
@@ -69,13 +69,16 @@ class ResourceManager:
         """SIGKILL to the processes of a container, as `yarn container -signal CONTAINER FORCEFUL_SHUTDOWN` does. Its
         node carries it out with its next heartbeat."""
         user = urlencode({"user.name": getpass.getuser()})  # the API changes nothing for a caller without a name
-        self._call("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN?{user}")
+        self._call("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN?{user}", bytes)
 
-    def _call(self, method: str, path: str) -> Any:
+    def _get(self, path: str) -> Any:
+        return self._call("GET", path, json.loads)
+
+    def _call(self, method: str, path: str, decode: Callable[[bytes], Any]) -> Any:
         problems = []
         for url in self.urls:
             try:
-                return _answer(method, f"{url}/ws/v1/cluster/{path}")
+                return decode(_answer(method, f"{url}/ws/v1/cluster/{path}"))
             except (OSError, ValueError) as error:  # a standby one redirects to the active one, or refuses
                 problems.append(f"{url}: {error}")
         raise ProcessError(
@@ -86,13 +89,12 @@ class ResourceManager:
         )
 
 
-def _answer(method: str, url: str) -> Any:
-    """The decoded answer; None if it has no content."""
+def _answer(method: str, url: str) -> bytes:
     headers = {"Accept": "application/json"}
     request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310  (http or https)
     with urllib.request.urlopen(request, timeout=ANSWERS_WITHIN) as answer:  # noqa: S310
-        content = answer.read()
-    return json.loads(content) if content else None
+        content: bytes = answer.read()
+    return content
 
 
 def _urls(settings: Mapping[str, str]) -> list[str]:
