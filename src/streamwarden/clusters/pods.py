@@ -1,0 +1,90 @@
+"""Why a pod of Kubernetes does not run, from what the API server keeps of it. Pure.
+
+A pod and an event are dictionaries as the API server sends them (JSON).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+Document = Mapping[str, Any]
+
+_BEGINNING: Final = frozenset({"ContainerCreating", "PodInitializing"})
+"""Reasons of a container that waits for nothing but its node."""
+
+_ADVICE: Final = {
+    "Unschedulable": "give the cluster nodes with room, or ask for less: spark.driver_memory and spark.executors",
+    "ErrImagePull": "correct spark.image, or give the service account the registry's secret (imagePullSecrets)",
+    "ImagePullBackOff": "correct spark.image, or give the service account the registry's secret (imagePullSecrets)",
+    "InvalidImageName": "correct spark.image",
+    "CreateContainerConfigError": "create the secret or the config map that the pod names",
+}
+_OTHERWISE: Final = "look at the pod: `kubectl describe pod {name}`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodWait:
+    """Why one pod does not run.
+
+    Args:
+        reason: Kubernetes' own word, `Unschedulable` or `ImagePullBackOff`; empty: it says none.
+        message: what it says beside it.
+    """
+
+    pod: str
+    reason: str
+    message: str
+
+    @property
+    def text(self) -> str:
+        said = ": ".join(part for part in (self.reason, self.message) if part)
+        return f"pod {self.pod} is pending: {said or 'Kubernetes gives no reason'}"
+
+    @property
+    def next_step(self) -> str:
+        return _ADVICE.get(self.reason, _OTHERWISE.format(name=self.pod))
+
+
+def wait_of(pod: Document, events: Sequence[Document] = ()) -> PodWait | None:
+    """Why the pod is pending; None if it is not. `events`: the pod's, in any order.
+
+    A container's state comes first, since it says most. Then what the scheduler says, then the newest warning.
+    """
+    status, name = pod.get("status") or {}, str((pod.get("metadata") or {}).get("name", ""))
+    if status.get("phase") not in ("Pending", None):
+        return None
+    reason, message = _container(status) or _scheduling(status) or _warning(events) or ("", "")
+    return PodWait(pod=name, reason=reason, message=message)
+
+
+def first_wait(pods: Iterable[Document], events: Iterable[Document] = ()) -> PodWait | None:
+    """Why the first of several pods is pending, one that says why before one that does not; None if none is."""
+    of_pod: dict[str, list[Document]] = {}
+    for event in events:
+        of_pod.setdefault(str((event.get("involvedObject") or {}).get("name", "")), []).append(event)
+    waits = [wait_of(pod, of_pod.get(str((pod.get("metadata") or {}).get("name", "")), ())) for pod in pods]
+    found = sorted((wait for wait in waits if wait is not None), key=lambda wait: (not wait.reason, wait.pod))
+    return found[0] if found else None
+
+
+def _container(status: Document) -> tuple[str, str] | None:
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") and waiting["reason"] not in _BEGINNING:
+            return str(waiting["reason"]), str(waiting.get("message") or "")
+    return None
+
+
+def _scheduling(status: Document) -> tuple[str, str] | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("reason") or ""), str(condition.get("message") or "")
+    return None
+
+
+def _warning(events: Sequence[Document]) -> tuple[str, str] | None:
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    newest = max(
+        warnings, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), default=None
+    )
+    return None if newest is None else (str(newest.get("reason") or ""), str(newest.get("message") or ""))
