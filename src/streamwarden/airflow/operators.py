@@ -43,6 +43,8 @@ from streamwarden.lifecycle.supervision.supervisor import (
     missed_stop,
     next_move,
 )
+from streamwarden.services.fleet.applications import Application, application_of
+from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.services.fleet.exits.log_records import LogRecords
 from streamwarden.services.fleet.exits.log_tail import last_text
 from streamwarden.services.workspace import Workspace
@@ -199,6 +201,8 @@ class StreamOperator(SparkSubmitOperator):
                 self._order = submission(self, spec, context)
                 cluster_mode.prepare(self, self._order)
                 self._note_a_restart(move, context)
+                if isinstance(move, Watch):
+                    self._watch_resources(move.driver_id, space, self._order)
                 failure = self._stay_with_the_application(context)
         except LeaseHeld as held:
             self.log.info("%s; trying again in %s", held, format_duration(CLAIM_UNDER_WAY))
@@ -237,9 +241,21 @@ class StreamOperator(SparkSubmitOperator):
         space = workspace(self.project)
         record, application = space.fleet.submit(order.spec, launched_by=_who(context), through=through, env=order.env)
         cluster_mode.forget_the_last_end(self, context)
+        self._watch_resources(record.driver_id, space, order)
         self._catch_up(record.driver_id, space)
         self.log.info("submitted driver %s as %s", record.driver_id, application)
         return application
+
+    def _watch_resources(self, driver_id: str, space: Workspace, order: Submission) -> None:
+        """Measure how long the cluster keeps the driver waiting. When it runs, it measures what it waits for itself."""
+
+        def application() -> Application | None:
+            return application_of(order.spec, driver_id, os.environ, cluster_mode.manager_address(order.hook))
+
+        watch = ResourceWatch(
+            order.spec, application, measure=space.store.measurements.add, say=self.log.warning, once=True
+        )
+        watch.start()
 
     def is_job_succeeded(self, status: str) -> bool:
         """Never: a stream that was stopped ended without an error too, and has to run again on request."""

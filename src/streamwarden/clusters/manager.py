@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
+from streamwarden.clusters.waiting import Waiting
 from streamwarden.problems import Problem
 from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
 from streamwarden.stream.spec import StopPolicy
@@ -77,6 +78,9 @@ class ClusterManager:
         count: the settings that say how many executors there are.
         in_cluster: None: it runs no Python driver; client_only: then why.
         server: None: `spark.master` does not name its address.
+        tags: the setting that lists the tags by which the manager finds an application; empty: it has none.
+        waits: what an application waits for, read from the manager's own description of it; None: it runs. `None` in
+            place of the function: an application of this kind never waits, or the manager does not say so.
     """
 
     title: str
@@ -94,6 +98,8 @@ class ClusterManager:
     in_cluster: InCluster | None = None
     client_only: str = ""
     server: Server | None = None
+    tags: str = ""
+    waits: Callable[[Mapping[str, Any]], Waiting | None] | None = None
     interface: Interface = Interface.TOWARDS_MASTER
 
 
