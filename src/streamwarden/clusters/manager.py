@@ -79,6 +79,7 @@ class ClusterManager:
         in_cluster: None: it runs no Python driver; client_only: then why.
         server: None: `spark.master` does not name its address.
         tags: the setting that lists the tags by which the manager finds an application; empty: it has none.
+        labels: the settings that give its pods the id of their driver, by which they are found.
         waits: what an application waits for, read from the manager's own description of it; None: it runs. `None` in
             place of the function: an application of this kind never waits, or the manager does not say so.
     """
@@ -99,6 +100,7 @@ class ClusterManager:
     client_only: str = ""
     server: Server | None = None
     tags: str = ""
+    labels: Callable[[str], Mapping[str, str]] = lambda driver_id: {}
     waits: Callable[[Mapping[str, Any]], Waiting | None] | None = None
     interface: Interface = Interface.TOWARDS_MASTER
 

@@ -12,15 +12,6 @@ Document = Mapping[str, Any]
 _BEGINNING: Final = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons of a container that waits for nothing but its node."""
 
-_ADVICE: Final = {
-    "Unschedulable": "give the cluster nodes with room, or ask for less: spark.driver_memory and spark.executors",
-    "ErrImagePull": "correct spark.image, or give the service account the registry's secret (imagePullSecrets)",
-    "ImagePullBackOff": "correct spark.image, or give the service account the registry's secret (imagePullSecrets)",
-    "InvalidImageName": "correct spark.image",
-    "CreateContainerConfigError": "create the secret or the config map that the pod names",
-}
-_OTHERWISE: Final = "look at the pod: `kubectl describe pod {name}`"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodWait:
@@ -36,13 +27,9 @@ class PodWait:
     message: str
 
     @property
-    def text(self) -> str:
-        said = ": ".join(part for part in (self.reason, self.message) if part)
-        return f"pod {self.pod} is pending: {said or 'Kubernetes gives no reason'}"
-
-    @property
-    def next_step(self) -> str:
-        return _ADVICE.get(self.reason, _OTHERWISE.format(name=self.pod))
+    def what(self) -> str:
+        """Completes "it waits for"."""
+        return f"its pod {self.pod}: {self.reason or 'pending, and Kubernetes gives no reason'}"
 
 
 def wait_of(pod: Document, events: Sequence[Document] = ()) -> PodWait | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from streamwarden.clusters.kubernetes import KUBERNETES, label_value
 from streamwarden.clusters.pods import first_wait, wait_of
 
 NO_ROOM = "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available"
@@ -36,7 +38,7 @@ def event(reason: str, at: str, kind: str = "Warning", of: str = "counts-exec-1"
         (pod(containerStatuses=[container("ContainerCreating")]), [], "", ""),
         (pod(containerStatuses=[container("CreateContainerConfigError")], conditions=[unschedulable()]), [],
          "CreateContainerConfigError", ""),
-        (pod(), [event("Old", "2026-01-01"), event("FailedMount", "2026-01-02"), event("Pulled", "2026-01-03", "Normal")],
+        (pod(), [event("Old", "2026-1"), event("FailedMount", "2026-2"), event("Pulled", "2026-3", "Normal")],
          "FailedMount", "FailedMount it is"),
         ({"metadata": {"name": "x"}}, [], "", ""),
     ],
@@ -47,7 +49,7 @@ def test_the_reason_is_the_one_that_says_most(
     found = wait_of(document, events)
     assert found is not None
     assert (found.reason, found.message) == (reason, message)
-    assert found.pod in found.text
+    assert found.pod in found.what
 
 
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed", "Unknown"])
@@ -60,12 +62,47 @@ def test_of_several_pods_one_that_says_why_is_named() -> None:
     found = first_wait([silent, said, runs])
     assert found is not None
     assert found.pod == "b"
-    assert "spark.executors" in found.next_step
     assert first_wait([runs]) is None
 
 
 def test_an_event_belongs_to_its_pod() -> None:
     found = first_wait([pod(name="a")], [event("FailedMount", "2026", of="b")])
     assert found is not None
-    assert found.text == "pod a is pending: Kubernetes gives no reason"
-    assert found.next_step == "look at the pod: `kubectl describe pod a`"
+    assert found.what == "its pod a: pending, and Kubernetes gives no reason"
+
+
+def of(role: str, document: dict[str, Any]) -> dict[str, Any]:
+    document["metadata"]["labels"] = {"spark-role": role}
+    return document
+
+
+FULL = {"conditions": [unschedulable()]}
+
+
+@pytest.mark.parametrize(
+    ("pods", "waits"),
+    [
+        ([of("driver", pod(**FULL))], True),
+        ([of("driver", pod("Running"))], False),
+        ([of("driver", pod("Running")), of("executor", pod(**FULL))], True),
+        ([of("executor", pod(**FULL)), of("executor", pod("Running"))], False),
+        ([of("executor", pod(**FULL)), of("executor", pod("Failed"))], True),
+        ([of("driver", pod("Succeeded"))], False),
+    ],
+    ids=["no driver", "a driver", "no executor", "one executor", "one lost", "all is over"],
+)
+def test_an_application_waits_for_its_driver_or_for_all_of_its_executors(pods: list[Any], waits: bool) -> None:
+    assert KUBERNETES.waits is not None
+    found = KUBERNETES.waits({"pods": pods, "events": []})
+    assert (found is not None) is waits
+    if found is not None:
+        assert found.said == NO_ROOM
+        assert "Unschedulable" in found.words
+
+
+@pytest.mark.parametrize("driver_id", ["counts-20260102T030405-9f86d081", "a" * 60 + "_-.-20260102T030405-9f86d081"])
+def test_a_label_may_hold_the_drivers_id(driver_id: str) -> None:
+    value = label_value(driver_id)
+    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", value)
+    assert value.endswith("20260102T030405-9f86d081")
+    assert set(KUBERNETES.labels(driver_id).values()) == {value}
