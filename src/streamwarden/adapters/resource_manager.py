@@ -1,8 +1,9 @@
-"""YARN's ResourceManager through its REST API: an application found by its tag, and ended.
+"""YARN's ResourceManager through its REST API: an application found by its tag, and its containers.
 
 A ResourceManager whose pages want Kerberos refuses these requests: this is a client without a ticket.
 """
 
+import getpass
 import json
 import urllib.error
 import urllib.request
@@ -39,11 +40,10 @@ class ResourceManager:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Self:
         """Those that the Hadoop configuration of this environment names. Raises ProcessError if there is none."""
-        for variable in _FOLDERS:
-            if folder := environ.get(variable):
-                settings = _settings(Path(folder) / _FILE)
-                if urls := _urls(settings):
-                    return cls(urls=urls)
+        folder = configuration(environ)
+        urls = _urls(_settings(folder / _FILE)) if folder is not None else []
+        if urls:
+            return cls(urls=urls)
         raise ProcessError(
             "no Hadoop configuration names a ResourceManager",
             expected=f"{_FILE} in the folder of {' or '.join(_FOLDERS)}",
@@ -56,15 +56,23 @@ class ResourceManager:
         found = self._call("GET", f"apps?{urlencode({'applicationTags': tag.lower()})}")["apps"] or {}
         return max(found.get("app", ()), key=lambda application: application["startedTime"], default=None)
 
-    def kill(self, application: str) -> None:
-        """End an application, as `yarn application -kill` does."""
-        self._call("PUT", f"apps/{application}/state", {"state": "KILLED"})
+    def master_container(self, application: str) -> str | None:
+        """The id of the container of the newest attempt's master; None if none was given to it yet."""
+        attempts = self._call("GET", f"apps/{application}/appattempts")["appAttempts"].get("appAttempt", ())
+        newest = max(attempts, key=lambda attempt: attempt["id"], default=None)
+        return None if newest is None else newest.get("containerId") or None
 
-    def _call(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:
+    def kill_container(self, container: str) -> None:
+        """SIGKILL to the processes of a container, as `yarn container -signal CONTAINER FORCEFUL_SHUTDOWN` does. Its
+        node carries it out with its next heartbeat."""
+        user = urlencode({"user.name": getpass.getuser()})  # the API changes nothing for a caller without a name
+        self._call("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN?{user}")
+
+    def _call(self, method: str, path: str) -> Any:
         problems = []
         for url in self.urls:
             try:
-                return _answer(method, f"{url}/ws/v1/cluster/{path}", body)
+                return _answer(method, f"{url}/ws/v1/cluster/{path}")
             except (OSError, ValueError) as error:  # a standby one redirects to the active one, or refuses
                 problems.append(f"{url}: {error}")
         raise ProcessError(
@@ -75,12 +83,18 @@ class ResourceManager:
         )
 
 
-def _answer(method: str, url: str, body: Mapping[str, str] | None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Accept": "application/json", "Content-Type": "application/json"}
-    request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310  (http or https)
+def configuration(environ: Mapping[str, str]) -> Path | None:
+    """The folder of YARN's configuration that this environment names; None if it names none."""
+    return next((Path(environ[variable]) for variable in _FOLDERS if environ.get(variable)), None)
+
+
+def _answer(method: str, url: str) -> Any:
+    """The decoded answer; None if it has no content."""
+    headers = {"Accept": "application/json"}
+    request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310  (http or https)
     with urllib.request.urlopen(request, timeout=ANSWERS_WITHIN) as answer:  # noqa: S310
-        return json.load(answer)
+        content = answer.read()
+    return json.loads(content) if content else None
 
 
 def _settings(file: Path) -> dict[str, str]:

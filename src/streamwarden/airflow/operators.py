@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
 from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
-from streamwarden.lifecycle.driver import ExitKind
+from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervision.restart import describe
 from streamwarden.lifecycle.supervision.restarter import Supervisor, supervised
 from streamwarden.lifecycle.supervision.stop import Desired
@@ -44,6 +45,7 @@ from streamwarden.lifecycle.supervision.supervisor import (
     next_move,
 )
 from streamwarden.services.fleet.applications import Application, application_of
+from streamwarden.services.fleet.applications.log_copy import copy_log
 from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.services.fleet.exits.log_records import LogRecords
 from streamwarden.services.fleet.exits.log_tail import last_text
@@ -215,6 +217,7 @@ class StreamOperator(SparkSubmitOperator):
             latest = space.store.drivers.latest(self.stream)
             if latest is not None:
                 space.fleet.conclude(latest.driver_id, failure)
+                self._keep_log(latest, self._order)
                 self._go_on(context, watched=latest.driver_id)
 
     def _stay_with_the_application(self, context: Any) -> str | None:
@@ -249,13 +252,15 @@ class StreamOperator(SparkSubmitOperator):
     def _watch_resources(self, driver_id: str, space: Workspace, order: Submission) -> None:
         """Measure how long the cluster keeps the driver waiting. When it runs, it measures what it waits for itself."""
 
-        def application() -> Application | None:
-            return application_of(order.spec, driver_id, os.environ, cluster_mode.manager_address(order.hook))
+        find = partial(_application, order, driver_id)
+        measure = space.store.measurements.add
+        ResourceWatch(order.spec, find, measure=measure, say=self.log.warning, once=True).start()
 
-        watch = ResourceWatch(
-            order.spec, application, measure=space.store.measurements.add, say=self.log.warning, once=True
-        )
-        watch.start()
+    def _keep_log(self, driver: DriverRecord, order: Submission) -> None:
+        """Keep the log that the cluster has of an ended driver, which nobody could read later without its tools."""
+        application = _application(order, driver.driver_id)
+        if application is not None and not copy_log(application, Path(driver.folder)):
+            self.log.warning("the cluster has no log of driver %s yet", driver.driver_id)
 
     def is_job_succeeded(self, status: str) -> bool:
         """Never: a stream that was stopped ended without an error too, and has to run again on request."""
@@ -376,6 +381,11 @@ def _connection_of(conn_id: str, master: str) -> Iterator[None]:
         yield
     finally:
         del os.environ[key]
+
+
+def _application(order: Submission, driver_id: str) -> Application | None:
+    """The application of a driver in cluster mode. Raises ProcessError if nothing says where its manager is."""
+    return application_of(order.spec, driver_id, os.environ, cluster_mode.manager_address(order.hook))
 
 
 def _who(context: Any) -> str:

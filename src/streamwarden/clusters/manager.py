@@ -52,6 +52,8 @@ class InCluster:
         log: the command that shows the driver's log.
         image: the driver runs in a container, where the runner is a file of the image.
         template: the setting that names a file which describes the driver's pod, and what is in that file.
+        detached: the settings with which spark-submit ends when it has submitted the driver.
+        drills: a drill runs its fork in the cluster, too; False: on its own host, in client mode.
     """
 
     tracking: str
@@ -60,6 +62,8 @@ class InCluster:
     log: str
     image: bool = False
     template: tuple[str, Callable[[StopPolicy], str]] | None = None
+    detached: Mapping[str, str] = field(default_factory=dict)
+    drills: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ YARN: Final = ClusterManager(
         tracking="_yarn_track_via_rm_api",
         variable="spark.yarn.appMasterEnv.",
         log="yarn logs -applicationId …",
+        detached={"spark.yarn.submit.waitAppCompletion": "false"},
+        drills=True,
     ),
     tags="spark.yarn.tags",
     waits=_waits,

@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.location import below
+from streamwarden.lifecycle.location import URL, below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
     DELTAS,
@@ -160,7 +161,7 @@ def cluster_environment(
 
 
 def _is_local(path: str) -> bool:
-    return "://" not in path or path.startswith("file://")
+    return not URL.match(of_hadoop(path))
 
 
 def _mebibytes(size: int | None) -> str | None:

@@ -17,6 +17,9 @@ from streamwarden.errors import ProcessError
 ANSWERS_WITHIN: Final = 10.0
 """Seconds for one request."""
 
+_LINE: Final = 100
+"""Bytes of a line of a log, about."""
+
 _DENIED: Final = frozenset({401, 403})
 _MISSING: Final = 404
 
@@ -49,13 +52,24 @@ class ApiServer:
             return False
         return True
 
+    def log(self, pod: str, most: int) -> str:
+        """The last lines that a pod wrote, of at most so many bytes; empty if it is not there any more."""
+        try:
+            text = self._read("GET", f"pods/{pod}/log", {"tailLines": str(most // _LINE)})
+        except NotThere:
+            return ""
+        return text[-most:].decode(errors="replace")
+
     def _call(self, method: str, path: str, query: Mapping[str, str]) -> Any:
+        return json.loads(self._read(method, path, query))
+
+    def _read(self, method: str, path: str, query: Mapping[str, str]) -> bytes:
         url = f"{self.url}/api/v1/namespaces/{self.namespace}/{path}?{urlencode(query)}"
         try:
             request = urllib.request.Request(url, headers=self.credentials.header(), method=method)  # noqa: S310
             handler = urllib.request.HTTPSHandler(context=self.credentials.context())
             with urllib.request.build_opener(handler).open(request, timeout=ANSWERS_WITHIN) as answer:
-                return json.load(answer)
+                return bytes(answer.read())
         except urllib.error.HTTPError as error:
             raise _refusal(error, f"{method} {url}") from error
         except (OSError, ValueError) as error:

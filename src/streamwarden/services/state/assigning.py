@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.exchanges.exchange import Exchange
@@ -119,7 +120,7 @@ class _SettingChange(Change):
 
     def fill(self, exchange: Exchange) -> None:
         with self.place.copied(exchange.prepared) as copy:
-            request = _request(self.place, self.wanted, self.place.uri, f"file://{copy.path}")
+            request = _request(self.place, self.wanted, self.place.uri, to_hadoop(copy.path))
             with work_folder(self.place.spec) as folder:
                 assigned = _ask(self.place, folder, request)
             self.place.require_exact(copy, lambda differences: unwanted(differences, assigned, request))

@@ -5,7 +5,6 @@ from typing import Any, Final, Protocol
 
 from streamwarden.clusters import manager_of
 from streamwarden.clusters.kubernetes import KUBERNETES
-from streamwarden.clusters.waiting import Waiting
 from streamwarden.clusters.yarn import YARN
 from streamwarden.services.fleet.applications.kubernetes import KubernetesApplication
 from streamwarden.services.fleet.applications.yarn import YarnApplication
@@ -18,8 +17,15 @@ class Application(Protocol):
     def describe(self) -> Mapping[str, Any] | None:
         """The manager's own description, which `ClusterManager.waits` reads; None: it knows no such application."""
 
+    def identifier(self) -> str | None:
+        """Its id, as the manager's own tools take it; None: the manager knows no such application."""
+
     def kill(self) -> bool:
-        """End the application at once; False if it has ended already."""
+        """SIGKILL to the driver in its container, and wait until the manager says that it has ended; False if it had
+        ended before, or has not ended in time."""
+
+    def log(self, most: int) -> str:
+        """The last `most` bytes of the driver's log, as the cluster keeps it; empty: it has none yet."""
 
 
 Gateway = Callable[[StreamSpec, str, Mapping[str, str], str | None], Application]
@@ -43,9 +49,3 @@ def application_of(
     """
     make = GATEWAYS.get(manager_of(spec.spark.master).title)
     return None if make is None else make(spec, driver_id, environ, at)
-
-
-def waiting(spec: StreamSpec, application: Application) -> Waiting | None:
-    """What the application waits for; None: it runs, has ended, or is not known yet. Raises ProcessError."""
-    waits, description = manager_of(spec.spark.master).waits, application.describe()
-    return None if waits is None or description is None else waits(description)

@@ -5,14 +5,15 @@ Nothing waits for it, and a question that the manager does not answer costs one 
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
+from streamwarden.clusters import manager_of
 from streamwarden.clusters.waiting import Waiting
 from streamwarden.errors import ProcessError, StreamwardenError
 from streamwarden.health.signals.resources import EVERY, LONGEST, WAITED
 from streamwarden.health.window import Measurement
-from streamwarden.services.fleet.applications import Application, waiting
+from streamwarden.services.fleet.applications import Application
 from streamwarden.stream.spec import StreamSpec
 
 _OVER: Final = "nothing"
@@ -47,24 +48,28 @@ class ResourceWatch:
 
     def start(self) -> None:
         """Watch, unless there is no application that can be asked."""
+        waits = manager_of(self._spec.spark.master).waits
         try:
-            application = self._find()
+            application = self._find() if waits is not None else None
         except ProcessError as error:
             self._say(f"nobody watches whether the application waits for resources: {error}")
             return
         if application is not None:
-            thread = threading.Thread(target=self._run, args=(application,), name="streamwarden resources", daemon=True)
-            thread.start()
+            arguments = (application, waits)
+            threading.Thread(target=self._run, args=arguments, name="streamwarden resources", daemon=True).start()
 
     def close(self) -> None:
         """Stop watching."""
         self._closed.set()
 
-    def _run(self, application: Application) -> None:
+    def _run(self, application: Application, waits: Callable[[Mapping[str, Any]], Waiting | None]) -> None:
         failing = False
         while not self._closed.wait(EVERY):
             try:
-                found = waiting(self._spec, application)
+                description = application.describe()
+                if description is None:  # not submitted yet, or the manager was restarted and reads its state
+                    continue
+                found = waits(description)
                 self.note(found)
             except StreamwardenError as error:
                 if not failing:

@@ -155,7 +155,8 @@ def remote_environment(spec: StreamSpec, data: Path, store_url: str, more: Mappi
     Connections, a store URL with a password and the key of an object store are passed as secrets.
     """
     asked = declared({**os.environ, **more}, spec)
-    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "STREAMWARDEN_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    own = {**asked, "STREAMWARDEN_STORE_URL": store_url, "PYTHONUNBUFFERED": "1"}
+    own["STREAMWARDEN_DATA"] = str(working_folder(spec, data))
     if spec.project:
         own["STREAMWARDEN_PROJECT"] = spec.project
     there = _store_environment(spec, {**os.environ, **more})
