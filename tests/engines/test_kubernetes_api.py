@@ -13,10 +13,10 @@ pytest.importorskip("kubernetes")
 
 from streamwarden.adapters.kubernetes.api import AccessDenied, ApiServer
 from streamwarden.adapters.kubernetes.credentials import Credentials, find
-from streamwarden.clusters.kubernetes import LABEL, label_value
+from streamwarden.clusters.kubernetes import KUBERNETES, LABEL, label_value
 from streamwarden.clusters.waiting import Waiting
 from streamwarden.errors import ProcessError
-from streamwarden.services.fleet.applications import application_of, waiting
+from streamwarden.services.fleet.applications import application_of
 from streamwarden.stream.spark import DeployMode, SparkSpec
 from streamwarden.stream.spec import StreamSpec
 from support.servers.kubernetes.control_plane import ControlPlane, control_plane
@@ -58,7 +58,9 @@ class Server:
     def waits(self, spec: StreamSpec) -> Waiting | None:
         application = application_of(spec, DRIVER, {})
         assert application is not None
-        return waiting(spec, application)
+        assert KUBERNETES.waits is not None
+        description = application.describe()
+        return None if description is None else KUBERNETES.waits(description)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,9 @@ def test_a_driver_is_killed_by_its_pod(server: Server) -> None:
     until("a process", lambda: server.node.containers)
     application = application_of(server.spec(), DRIVER, {})
     assert application is not None
+    assert application.identifier() == "streams:counts-driver"
     assert application.kill()
+    assert application.identifier() is None
     until("no process", lambda: not server.node.containers)
     assert not application.kill()
 

@@ -6,7 +6,7 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -98,18 +98,18 @@ class Credentials:
 def find(conf: Mapping[str, str], prefix: str, environ: Mapping[str, str]) -> Credentials:
     """Those of Spark's settings, else of this pod's account, else of the kubeconfig. Raises ProcessError if none is
     usable."""
+    ways: tuple[Callable[[], Credentials], ...] = (
+        lambda: Credentials.of_settings(conf, prefix),
+        Credentials.of_pod,
+        lambda: Credentials.of_kubeconfig(environ, conf.get("spark.kubernetes.context")),
+    )
     try:
-        ways = (
-            Credentials.of_settings(conf, prefix),
-            Credentials.of_pod(),
-            Credentials.of_kubeconfig(environ, conf.get("spark.kubernetes.context")),
-        )
+        usable = next((found for way in ways if (found := way()).usable), None)
     except (OSError, ValueError) as error:
         raise _none(prefix, str(error)) from error
-    usable = [way for way in ways if way.usable]
-    if not usable:
+    if usable is None:
         raise _none(prefix, "nothing says who asks the API server of Kubernetes")
-    return usable[0]
+    return usable
 
 
 def _none(prefix: str, observed: str) -> ProcessError:
@@ -135,4 +135,4 @@ def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> str | None:
 
 
 def _named(entries: Any, name: str) -> Any:
-    return next(entry for entry in entries if entry["name"] == name)
+    return {entry["name"]: entry for entry in entries}[name]
