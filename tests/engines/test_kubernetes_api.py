@@ -24,7 +24,7 @@ from support.servers.kubernetes.namespace import Namespace
 from support.servers.kubernetes.node import IMAGE, Node, node
 from support.spark.drivers import until
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300, func_only=True)]
 
 DRIVER = "counts-20260102T030405-9f86d081"
 

@@ -16,9 +16,15 @@ from support.servers.kubernetes.control_plane import ControlPlane, control_plane
 from support.servers.kubernetes.namespace import CHART, rendered
 from support.servers.kubernetes.programs import HELM, programs
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600, func_only=True)]
 
 IMAGE = ("--set", "image=registry.example/streamwarden:1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    """A first build takes longer than a test may."""
+    programs(HELM)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from support.servers.kubernetes.namespace import Namespace
 from support.servers.kubernetes.node import IMAGE, Node, node
 from support.spark.drivers import COUNTS, QUICK, Project, project, until
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.timeout(900, func_only=True)]
 
 MEMORY = 600 * 2**20
 
@@ -183,3 +183,24 @@ def test_what_the_account_may_not_do_is_the_cause(cluster: Cluster, waits: Waits
     for word in ("system:serviceaccount:streams:powerless", "pods"):
         assert word in end.message
     assert "give the account a role" in end.next_step
+
+
+def test_a_driver_goes_on_while_the_api_server_is_away(cluster: Cluster) -> None:
+    """It is needed for new executors alone. It is the last test: what follows would find the server just started."""
+    home, spec = cluster.home, cluster.spec("meanwhile")
+    driver = home.start(spec)
+    until("a batch", lambda: home.committed(spec) >= 1, told=lambda: told(cluster, driver))
+    cluster.plane.kill_api()
+    before = home.committed(spec)
+    home.publish(2)
+    until("two batches", lambda: home.committed(spec) >= before + 2, told=lambda: told(cluster, driver))
+    cluster.plane.start_api()
+    stopped = home.fleet.stop(spec.name, requested_by="test", reason="all is read")
+    assert stopped is not None
+    assert stopped.exit is not None
+    assert stopped.exit.kind is ExitKind.STOPPED, told(cluster, driver)
+    until("no executors", lambda: not any(pod.metadata.name.startswith("meanwhile") for pod in executors(cluster)))
+
+
+def executors(cluster: Cluster) -> list[Any]:
+    return cluster.namespace.pods("executor")
