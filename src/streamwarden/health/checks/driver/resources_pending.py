@@ -50,13 +50,17 @@ CHECK = Check(
         "application waits while the ResourceManager has accepted it and given it no container, and while it has asked "
         "for executors and none of them has a container. The reason names the queue and repeats the ResourceManager's "
         "own words. It is asked through its REST API, at the address that `yarn-site.xml` in `HADOOP_CONF_DIR` names. "
-        "One that wants a Kerberos login there is not asked."
+        "One that wants a Kerberos login there is not asked. On Kubernetes the application waits while the driver's "
+        "pod is pending, and while the pods of all executors are. The reason names the pod and repeats what the "
+        "scheduler, the node or the newest event says of it. The API server is asked with the credentials of Spark's "
+        "settings, of the pod's account or of a kubeconfig."
     ),
     unknown="The stream has never run, or its cluster is not asked: a standalone one.",
     advice=(
         "Look at the queue in the cluster manager's pages: what else runs there, and what the queue may have. Give the "
         "queue more, name another one (`spark.queue`), or let the stream ask for less (`spark.executors`, "
-        "`spark.driver_memory`). The application starts by itself when there is room."
+        "`spark.driver_memory`). On Kubernetes the reason may also be an image that cannot be pulled: correct "
+        "`spark.image`, or give the account the registry's secret. The application starts by itself when there is room."
     ),
     source="Design of Streamwarden: a cluster with room starts a container within seconds.",
 )

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from streamwarden.clusters import manager_of
+from streamwarden.clusters.kubernetes import KUBERNETES
 from streamwarden.clusters.yarn import YARN
+from streamwarden.services.fleet.applications.kubernetes import KubernetesApplication
 from streamwarden.services.fleet.applications.yarn import YarnApplication
 from streamwarden.stream.spec import StreamSpec
 
@@ -32,6 +34,7 @@ caller knows it. Raises ProcessError if nothing says where to ask."""
 
 GATEWAYS: Final[Mapping[str, Gateway]] = {
     YARN.title: YarnApplication.of,
+    KUBERNETES.title: KubernetesApplication.of,
 }
 """Title of a manager -> the gateway to the application of a driver."""
 
