@@ -234,9 +234,14 @@ class Yarn(Daemons):
         self.settings = self._settings(ports, memory_mb, vcores)
         if guard is not None:
             self.settings |= guarded_yarn(guard)
-        self.write("core-site.xml", {"fs.defaultFS": LOCAL_FILES} | ({} if guard is None else GUARDED))
+        self.write("core-site.xml", {"fs.defaultFS": LOCAL_FILES} | ({} if guard is None else self._guarded()))
         self.write("yarn-site.xml", self.settings)
         self.write("capacity-scheduler.xml", CAPACITY)
+
+    def _guarded(self) -> dict[str, str]:
+        secret = self.folder / "http-secret"
+        secret.write_text("of-a-test")
+        return GUARDED | {"hadoop.http.authentication.signature.secret.file": str(secret)}
 
     def _settings(self, ports: Sequence[int], memory_mb: int, vcores: int) -> dict[str, str]:
         web, node_web, manager, scheduler, tracker, admin, node, localizer = (f"{LOOPBACK}:{port}" for port in ports)
