@@ -130,7 +130,7 @@ def test_an_application_that_waits_in_a_queue_is_named_after_a_minute(
         return found.status, found.reason
 
     until("it has waited for a minute", lambda: verdict(waits)[0] is Status.WARNING)
-    assert f"it waits for resources in queue {NARROW_QUEUE} (" in verdict(waits)[1]
+    assert f"it waits for resources in queue root.{NARROW_QUEUE} (" in verdict(waits)[1]
     assert verdict(runs)[0] is Status.OK
 
     yarn.kill_application(application(yarn, newest(made, waits)))

@@ -153,7 +153,7 @@ def test_a_killed_application_master_ends_with_a_cause_and_the_task_submits_the_
     installation.same_driver(after)
     record = installation.space.store.drivers.get(before.driver_id)
     assert record is not None
-    assert "streamwarden" in "".join(end_of_log(record, 200))
+    assert "LogType:stderr" in "".join(end_of_log(record, 200))
 
 
 def test_a_driver_that_waits_in_a_full_queue_is_named_by_the_task_that_submitted_it(installation: OnYarn) -> None:
@@ -164,7 +164,7 @@ def test_a_driver_that_waits_in_a_full_queue_is_named_by_the_task_that_submitted
         return next((sample.source for sample in samples if sample.name == WAITED and sample.value >= 60), None)
 
     words = wait_for("a minute in the queue", waited, timeout=LONG)
-    assert words.startswith(f"resources in queue {NARROW_QUEUE} ("), words
+    assert words.startswith(f"resources in queue root.{NARROW_QUEUE} ("), words
 
 
 def test_a_stop_ends_the_application_as_a_success(installation: OnYarn) -> None:
