@@ -24,6 +24,11 @@ RUN apt-get update \
 RUN useradd --create-home --uid 1000 streamwarden \
     && mkdir -p /data/airflow /data/logs /data/streams \
     && chown -R streamwarden /data
-USER streamwarden
 ENV PATH=/opt/streamwarden/.venv/bin:$PATH
 VOLUME /data
+
+# On Kubernetes it is the image of Spark's pods, too, which are started with `driver …` or `executor`. Their first process
+# reaps what a driver leaves, and a number as the user lets a pod demand that it is not root.
+RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
+USER 1000
+ENTRYPOINT ["tini", "-s", "--", "/opt/streamwarden/packaging/kubernetes/entrypoint.sh"]

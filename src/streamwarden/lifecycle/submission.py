@@ -188,6 +188,9 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
     manager = manager_of(spec.spark.master)
     if manager.has_executors:
         _prepend(conf, "spark.executor.extraJavaOptions", [executor_tag(folder.name), *manager.executor_options])
+    conf = {**manager.labels(folder.name), **conf}
+    if manager.tags:
+        conf[manager.tags] = ",".join(filter(None, [folder.name, conf.get(manager.tags)]))
     conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, DRIVER_OPTIONS, flags)

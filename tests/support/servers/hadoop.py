@@ -6,6 +6,7 @@ Each has a folder `conf` for HADOOP_CONF_DIR. YARN's own storage is this machine
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ from streamwarden.adapters.jvm import maven
 from streamwarden.adapters.jvm.java import find_java
 from streamwarden.adapters.jvm.spark_home import spark_home
 from support.airflow.harness import free_port, wait_for
+from support.servers.kdc import REALM, Kdc
 
 STARTS_WITHIN: Final = 180.0
 LOOPBACK: Final = "127.0.0.1"
@@ -58,10 +60,15 @@ CAPACITY: Final = {
 
 
 class Daemons:
-    """JVMs of Hadoop that share a folder: `conf`, and for each a log that failures show the end of."""
+    """JVMs of Hadoop that share a folder: `conf`, and for each a log that failures show the end of.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        options: more options of each JVM.
+    """
+
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.folder, self.conf = folder, folder / "conf"
+        self._options = options
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         for page in ("hdfs", "datanode", "cluster", "node"):  # the servers want the folders of their web pages
             (self.conf / "webapps" / page).mkdir(parents=True)
@@ -139,7 +146,13 @@ class Daemons:
 
     def _command(self, main: str) -> list[str]:
         (some, *_) = maven.resolve(Path(__file__).with_name("hadoop.xml"))
-        options = [*OPENED, *SMALL, "-Djava.net.preferIPv4Stack=true", f"-Djava.io.tmpdir={self._scratch()}"]
+        options = [
+            *OPENED,
+            *SMALL,
+            *self._options,
+            "-Djava.net.preferIPv4Stack=true",
+            f"-Djava.io.tmpdir={self._scratch()}",
+        ]
         return [str(find_java() / "bin" / "java"), *options, "-cp", f"{self.conf}:{some.parent}/*", main]
 
     def _scratch(self) -> Path:
@@ -207,17 +220,28 @@ class Hdfs(Daemons):
 
 
 class Yarn(Daemons):
-    """A ResourceManager, which keeps its state on disk, and a NodeManager. `web` is where the REST API answers."""
+    """A ResourceManager, which keeps its state on disk, and a NodeManager. `web` is where the REST API answers.
 
-    def __init__(self, folder: Path, *, memory_mb: int = 8192, vcores: int = 8) -> None:
-        super().__init__(folder)
+    Args:
+        guard: the Kerberos server at which its callers log in; None: it trusts everybody.
+    """
+
+    def __init__(self, folder: Path, *, memory_mb: int = 8192, vcores: int = 8, guard: Kdc | None = None) -> None:
+        super().__init__(folder, () if guard is None else (guard.java_option,))
         ports = [free_port() for _ in range(8)]
         self.web = f"http://{LOOPBACK}:{ports[0]}"
         self.node_web = f"http://{LOOPBACK}:{ports[1]}"
         self.settings = self._settings(ports, memory_mb, vcores)
-        self.write("core-site.xml", {"fs.defaultFS": LOCAL_FILES})
+        if guard is not None:
+            self.settings |= guarded_yarn(guard)
+        self.write("core-site.xml", {"fs.defaultFS": LOCAL_FILES} | ({} if guard is None else self._guarded()))
         self.write("yarn-site.xml", self.settings)
         self.write("capacity-scheduler.xml", CAPACITY)
+
+    def _guarded(self) -> dict[str, str]:
+        secret = self.folder / "http-secret"
+        secret.write_text("of-a-test")
+        return GUARDED | {"hadoop.http.authentication.signature.secret.file": str(secret)}
 
     def _settings(self, ports: Sequence[int], memory_mb: int, vcores: int) -> dict[str, str]:
         web, node_web, manager, scheduler, tracker, admin, node, localizer = (f"{LOOPBACK}:{port}" for port in ports)
@@ -290,11 +314,19 @@ class Yarn(Daemons):
                 found.append(process)
         return sorted(found, key=psutil.Process.create_time)
 
-    def configure(self, folder: Path, files: str) -> Path:
-        """Write `folder` for HADOOP_CONF_DIR of clients whose `fs.defaultFS` is `files`; returns it."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_settings(folder / "core-site.xml", {"fs.defaultFS": files})
-        write_settings(folder / "hdfs-site.xml", {"dfs.replication": "1"})
+    def command(self) -> Path:
+        """A folder for the PATH with Hadoop's command `yarn`, as far as `yarn logs` goes: its launcher is in no jar."""
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "yarn"
+        client = shlex.join(self._command("org.apache.hadoop.yarn.client.cli.LogsCLI"))
+        script.write_text(f'#!/bin/sh\n[ "$1" = logs ] || exit 2\nshift\nexec {client} "$@"\n')
+        script.chmod(0o755)
+        return folder
+
+    def configure(self, folder: Path, hdfs: Hdfs) -> Path:
+        """Make `folder` the HADOOP_CONF_DIR of clients whose `fs.defaultFS` is that HDFS; returns it."""
+        shutil.copytree(hdfs.conf, folder)
         write_settings(folder / "yarn-site.xml", self.settings)
         return folder
 
@@ -306,6 +338,17 @@ class Yarn(Daemons):
             "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": LOOPBACK,
             "spark.executorEnv.SPARK_LOCAL_IP": LOOPBACK,
         }
+
+
+GUARDED: Final = {"hadoop.security.authentication": "kerberos", "hadoop.security.authorization": "true"}
+
+
+def guarded_yarn(guard: Kdc) -> dict[str, str]:
+    """The settings of YARN's servers that log in at `guard`."""
+    keys = str(guard.keytab("yarn/localhost"))
+    servers = ("yarn.resourcemanager", "yarn.nodemanager")
+    named = {f"{server}.principal": f"yarn/localhost@{REALM}" for server in servers}
+    return named | {f"{server}.keytab": keys for server in servers}
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:
@@ -323,9 +366,9 @@ def hdfs() -> Iterator[Hdfs]:
 
 
 @contextmanager
-def yarn(*, memory_mb: int = 8192, vcores: int = 8) -> Iterator[Yarn]:
+def yarn(*, memory_mb: int = 8192, vcores: int = 8, guard: Kdc | None = None) -> Iterator[Yarn]:
     """A running YARN; it is ended with all its containers, and its folder removed, at the end."""
-    with _folder() as folder, _opened(Yarn(folder, memory_mb=memory_mb, vcores=vcores)) as made:
+    with _folder() as folder, _opened(Yarn(folder, memory_mb=memory_mb, vcores=vcores, guard=guard)) as made:
         yield made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from streamwarden.adapters.storage.hadoop_settings import HadoopSettings, hadoop_settings
+from streamwarden.adapters.hadoop_settings import HadoopSettings, hadoop_settings
 from streamwarden.adapters.storage.hdfs import HdfsFiles, open_hdfs
 from streamwarden.errors import CheckpointError
 

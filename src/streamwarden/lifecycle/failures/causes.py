@@ -186,6 +186,14 @@ _REFUSALS: Final = (
         *words(r"NoSuchBucket\b"),
     ),
     incurable(
+        "kubernetes_access_denied",
+        "the API server of Kubernetes denies the account access",
+        "the message names the account, the verb and the resource: give the account a role with it in that namespace "
+        "(the chart's Role in packaging/kubernetes has all that a stream needs), or correct spark.service_account or "
+        "the token",
+        Sign(kind="io.fabric8.kubernetes.client.KubernetesClientException", words=r"code=40[13]\b"),
+    ),
+    incurable(
         "s3_jars_missing",
         "the driver has no jars for s3a:// paths",
         "the driver has no jars for s3a:// paths: run `streamwarden prepare --s3` on its host",

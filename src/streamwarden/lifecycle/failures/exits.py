@@ -150,6 +150,14 @@ def compose(
     return _from_log(log_tail, process, cut_batch)
 
 
+def not_submitted(error_class: str, text: str, *, at: float) -> ExitRecord:
+    """The record of a driver that spark-submit could not hand to its cluster. `text`: what it printed last."""
+    record = _from_log(text, ProcessExit(ended_at=at), None)
+    if record.cause is not None:
+        return record
+    return replace(record, error_class=error_class, message=shortened(text), next_step="read the log of the task")
+
+
 def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> ExitRecord:
     """The record of a driver whose runner wrote no outcome: usually spark-submit itself failed."""
     message = last_error(log_tail) or f"the driver ended with exit code {process.exit_code} and gave no reason"

@@ -31,6 +31,9 @@ MASTER_AWAY: Final = _away(
 FORGOTTEN: Final = "ApplicationForgotten"
 """Error class of a driver that ended because the master no longer knows its application."""
 
+CONTAINER_LOST: Final = "ContainerLost"
+"""Error class of a driver in cluster mode that ended without a word of its own."""
+
 API_SERVER_AWAY: Final = _away(
     "api_server_unavailable",
     "the API server of Kubernetes does not answer",
@@ -56,6 +59,12 @@ UNREACHABLE: Final = (
         "nothing to do: the next driver registers with the new master. Set spark.deploy.recoveryMode so that "
         "the master keeps its applications through a restart",
         *classes(FORGOTTEN),
+    ),
+    curable(
+        "container_lost",
+        "the driver's container was killed or lost, or its node went down",
+        "nothing to do: the next driver is submitted. The log of the application and of its node say what ended it",
+        *classes(CONTAINER_LOST),
     ),
     API_SERVER_AWAY,
     _away(

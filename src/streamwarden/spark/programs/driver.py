@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from streamwarden.lifecycle.failures.outage_causes import FORGOTTEN
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.fleet.applications import application_of
+from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.sources.base import StoredSource
 from streamwarden.spark.driver import failures
 from streamwarden.spark.driver.cluster_manager import what_is_away
@@ -106,6 +109,8 @@ class Runner:
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
+        application = partial(application_of, self._spec, folder.name, dict(os.environ))
+        self._resources = ResourceWatch(self._spec, application, measure=self._link.measure, say=say)
         self._master = MasterWatch(self.end_now)
         self._sessions = Sessions(self._take, self._opened, before_stop=lambda: self._control.await_boundaries())
         self._control = Control(
@@ -138,6 +143,7 @@ class Runner:
             self._link.start()
             self._heartbeat.start()
             self._control.start()
+            self._resources.start()
             self._sessions.watch()
             self._foreach_errors.watch()
             Handovers(self._folder).watch()
@@ -237,6 +243,7 @@ class Runner:
             self._control.finished.set()
             self._heartbeat.close()
             self._executors.close()
+            self._resources.close()
             self._master.close()
             return self._outcome
 

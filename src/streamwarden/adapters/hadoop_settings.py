@@ -81,11 +81,12 @@ def hadoop_settings(environ: Mapping[str, str]) -> HadoopSettings:
     folder = str(shipped) if shipped.is_dir() else environ.get(FOLDER, "")
     values: dict[str, str] = {}
     for name in _FILES if folder else ():
-        values |= _read(Path(folder, name))
+        values |= read(Path(folder, name))
     return HadoopSettings(values, folder)
 
 
-def _read(file: Path) -> dict[str, str]:
+def read(file: Path) -> dict[str, str]:
+    """The settings of one file; empty if it is not there. Raises CheckpointError if it cannot be read."""
     try:
         root = Xml.parse(file).getroot()  # noqa: S314 (the administrator's own file, which Spark reads, too)
     except FileNotFoundError:
