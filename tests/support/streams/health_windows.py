@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from streamwarden.health.check import Check
 from streamwarden.health.evaluate import evaluate
 from streamwarden.health.thresholds import DEFAULTS, Thresholds
 from streamwarden.health.verdict import Verdict
-from streamwarden.health.window import Batch, Measurement, Window
+from streamwarden.health.window import Batch, Measurement, Probed, Window
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord
 from streamwarden.progress import Progress, parse_progress
 from streamwarden.sinks.parquet import ParquetSink
@@ -143,9 +143,27 @@ def ended(kind: ExitKind, at: float, **changes: Any) -> ExitRecord:
 def judge(check: Check, of: Window, thresholds: Thresholds = DEFAULTS) -> Verdict:
     """The verdict of one check, the stream's own thresholds applied."""
     part = of.part if of.part in check.judges else sorted(check.judges)[0]
-    (verdict,) = evaluate(replace(of, part=part), thresholds, [check])
+    (verdict,) = evaluate(_only_what_it_probes(replace(of, part=part), check), thresholds, [check])
     assert "the check itself failed" not in verdict.reason, verdict.reason
     return verdict
+
+
+class _Guarded(Window):
+    """A window that has no more of what is read outside the store than the check declares."""
+
+    allowed: frozenset[str]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in tuple(Probed) and name not in object.__getattribute__(self, "allowed"):
+            raise AssertionError(f"the check reads {name} and does not name it in its probes")
+        return super().__getattribute__(name)
+
+
+def _only_what_it_probes(of: Window, check: Check) -> Window:
+    """The same window, of which an undeclared field cannot be read."""
+    guarded = _Guarded(**{part.name: getattr(of, part.name) for part in fields(of) if part.init})
+    object.__setattr__(guarded, "allowed", frozenset(check.probes))
+    return guarded
 
 
 def iso(at: float) -> str:
