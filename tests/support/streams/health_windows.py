@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,27 +143,26 @@ def ended(kind: ExitKind, at: float, **changes: Any) -> ExitRecord:
 def judge(check: Check, of: Window, thresholds: Thresholds = DEFAULTS) -> Verdict:
     """The verdict of one check, the stream's own thresholds applied."""
     part = of.part if of.part in check.judges else sorted(check.judges)[0]
-    (verdict,) = evaluate(_only_what_it_probes(replace(of, part=part), check), thresholds, [check])
+    without: dict[str, Any] = {field: _UNDECLARED for field in Probed if field not in check.probes}
+    (verdict,) = evaluate(replace(of, part=part, **without), thresholds, [check])
     assert "the check itself failed" not in verdict.reason, verdict.reason
     return verdict
 
 
-class _Guarded(Window):
-    """A window that has no more of what is read outside the store than the check declares."""
+class _Undeclared:
+    """A field of a window that the check does not name in its probes: nothing can be done with it."""
 
-    allowed: frozenset[str]
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("the check reads what it does not name in its probes")
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in tuple(Probed) and name not in object.__getattribute__(self, "allowed"):
-            raise AssertionError(f"the check reads {name} and does not name it in its probes")
-        return super().__getattribute__(name)
+    def __bool__(self) -> bool:
+        return bool(self.read)
+
+    def __iter__(self) -> Any:
+        return self.read
 
 
-def _only_what_it_probes(of: Window, check: Check) -> Window:
-    """The same window, of which an undeclared field cannot be read."""
-    guarded = _Guarded(**{part.name: getattr(of, part.name) for part in fields(of) if part.init})
-    object.__setattr__(guarded, "allowed", frozenset(check.probes))
-    return guarded
+_UNDECLARED = _Undeclared()
 
 
 def iso(at: float) -> str:
