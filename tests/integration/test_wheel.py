@@ -21,6 +21,7 @@ PROMISES = {
     "kafka": "from streamwarden.adapters.kafka.brokers import *; reader(Connection(name='b', host='b'), 'x')",
     "postgresql": "import streamwarden.adapters.postgresql.access",
     "object-stores": "import pyarrow.fs",
+    "hdfs": "from streamwarden.adapters.storage.files import open_path; open_path('hdfs://name:8020/a')",
     "verify": "import streamwarden.services.crash_matrix.recording, great_expectations, duckdb",
     "demo": "from streamwarden.services.replay.flights import departures; assert len(departures()) == 336_776",
     "airflow,web": "from streamwarden.airflow.plugin import StreamwardenPlugin; StreamwardenPlugin().fastapi_apps",

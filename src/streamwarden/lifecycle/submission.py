@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.clusters import MANAGERS, manager_of
 from streamwarden.errors import ConfigError
 from streamwarden.lifecycle import driver_folder as files
-from streamwarden.lifecycle.location import below
+from streamwarden.lifecycle.location import URL, below
 from streamwarden.lifecycle.settings import (
     CHECKPOINT_FILES,
     DELTAS,
@@ -160,7 +161,7 @@ def cluster_environment(
 
 
 def _is_local(path: str) -> bool:
-    return "://" not in path or path.startswith("file://")
+    return not URL.match(of_hadoop(path))
 
 
 def _mebibytes(size: int | None) -> str | None:
@@ -187,6 +188,8 @@ def driver_properties(spec: StreamSpec, folder: Path, *, python: str, jvm_flags:
     manager = manager_of(spec.spark.master)
     if manager.has_executors:
         _prepend(conf, "spark.executor.extraJavaOptions", [executor_tag(folder.name), *manager.executor_options])
+    if manager.tags:
+        conf[manager.tags] = ",".join(filter(None, [folder.name, conf.get(manager.tags)]))
     conf[_REDACTION] = "|".join(filter(None, [_REDACTED, conf.get(_REDACTION)]))
     flags = [*_JVM_FLAGS, *jvm_flags, f"-Djava.io.tmpdir={_quoted(temporary)}"] if here else list(_JVM_FLAGS)
     _prepend(conf, DRIVER_OPTIONS, flags)

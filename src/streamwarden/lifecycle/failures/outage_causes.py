@@ -46,6 +46,9 @@ APPLICATION_ENDED: Final = curable(
 """Spark's exceptions do not say why a context was stopped, and an idle query raises none: the driver asks the context.
 """
 
+CONTAINER_LOST: Final = "ContainerLost"
+"""Error class of a driver in cluster mode that ended without a word of its own."""
+
 API_SERVER_AWAY: Final = _away(
     "api_server_unavailable",
     "the API server of Kubernetes does not answer",
@@ -73,6 +76,12 @@ UNREACHABLE: Final = (
         *classes(FORGOTTEN),
     ),
     APPLICATION_ENDED,
+    curable(
+        "container_lost",
+        "the driver's container was killed or lost, or its node went down",
+        "nothing to do: the next driver is submitted. The log of the application and of its node say what ended it",
+        *classes(CONTAINER_LOST),
+    ),
     API_SERVER_AWAY,
     _away(
         "resource_manager_unavailable",

@@ -12,6 +12,7 @@ from streamwarden.checkpoint.compact_logs import CompactLog, compact_logs
 from streamwarden.checkpoint.filesystem import Location
 from streamwarden.checkpoint.formats.logs import LogPosition, committed_times, log_position, planned_times
 from streamwarden.checkpoint.formats.state import state_stores
+from streamwarden.checkpoint.formats.uris import of_hadoop
 from streamwarden.checkpoint.skipped import SkippedBatches, skipped_batches
 from streamwarden.errors import SourceUnresponsive, StreamwardenError
 from streamwarden.health.check import Check
@@ -29,7 +30,6 @@ from streamwarden.health.window import (
     WaitingInput,
 )
 from streamwarden.lifecycle.forks.script_sources import is_recursive
-from streamwarden.lifecycle.location import plain_path
 from streamwarden.lifecycle.savepoints.savepoint import root_of
 from streamwarden.services.analysis.linting import job_facts
 from streamwarden.services.monitoring.reachability import Services
@@ -135,7 +135,7 @@ def _output(spec: StreamSpec, batches: Sequence[Batch]) -> str | None:
         return spec.sink.path if spec.sink.MANIFEST else None
     newest = next((batch.progress.sink for batch in reversed(batches) if batch.progress is not None), "")
     written = _FILE_SINK.fullmatch(newest)
-    return None if written is None else plain_path(written["path"])
+    return None if written is None else of_hadoop(written["path"])
 
 
 def _state(checkpoint: Location) -> tuple[StateInstance, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from streamwarden.checkpoint.formats.uris import to_hadoop
 from streamwarden.config.schema import load
 from streamwarden.errors import CheckpointError
 from streamwarden.lifecycle.surgery.assignment import Assign, Assigned, Assignment, require_assignable, unwanted
@@ -65,7 +66,7 @@ class _Surgery(Surgery[Setting, ValueChange]):
 
     def write(self, path: str) -> ValueChange:
         with self.place.copied(path) as copy:
-            request = _request(self.place, self.wanted, self.place.uri, f"file://{copy.path}")
+            request = _request(self.place, self.wanted, self.place.uri, to_hadoop(copy.path))
             with work_folder(self.place.spec) as folder:
                 assigned = _ask(self.place, folder, request)
             self.place.require_exact(copy, lambda differences: unwanted(differences, assigned, request))

@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from streamwarden.lifecycle.failures.exits import FENCED_CODE, failure
 from streamwarden.lifecycle.job_files import has_build
 from streamwarden.redaction import remember, secrets_of
 from streamwarden.services.analysis.linting import job_facts
+from streamwarden.services.fleet.applications import application_of
+from streamwarden.services.fleet.applications.watch import ResourceWatch
 from streamwarden.sources.base import StoredSource
 from streamwarden.spark.driver import failures
 from streamwarden.spark.driver.cluster_manager import what_is_away
@@ -106,6 +109,8 @@ class Runner:
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
         self._application = ApplicationWatch(self.end_now)
+        application = partial(application_of, self._spec, folder.name, dict(os.environ))
+        self._resources = ResourceWatch(self._spec, application, measure=self._link.measure, say=say)
         self._sessions = Sessions(self._take, self._opened, before_stop=lambda: self._control.await_boundaries())
         self._control = Control(
             self._spec,
@@ -137,6 +142,7 @@ class Runner:
             self._link.start()
             self._heartbeat.start()
             self._control.start()
+            self._resources.start()
             self._sessions.watch()
             self._application.watch()
             self._foreach_errors.watch()
@@ -238,6 +244,7 @@ class Runner:
             self._heartbeat.close()
             self._executors.close()
             self._application.close()
+            self._resources.close()
             return self._outcome
 
     def _judge(self, error: BaseException | None) -> ExitRecord:
