@@ -2,7 +2,7 @@
 
 One stream runs while an executor's container is killed and while the ResourceManager is killed and started again; each
 time the same driver goes on. Another one waits in a queue that has no room for it, and is named after a minute. At last
-somebody kills the application of the first one while it is idle: Spark leaves its driver, which ends by itself.
+somebody kills the application of the first one: Spark leaves its driver, which ends by itself.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def test_a_stop_ends_the_application_at_a_boundary(made: Project, yarn: Yarn, ru
 
 
 def test_a_driver_whose_application_is_killed_ends_with_a_cause(made: Project, yarn: Yarn, runs: StreamSpec) -> None:
-    """As `yarn application -kill` does. No batch runs that could fail of it."""
+    """As `yarn application -kill` does."""
     driver = start(made, yarn, runs)
     made.publish(1)
     made.await_batches(runs, made.committed(runs) + 1)
@@ -161,4 +161,3 @@ def test_a_driver_whose_application_is_killed_ends_with_a_cause(made: Project, y
 
     end = made.await_end(driver)
     assert (end.kind, end.curable, end.cause) == (ExitKind.FAILED, True, "application_ended"), end
-    assert not end.cut_batch
