@@ -1,7 +1,7 @@
 """docs/deploy.md in containers: sections 2, 9 and 5, command by command as the page has them, in a fresh clone.
 
 1. The image is built. It is small, and a changed line of the source rebuilds the last layers alone.
-2. `docker compose up`: every service becomes healthy, and the first stream runs.
+2. `docker compose up`: every service becomes healthy, and the first stream runs. The replay is made faster.
 3. The example goes from the topic over the cluster into the table. Its driver is killed, and comes back.
 4. The scheduler's container is restarted: the drivers end at a batch boundary.
 5. The drill of section 9 kills the fork's driver between the two commits, and passes.
@@ -34,7 +34,7 @@ FILES, TABLE = "flight_departures", "departures_to_warehouse"
 WRITTEN = Page((REPOSITORY / "docs" / "deploy.md").read_text())
 UP, STATUS, COPY, UNPAUSE, UPDATE = WRITTEN.section(2).blocks()
 SECRETS, PASSWORDS, ACCOUNT = WRITTEN.section(5).blocks()
-_, DRILL = WRITTEN.section(9).blocks()
+_, FASTER, DRILL = WRITTEN.section(9).blocks()
 ONCE = ("migrate", "first-run")
 """They end when they have done their work."""
 
@@ -43,7 +43,7 @@ ONCE = ("migrate", "first-run")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     with engine() as environment:
         folder = cloned(tmp_path_factory.mktemp("containers") / "streamwarden")
-        shell = Shell(folder, {**environment, "STREAMWARDEN_REPLAY_SPEEDUP": "36000"})
+        shell = Shell(folder, environment)
         try:
             yield shell
         finally:
@@ -135,6 +135,13 @@ def test_up_starts_everything_and_the_first_stream(shell: Shell, tmp_path: Path)
     print(f"`up` to the first batch: {time.monotonic() - started:.0f} s")
     wait_for("all services", well, timeout=STARTS_WITHIN, poll=2, explain=explained)
     assert FILES in shell.tried(STATUS).stdout
+
+
+def test_the_replay_is_made_faster_and_nothing_else_is_touched(shell: Shell) -> None:
+    before = shell.services()
+    shell.run(FASTER, within=STARTS_WITHIN)
+    after = shell.services()
+    assert {name for name in after if after[name]["ID"] != before[name]["ID"]} == {"replay", "replay-to-kafka"}
 
 
 def test_the_example_goes_from_the_topic_over_the_cluster_into_the_table(shell: Shell) -> None:
