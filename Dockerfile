@@ -11,7 +11,7 @@ FROM python:3.11-slim-bookworm AS environment
 # The folder of manuals: Java's package cannot be set up without it, and slim images may lack it.
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
-    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --create-home --uid 1000 streamwarden \
@@ -27,8 +27,9 @@ RUN --mount=type=bind,from=tools,source=/tools,target=/tools \
     python3.11 -m venv --without-pip .venv \
     && python3.11 packaging/image/runtime_lock.py requirements.txt > /tmp/requirements.txt \
     && /tools/bin/uv pip sync --quiet --no-cache --compile-bytecode --python .venv/bin/python /tmp/requirements.txt \
-    && rm -rf /tmp/requirements.txt .venv/lib/python3.11/site-packages/pandas/tests .venv/lib/python3.11/site-packages/pyarrow/tests \
-    && find .venv/lib/python3.11/site-packages/scipy -type d -name tests -prune -exec rm -rf {} +
+    && rm /tmp/requirements.txt \
+    && cd .venv/lib/python3.11/site-packages \
+    && find kubernetes* numpy pandas pyarrow scipy -type d \( -name tests -o -name test \) -prune -exec rm -rf {} +
 ENV PATH=/opt/streamwarden/.venv/bin:$PATH
 
 # The jars and the archive go into the environment, next to Spark, and not below /data: a volume there would hide them.
@@ -54,5 +55,8 @@ COPY . .
 # The image's user can read the checkout and cannot change it, whatever permissions it had.
 RUN chmod -R a+rX config dags packaging plugins spark_jobs src \
     && python -m compileall -q src spark_jobs
-USER streamwarden
+# On Kubernetes it is the image of Spark's pods, too, which are started with `driver …` or `executor`. Their first process
+# reaps what a driver leaves, and a number as the user lets a pod demand that it is not root.
+USER 1000
 VOLUME /data
+ENTRYPOINT ["tini", "-s", "--", "/opt/streamwarden/packaging/kubernetes/entrypoint.sh"]

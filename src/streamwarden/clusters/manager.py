@@ -8,6 +8,7 @@ from typing import Final
 
 from streamwarden.problems import Problem
 from streamwarden.stream.spark import ExecutorsSpec, SparkSpec
+from streamwarden.stream.spec import StopPolicy
 
 
 class Interface(Enum):
@@ -49,6 +50,7 @@ class InCluster:
             other users, so it may hold one.
         log: the command that shows the driver's log.
         image: the driver runs in a container, where the runner is a file of the image.
+        template: the setting that names a file which describes the driver's pod, and what is in that file.
     """
 
     tracking: str
@@ -56,6 +58,7 @@ class InCluster:
     reference: str | None = None
     log: str
     image: bool = False
+    template: tuple[str, Callable[[StopPolicy], str]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

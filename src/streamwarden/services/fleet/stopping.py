@@ -61,7 +61,7 @@ class Stopper:
         if record is None:
             return None
         folder = Path(record.folder)
-        policy = _policy(folder)
+        policy = stop_policy(folder)
         term_at = now + (policy.batch_deadline if batch_deadline is None else batch_deadline)
         request = StopRequest(
             driver_id=record.driver_id,
@@ -130,7 +130,7 @@ class Stopper:
         return record
 
 
-def _policy(folder: Path) -> StopPolicy:
+def stop_policy(folder: Path) -> StopPolicy:
     """The stop policy of the spec that the driver runs."""
     document = (files.read_document(folder / files.SPEC) or {}).get("stop") or {}
     return StopPolicy(**{name: float(seconds) for name, seconds in document.items()})
