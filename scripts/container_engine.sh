@@ -140,7 +140,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends postgresql-comm
     && echo create_main_cluster=false >/etc/postgresql-common/createcluster.d/none.conf \
     && apt-get install -y --no-install-recommends postgresql-17 && rm -rf /var/lib/apt/lists/* \
     && mkdir -p /var/lib/postgresql/data /var/run/postgresql
-ENV PATH=/usr/lib/postgresql/17/bin:$PATH
+ENV PATH=/usr/lib/postgresql/17/bin:$PATH LANG=C.UTF-8
 COPY entry.sh /usr/local/bin/
 VOLUME /var/lib/postgresql/data
 STOPSIGNAL SIGINT

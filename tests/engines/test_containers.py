@@ -131,7 +131,12 @@ def test_up_starts_everything_and_the_first_stream(shell: Shell, tmp_path: Path)
     def explained() -> str:
         return shell.run("docker compose ps --all") + log.read_text(errors="replace")[-6000:]
 
-    wait_for("a committed batch", lambda: batches(shell, FILES) > 0, timeout=STARTS_WITHIN, poll=2, explain=explained)
+    def begun() -> bool:
+        failed = {name for name in ONCE if shell.services().get(name, {}).get("ExitCode")}
+        assert not failed, shell.run(f"docker compose logs --tail 40 {' '.join(failed)}")
+        return batches(shell, FILES) > 0
+
+    wait_for("a committed batch", begun, timeout=STARTS_WITHIN, poll=2, explain=explained)
     print(f"`up` to the first batch: {time.monotonic() - started:.0f} s")
     wait_for("all services", well, timeout=STARTS_WITHIN, poll=2, explain=explained)
     assert FILES in shell.tried(STATUS).stdout
