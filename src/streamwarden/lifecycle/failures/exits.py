@@ -152,10 +152,18 @@ def compose(
 
 def not_submitted(error_class: str, text: str, *, at: float) -> ExitRecord:
     """The record of a driver that spark-submit could not hand to its cluster. `text`: what it printed last."""
-    record = _from_log(text, ProcessExit(ended_at=at), None)
-    if record.cause is not None:
-        return record
-    return replace(record, error_class=error_class, message=shortened(text), next_step="read the log of the task")
+    command, _, printed = text.partition("\n")
+    _, fatal, last_words = printed.rpartition(_FATAL)
+    cause = cause_of(chain_of_text(f"{fatal}{last_words}"))
+    return ExitRecord(
+        kind=ExitKind.FAILED,
+        ended_at=at,
+        error_class=error_class,
+        message=shortened(_headed(cause, last_error(printed) or printed or command)),
+        curable=cause is None or cause.curable,
+        next_step=cause.next_step if cause is not None else "read the log of the task",
+        cause=cause.code if cause is not None else None,
+    )
 
 
 def _from_log(log_tail: str, process: ProcessExit, cut_batch: bool | None) -> ExitRecord:
