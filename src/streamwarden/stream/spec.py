@@ -397,6 +397,9 @@ class StreamSpec:
     publish: PublishSpec = field(default_factory=PublishSpec)
     savepoints: SavepointsSpec = field(default_factory=SavepointsSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
+    queue: str | None = None
+    """of Airflow's CeleryExecutor: the queue whose workers start its drivers, on their own hosts; null: Airflow's
+    default queue (see [hosts](../how-to/hosts.md)). YARN's queue is `spark.queue`"""
     project: str = ""
     data: str = ""
     file: str = ""

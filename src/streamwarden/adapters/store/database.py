@@ -31,6 +31,15 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 5
 """A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
 
+_UNREACHABLE: Final = {
+    "tcp_user_timeout": 4000,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+}
+"""libpq's settings that end a call within five seconds if the network no longer carries packets to the server. Without
+them the kernel tries for a quarter of an hour, in which a driver would neither renew its lease nor notice its loss."""
+
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
 """Pools of the parent process: kept, so that a forked child never closes (and so disturbs) the parent's connections."""
@@ -129,10 +138,11 @@ class Database:
         return engine
 
     def _connect_to_server(self) -> Engine:
-        seconds = {"connect_timeout": max(2, math.ceil(self.busy_timeout))}  # 2 is the least that libpq takes
+        # 2 is the least that libpq takes
+        bounds = {**_UNREACHABLE, "connect_timeout": max(2, math.ceil(self.busy_timeout))}
         engine = sa.create_engine(
             self._url,
-            connect_args=seconds if self._url.get_driver_name().startswith("psycopg") else {},
+            connect_args=bounds if self._url.get_driver_name().startswith("psycopg") else {},
             pool_pre_ping=True,
             pool_timeout=self.busy_timeout or 0.1,
             hide_parameters=True,

@@ -50,6 +50,7 @@ from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.master_watch import MasterWatch
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.fence_watch import FenceWatch
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
@@ -104,6 +105,12 @@ class Runner:
         self._heartbeat = Heartbeat(
             jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
+        self._fence = FenceWatch(
+            lambda: self._link.lease,
+            lambda: self._link.renewed_at,
+            self._link.lose,
+            connection=self._spec.storage.connection,
+        )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
         self._master = MasterWatch(self.end_now)
@@ -136,6 +143,8 @@ class Runner:
             self._link.bind()
             self._registry.learn(self._link.known_queries())
             self._link.start()
+            if self._link.needs_fence:
+                self._fence.start()
             self._heartbeat.start()
             self._control.start()
             self._sessions.watch()
@@ -235,6 +244,7 @@ class Runner:
                 except OSError as full:
                     say(f"outcome.json could not be written: {full}")
             self._control.finished.set()
+            self._fence.close()
             self._heartbeat.close()
             self._executors.close()
             self._master.close()
