@@ -82,6 +82,13 @@ def test_all_hosts_see_the_shared_folder_and_each_its_own_disk(hosts: Park) -> N
     assert two.run(["cat", f"{LOCAL}/file"]).returncode != 0
 
 
+def test_a_shared_file_tells_which_host_wrote_it_and_no_host_sees_that(hosts: Park) -> None:
+    for name, host in hosts.hosts.items():
+        host.run(["sh", "-c", f"echo {name} >{SHARED}/of-{name}.part; mv {SHARED}/of-{name}.part {SHARED}/of-{name}"])
+        assert (hosts.shared / f"of-{name}").stat().st_uid == host.writer
+    assert hosts.hosts["one"].run(["stat", "-c", "%u", f"{SHARED}/of-two"]).stdout == "0\n"
+
+
 def test_a_shared_folder_that_hangs_lets_its_host_wait_and_no_other(hosts: Park) -> None:
     one, two = hosts.hosts["one"], hosts.hosts["two"]
     hosts.shares["one"].hang()

@@ -22,12 +22,15 @@ from support.hosts.share import Share
 
 WITHIN: Final = 20.0
 
-MOUNTS: Final = Path("/mnt")
+MOUNTS: Final = Path("/srv")
 SHARED: Final = MOUNTS / "shared"
 """Where each host has the shared folder."""
 
 LOCAL: Final = MOUNTS / "local"
 """Where each host has a disk of its own, which it keeps when it is powered off."""
+
+WRITERS: Final = 6000
+"""The users of the hosts have numbers above this one."""
 
 _BOOT: Final = """
 set -e
@@ -47,12 +50,16 @@ class Host:
 
     Args:
         disk: folder of its own disk.
+
+    Attributes:
+        writer: the user that owns, outside, the files that this host wrote into the shared folder.
     """
 
     def __init__(self, plug: Plug, network: Network, disk: Path, hosts: Path) -> None:
         self.name, self.address, self.plug = plug.name, plug.address, plug
         self.disk = disk
         self._network, self._hosts = network, hosts
+        self.writer = WRITERS + int(plug.address.rpartition(".")[2])
         self._outer: subprocess.Popen[bytes] | None = None
         self._first = 0
         self._shares: list[Share] = []
@@ -85,7 +92,7 @@ class Host:
 
     def mount(self, folder: Path) -> Share:
         """Mount a folder of this machine as the shared folder."""
-        share = Share(folder, SHARED, self.inside)
+        share = Share(folder, SHARED, self.writer, self.inside)
         share.open()
         self._shares.append(share)
         return share

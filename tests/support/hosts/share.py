@@ -34,19 +34,20 @@ class Share:
     """One host's mount of the shared folder.
 
     Args:
+        writer: the user that owns what this host writes; every host sees root as the owner of all.
         inside: turns a command into one that runs on the host.
     """
 
-    def __init__(self, folder: Path, at: Path, inside: Callable[[Sequence[str]], list[str]]) -> None:
+    def __init__(self, folder: Path, at: Path, writer: int, inside: Callable[[Sequence[str]], list[str]]) -> None:
         self._folder, self._at, self._inside = folder, at, inside
+        self.writer = writer
         self._outer: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
         """Mount it, and wait until it is there."""
-        self._outer = subprocess.Popen(
-            self._inside([_PROGRAM, "-f", "--multithreaded", str(self._folder), str(self._at)]),
-            stdin=subprocess.DEVNULL,
-        )
+        owners = ["--force-user=root", f"--create-for-user={self.writer}", "--chown-ignore"]
+        mount = [_PROGRAM, "-f", "--multithreaded", *owners, str(self._folder), str(self._at)]
+        self._outer = subprocess.Popen(self._inside(mount), stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + WITHIN
         while subprocess.run(self._inside(["mountpoint", "-q", str(self._at)]), timeout=WITHIN).returncode != 0:
             assert self._outer.poll() is None, "the shared folder could not be mounted"
