@@ -1,0 +1,109 @@
+"""Hosts for a test, and what they share: a network, PostgreSQL as the store, a folder, and Kafka if it is wanted.
+
+The store and the broker run on hosts of their own as far as the network goes: a host can be cut off from either.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from support.hosts.host import Host
+from support.hosts.network import Network, Plug, network
+from support.hosts.share import Share
+from support.servers import kafka_broker, postgres_server
+from support.servers.kafka_broker import Broker
+from support.servers.postgres_server import PostgreSQL
+
+STORE: Final = "store"
+BROKER: Final = "broker"
+
+
+class Park:
+    """Hosts by name, all on, and their services.
+
+    Args:
+        folder: holds the shared folder and the hosts' own disks.
+    """
+
+    def __init__(self, folder: Path, net: Network, stack: ExitStack) -> None:
+        self.network, self.shared = net, folder / "shared"
+        self.hosts: dict[str, Host] = {}
+        self.shares: dict[str, Share] = {}
+        self._folder, self._stack = folder, stack
+        self.shared.mkdir()
+
+    def serve_store(self) -> None:
+        """PostgreSQL with an empty database for the store."""
+        plug = self.network.plug(STORE)
+        self.server: PostgreSQL = self._serve(plug, postgres_server.running(plug.address))
+        plug.call(lambda: self.server.create("streamwarden"))
+
+    def serve_broker(self) -> None:
+        """A Kafka broker."""
+        plug = self.network.plug(BROKER)
+        self.broker: Broker = self._serve(plug, kafka_broker.broker(address=plug.address))
+
+    def add(self, *names: str) -> None:
+        """Plug hosts in, boot them, and mount the shared folder on each."""
+        plugs = [self.network.plug(name) for name in names]
+        hosts = self._folder / "hosts"
+        lines = ["127.0.0.1 localhost", *(f"{plug.address} {plug.name}" for plug in self.network.plugs.values())]
+        hosts.write_text("\n".join(lines) + "\n")
+        for plug in plugs:
+            host = self.hosts[plug.name] = Host(plug, self.network, self._folder / f"disk-{plug.name}", hosts)
+            self._stack.callback(host.power_off)
+            self.power_on(plug.name)
+
+    def power_on(self, name: str) -> None:
+        """Boot a host and mount the shared folder."""
+        self.hosts[name].power_on()
+        self.shares[name] = self.hosts[name].mount(self.shared)
+
+    @property
+    def store_url(self) -> str:
+        """The store, as every host reaches it."""
+        return self.server.url("streamwarden")
+
+    def sql(self, statement: str, database: str = "streamwarden") -> list[Any]:
+        """The rows of a query, asked from the host of the store itself: no cut keeps them away."""
+
+        def ask() -> list[Any]:
+            engine = sa.create_engine(self.server.url(database), poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+            with engine.connect() as connection:
+                result = connection.exec_driver_sql(statement)
+                return list(result) if result.returns_rows else []
+
+        return self.network.plugs[STORE].call(ask)
+
+    def at_broker(self, function: Callable[[Broker], Any]) -> Any:
+        """What `function` returns of the broker, asked from its own host."""
+        return self.network.plugs[BROKER].call(lambda: function(self.broker))
+
+    def _serve(self, plug: Plug, context: Any) -> Any:
+        """Enter a context of which every process and connection belongs to the host of `plug`."""
+        served = plug.call(context.__enter__)
+        self._stack.callback(plug.call, lambda: context.__exit__(None, None, None))
+        return served
+
+
+@contextmanager
+def park(*names: str, broker: bool = False) -> Iterator[Park]:
+    """Hosts with these names, a store and, if it is wanted, a broker. At the end all is off and removed."""
+    folder = Path(tempfile.mkdtemp(prefix="streamwarden-hosts-"))
+    try:
+        with ExitStack() as stack:
+            made = Park(folder, stack.enter_context(network()), stack)
+            made.serve_store()
+            if broker:
+                made.serve_broker()
+            made.add(*names)
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
