@@ -37,7 +37,7 @@ def hosts() -> Iterator[Park]:
 
 
 def reaches_store(park: Park, name: str) -> bool:
-    done = park.hosts[name].run([sys.executable, "-c", CONNECT, park.server.address, str(park.server.port)])
+    done = park.hosts[name].run([sys.executable, "-c", CONNECT, park.store.address, str(park.store.port)])
     return done.returncode == 0
 
 
@@ -69,7 +69,7 @@ def test_a_host_that_is_cut_off_from_the_store_does_not_reach_it_and_others_do(h
 
 
 def test_nothing_outside_reaches_a_host_and_no_host_reaches_outside(hosts: Park) -> None:
-    outside = [sys.executable, "-c", CONNECT, hosts.server.address, str(hosts.server.port)]
+    outside = [sys.executable, "-c", CONNECT, hosts.store.address, str(hosts.store.port)]
     assert subprocess.run(outside, capture_output=True, timeout=20).returncode != 0
     done = hosts.hosts["one"].run([sys.executable, "-c", CONNECT, "192.0.2.1", "80"])
     assert "unreachable" in done.stderr
@@ -110,7 +110,7 @@ def test_a_host_without_power_has_no_process_and_says_no_goodbye() -> None:
     share.require()
     with park("one", "two") as made:
         one = made.hosts["one"]
-        url = made.server.connection("streamwarden")
+        url = made.store.connection("streamwarden")
         outer = one.start([sys.executable, "-c", TALK, url], stdout=subprocess.PIPE)
         assert outer.stdout is not None
         assert outer.stdout.readline()
@@ -119,6 +119,6 @@ def test_a_host_without_power_has_no_process_and_says_no_goodbye() -> None:
         one.power_off()
         assert not any(process.is_running() for process in left)
         outer.wait(timeout=20)
-        assert made.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'talker'") == [(1,)]
+        assert made.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'talker'") == [(1,)]
         made.power_on("one")
         assert reaches_store(made, "one")

@@ -133,6 +133,20 @@ class Host:
             timeout=timeout,
         )
 
+    def freeze(self) -> list[psutil.Process]:
+        """Stop every process, as a virtual machine that is paused; they are for `thaw`. The shared folder's program is
+        stopped, too."""
+        processes = self.processes()
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        return processes
+
+    def thaw(self, processes: Sequence[psutil.Process]) -> None:
+        """Let them run again."""
+        for process in processes:
+            if process.is_running():
+                process.send_signal(signal.SIGCONT)
+
     def processes(self) -> list[psutil.Process]:
         """All processes of the host, as this machine numbers them, without its first one."""
         if not self.is_on:

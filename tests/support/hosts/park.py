@@ -23,6 +23,8 @@ from support.servers.postgres_server import PostgreSQL
 
 STORE: Final = "store"
 BROKER: Final = "broker"
+DATABASE: Final = "database"
+"""Names of the hosts of the services: the store, a broker, and a database for output."""
 
 
 class Park:
@@ -41,9 +43,17 @@ class Park:
 
     def serve_store(self) -> None:
         """PostgreSQL with an empty database for the store."""
-        plug = self.network.plug(STORE)
-        self.server: PostgreSQL = self._serve(plug, postgres_server.running(plug.address))
-        plug.call(lambda: self.server.create("streamwarden"))
+        self.store = self._serve_postgresql(STORE, "streamwarden")
+
+    def serve_database(self) -> None:
+        """Another PostgreSQL, with an empty database for output."""
+        self.database = self._serve_postgresql(DATABASE, "warehouse")
+
+    def _serve_postgresql(self, name: str, database: str) -> PostgreSQL:
+        plug = self.network.plug(name)
+        server: PostgreSQL = self._serve(plug, postgres_server.running(plug.address))
+        plug.call(lambda: server.create(database))
+        return server
 
     def serve_broker(self) -> None:
         """A Kafka broker."""
@@ -69,18 +79,19 @@ class Park:
     @property
     def store_url(self) -> str:
         """The store, as every host reaches it."""
-        return self.server.url("streamwarden")
+        return self.store.url("streamwarden")
 
-    def sql(self, statement: str, database: str = "streamwarden") -> list[Any]:
-        """The rows of a query, asked from the host of the store itself: no cut keeps them away."""
+    def ask(self, statement: str, of: str = STORE) -> list[Any]:
+        """The rows of a query to the store or the database, asked from its own host: no cut keeps them away."""
+        url = self.store_url if of == STORE else self.database.url("warehouse")
 
-        def ask() -> list[Any]:
-            engine = sa.create_engine(self.server.url(database), poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        def answer() -> list[Any]:
+            engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
             with engine.connect() as connection:
                 result = connection.exec_driver_sql(statement)
                 return list(result) if result.returns_rows else []
 
-        return self.network.plugs[STORE].call(ask)
+        return self.network.plugs[of].call(answer)
 
     def at_broker(self, function: Callable[[Broker], Any]) -> Any:
         """What `function` returns of the broker, asked from its own host."""
@@ -94,8 +105,9 @@ class Park:
 
 
 @contextmanager
-def park(*names: str, broker: bool = False) -> Iterator[Park]:
-    """Hosts with these names, a store and, if it is wanted, a broker. At the end all is off and removed."""
+def park(*names: str, broker: bool = False, database: bool = False) -> Iterator[Park]:
+    """Hosts with these names, a store and, if they are wanted, a broker and a database for output. At the end all is
+    off and removed."""
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-hosts-"))
     try:
         with ExitStack() as stack:
@@ -103,6 +115,8 @@ def park(*names: str, broker: bool = False) -> Iterator[Park]:
             made.serve_store()
             if broker:
                 made.serve_broker()
+            if database:
+                made.serve_database()
             made.add(*names)
             yield made
     finally:

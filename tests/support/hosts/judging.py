@@ -1,0 +1,30 @@
+"""How the tests on several hosts begin, and how each of them is judged at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.hosts.streams import HostedStream, overlaps
+from support.spark.drivers import until
+
+
+@contextmanager
+def running_on_one(stream: HostedStream) -> Iterator[None]:
+    """Events flow, the host `one` runs the stream, and both hosts supervise it."""
+    stream.events.publish()
+    with stream.events.flowing():
+        stream.supervise("one")
+        stream.await_commits(2, "one")
+        stream.supervise("two")
+        until("two follows the driver", lambda: "driver" in stream.said("two"))
+        yield
+
+
+def require_each_event_once(stream: HostedStream) -> None:
+    """Nothing is lost, and nothing is there twice; nobody wrote after another one had taken over."""
+    until("every event comes out", lambda: len(stream.delivered()) >= stream.events.count, 90)
+    counts = stream.delivered()
+    assert set(counts) == {f"e{number}" for number in range(stream.events.count)}
+    assert max(counts.values()) == 1
+    assert overlaps(stream.written()) == []
