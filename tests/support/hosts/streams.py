@@ -130,7 +130,7 @@ class HostedStream:
             "quarantine": f"quarantine/{NAME}",
             "trigger": {"processing_time": "1 second"},
             "state": {"backend": "rocksdb", "shuffle_partitions": 1},
-            "restart": {"budget": "50 per hour"},
+            "restart": {"budget": "50 per hour", "unresponsive_after": "20s"},
             "spark": {"master": "local[1]", "driver_memory": "700 MB", "conf": QUICK},
         }
         self._job_says = job_says

@@ -59,6 +59,7 @@ from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.spark.storage_watch import StorageWatch
 from streamwarden.stream.spec import StreamSpec
 
 CODES = {ExitKind.STOPPED: 0, ExitKind.COMPLETED: 0, ExitKind.FENCED: FENCED_CODE, ExitKind.KILLED: 143}
@@ -111,6 +112,9 @@ class Runner:
             self._link.lose,
             connection=self._spec.storage.connection,
         )
+        self._storage = StorageWatch(
+            self._spec.checkpoint, jvm, bound=self._spec.restart.unresponsive_after, give_up=self._link.give_up
+        )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
         self._master = MasterWatch(self.end_now)
@@ -145,6 +149,7 @@ class Runner:
             self._link.start()
             if self._link.needs_fence:
                 self._fence.start()
+                self._storage.start()
             self._heartbeat.start()
             self._control.start()
             self._sessions.watch()
@@ -245,6 +250,7 @@ class Runner:
                     say(f"outcome.json could not be written: {full}")
             self._control.finished.set()
             self._fence.close()
+            self._storage.close()
             self._heartbeat.close()
             self._executors.close()
             self._master.close()
