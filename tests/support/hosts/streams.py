@@ -215,7 +215,7 @@ class HostedStream:
 
     def timeline(self, since: float) -> str:
         """When each driver was launched and its query started, in seconds after `since` (Unix seconds)."""
-        rows = self.park.ask("SELECT process_host, launched_at, started_at, exit_kind, exit_at FROM drivers ORDER BY 2")
+        rows = self.park.ask("SELECT host, launched_at, started_at, exit_kind, exit_at FROM drivers ORDER BY 2")
         told = []
         for host, launched, started, kind, ended in rows:
             times = [f"{at - since:.1f}" if at is not None else "never" for at in (launched, started, ended)]
