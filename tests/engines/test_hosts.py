@@ -44,7 +44,7 @@ def test_a_host_loses_its_power_and_another_one_runs_the_stream_within_a_minute(
     with running_on_one(stream):
         hosts.hosts["one"].power_off()
         took = stream.await_commits(1, "two")
-        print(f"running on the other host after {took:.1f} s")
+        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
         hosts.power_on("one")
         stream.supervise("one")
         stream.await_commits(2, "two")
@@ -61,7 +61,7 @@ def test_a_host_that_is_cut_off_from_the_store_goes_on_until_another_one_takes_o
         stream.await_commits(5, "one")  # an outage of the store stops no stream
         stream.await_commits(1, "two")
         took = time.monotonic() - began
-        print(f"running on the other host after {took:.1f} s")
+        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
         until("the driver that is cut off ends", lambda: stream.drivers_on("one") == 0, 30)
         hosts.network.heal("one", STORE)
         stream.await_commits(3, "two")
@@ -75,7 +75,7 @@ def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
     with running_on_one(stream):
         hosts.shares["one"].hang()
         took = stream.await_commits(1, "two", timeout=150)
-        print(f"running on the other host after {took:.1f} s")
+        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
         hosts.shares["one"].heal()
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
@@ -87,7 +87,7 @@ def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
     with running_on_one(stream):
         frozen = hosts.hosts["one"].freeze()
         took = stream.await_commits(1, "two")
-        print(f"running on the other host after {took:.1f} s")
+        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
         hosts.hosts["one"].thaw(frozen)
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)

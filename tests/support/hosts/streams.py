@@ -130,7 +130,7 @@ class HostedStream:
             "quarantine": f"quarantine/{NAME}",
             "trigger": {"processing_time": "1 second"},
             "state": {"backend": "rocksdb", "shuffle_partitions": 1},
-            "restart": {"budget": "50 per hour"},
+            "restart": {"budget": "50 per hour", "unresponsive_after": "20s"},
             "spark": {"master": "local[1]", "driver_memory": "700 MB", "conf": QUICK},
         }
         self._job_says = job_says
@@ -212,6 +212,18 @@ class HostedStream:
             told=lambda: f"written: {self.written()[-5:]}; {self.said(by)[-3000:]}",
         )
         return time.monotonic() - began
+
+    def timeline(self, since: float) -> str:
+        """When each driver was launched and its query started, in seconds after `since` (Unix seconds)."""
+        rows = self.park.ask("SELECT host, launched_at, started_at, exit_kind, exit_at FROM drivers ORDER BY 2")
+        told = []
+        for host, launched, started, kind, ended in rows:
+            times = [f"{at - since:.1f}" if at is not None else "never" for at in (launched, started, ended)]
+            name = (host or "?").partition("/")[0]
+            told.append(f"{name}: launched {times[0]}, started {times[1]}, ended {times[2]} {kind or ''}")
+        first = {host: min((c.at for c in self._commits_of(host)), default=None) for host in self.park.hosts}
+        told += [f"first commit of {host}: {at - since:.1f}" for host, at in first.items() if at is not None]
+        return "\n".join(told)
 
     def _commits_of(self, host: str) -> list[Written]:
         return [file for file in self.written() if file.host == host and file.path.startswith("checkpoint/commits/")]

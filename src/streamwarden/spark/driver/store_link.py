@@ -21,7 +21,7 @@ from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.formats.logs import written_at
 from streamwarden.errors import LeaseLost, ProgressError, StoreError, StreamwardenError
 from streamwarden.health.window import Measurement
-from streamwarden.lifecycle.driver import DriverEvent, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUERY_STARTED, append_event, write_queries
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
@@ -144,6 +144,14 @@ class StoreLink:
     def lose(self, lost: LeaseLost) -> None:
         """The lease was taken over, as a fence says: nothing is renewed any more."""
         self.lost = self.lost or lost
+
+    def give_up(self, record: ExitRecord) -> None:
+        """Record the driver's end and give its lease back, for a driver that ends at once and may not touch its folder.
+
+        Raises StoreError.
+        """
+        self._store.drivers.exited(self._folder.name, record)
+        self._store.leases.release(self._lease, now=self._clock())
 
     def claim(self, *checkpoints: str) -> Lease:
         """Claim more checkpoints for this driver, before a query may write to them. Safe on any thread.

@@ -101,9 +101,8 @@ class Runner:
             process=jvm,
             watcher=self._quarantines.seen,
             registry=self._registry,
-            beats=lambda: self._heartbeat.beats and self._storage.answers,
+            beats=lambda: self._heartbeat.beats,
         )
-        self._storage = StorageWatch(self._spec.checkpoint, bound=self._spec.restart.unresponsive_after)
         self._heartbeat = Heartbeat(
             jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
@@ -112,6 +111,9 @@ class Runner:
             lambda: self._link.renewed_at,
             self._link.lose,
             connection=self._spec.storage.connection,
+        )
+        self._storage = StorageWatch(
+            self._spec.checkpoint, jvm, bound=self._spec.restart.unresponsive_after, give_up=self._link.give_up
         )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
