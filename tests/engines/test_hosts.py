@@ -113,10 +113,10 @@ def test_the_drain_of_a_host_moves_its_stream_at_a_batch_boundary(hosts: Park) -
 
 
 def test_without_the_fence_the_judge_sees_two_writers(hosts: Park) -> None:
-    """The negative control: a driver that is cut off from the store, and looks for no fence."""
+    """The negative control: a driver that is cut off from the store, and looks for no fence. Spark's own check ends one
+    of the two drivers again and again; here it is the one that has the lease."""
     stream = HostedStream(hosts, job_says=UNFENCED)
     with running_on_one(stream):
         hosts.network.cut("one", STORE)
-        stream.await_commits(1, "two")
-        until("both have written", lambda: overlaps(stream.written()), 30)
-    assert {file.host for file in overlaps(stream.written())} >= {"one"}
+        until("both have written", lambda: overlaps(stream.written()), 120)
+    assert {file.host for file in overlaps(stream.written())} == {"one"}
