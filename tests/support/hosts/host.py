@@ -63,6 +63,7 @@ class Host:
         self._outer: subprocess.Popen[bytes] | None = None
         self._first = 0
         self._shares: list[Share] = []
+        self._entered: list[subprocess.Popen[Any]] = []
 
     def power_on(self) -> None:
         """Boot it, without any shared folder."""
@@ -83,8 +84,10 @@ class Host:
             os.kill(self._first, signal.SIGKILL)  # the kernel ends all of a namespace with its first process
             for share in self._shares:
                 share.gone()
+            for entered in self._entered:  # those whose command was frozen stand still, too, and bury no child
+                entered.kill()
             self._outer.wait(timeout=WITHIN)
-            self._outer, self._shares = None, []
+            self._outer, self._shares, self._entered = None, [], []
 
     @property
     def is_on(self) -> bool:
@@ -113,7 +116,10 @@ class Host:
         **options: Any,
     ) -> subprocess.Popen[Any]:
         """Start a command there, which nobody waits for."""
-        return subprocess.Popen(self.inside(command, folder=folder), env=dict(os.environ) | dict(env or {}), **options)
+        variables = dict(os.environ) | dict(env or {})
+        entered = subprocess.Popen(self.inside(command, folder=folder), env=variables, **options)
+        self._entered.append(entered)
+        return entered
 
     def run(
         self,
