@@ -49,6 +49,7 @@ def test_a_host_loses_its_power_and_another_one_runs_the_stream_within_a_minute(
         stream.supervise("one")
         stream.await_commits(2, "two")
     require_each_event_once(stream)
+    stream.call("two", "audit", NAME, "--share", "1")  # the product's own books
     assert took <= WITHIN
     assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
 
