@@ -83,6 +83,21 @@ def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
     require_each_event_once(stream)
 
 
+def test_a_host_that_reaches_neither_the_store_nor_the_storage_loses_the_stream(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        hosts.network.unplug("one")
+        hosts.shares["one"].hang()
+        took = stream.await_commits(1, "two")
+        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        hosts.shares["one"].heal()
+        hosts.network.replug("one")
+        stream.await_commits(3, "two")
+        until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream)
+    assert took <= WITHIN
+
+
 def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
     stream = HostedStream(hosts)
     with running_on_one(stream):
