@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +108,22 @@ def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
         hosts.hosts["one"].thaw(frozen)
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream)
+    assert took <= WITHIN
+
+
+def test_a_host_whose_clock_is_two_minutes_ahead_takes_over_from_the_dead_alone(hosts: Park) -> None:
+    """By its clock each lease has expired long ago."""
+    stream = HostedStream(hosts)
+    package = Path(pytest.importorskip("libfaketime").__file__).parent
+    library = str(package / "vendor/libfaketime/src/libfaketime.so.1")
+    with running_on_one(stream, LD_PRELOAD=library, FAKETIME="+120s", FAKETIME_DONT_FAKE_MONOTONIC="1"):
+        until("two says that its clock is ahead", lambda: "ahead of the store's" in stream.said("two"), 60)
+        stream.await_commits(15, "one")
+        assert stream.drivers_on("two") == 0
+        hosts.hosts["one"].power_off()
+        took = stream.await_commits(1, "two")
+        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
     require_each_event_once(stream)
     assert took <= WITHIN
 

@@ -10,13 +10,13 @@ from support.spark.drivers import until
 
 
 @contextmanager
-def running_on_one(stream: HostedStream) -> Iterator[None]:
-    """Events flow, the host `one` runs the stream, and both hosts supervise it."""
+def running_on_one(stream: HostedStream, **env: str) -> Iterator[None]:
+    """Events flow, the host `one` runs the stream, and both hosts supervise it; `env`: of the supervisor on `two`."""
     stream.events.publish()
     with stream.events.flowing():
         stream.supervise("one")
         stream.await_commits(2, "one")
-        stream.supervise("two")
+        stream.supervise("two", **env)
         until("two follows the driver", lambda: "driver" in stream.said("two"))
         yield
 
