@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,6 +20,11 @@ def running_on_one(stream: HostedStream, **env: str) -> Iterator[None]:
         stream.supervise("two", **env)
         until("two follows the driver", lambda: "driver" in stream.said("two"))
         yield
+
+
+def report(stream: HostedStream, took: float) -> None:
+    """Print how long a takeover took, which has just ended, and its steps."""
+    print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
 
 
 def require_each_event_once(stream: HostedStream) -> None:
