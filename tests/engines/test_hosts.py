@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.hosts import network, share
-from support.hosts.judging import require_each_event_once, running_on_one
+from support.hosts.judging import report, require_each_event_once, running_on_one
 from support.hosts.park import STORE, Park, park
 from support.hosts.streams import NAME, HostedStream, overlaps
 from support.spark.drivers import until
@@ -44,11 +45,12 @@ def test_a_host_loses_its_power_and_another_one_runs_the_stream_within_a_minute(
     with running_on_one(stream):
         hosts.hosts["one"].power_off()
         took = stream.await_commits(1, "two")
-        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        report(stream, took)
         hosts.power_on("one")
         stream.supervise("one")
         stream.await_commits(2, "two")
     require_each_event_once(stream)
+    stream.call("two", "audit", NAME, "--share", "1")  # the product's own books
     assert took <= WITHIN
     assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
 
@@ -61,7 +63,7 @@ def test_a_host_that_is_cut_off_from_the_store_goes_on_until_another_one_takes_o
         stream.await_commits(5, "one")  # an outage of the store stops no stream
         stream.await_commits(1, "two")
         took = time.monotonic() - began
-        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        report(stream, took)
         until("the driver that is cut off ends", lambda: stream.drivers_on("one") == 0, 30)
         hosts.network.heal("one", STORE)
         stream.await_commits(3, "two")
@@ -75,11 +77,26 @@ def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
     with running_on_one(stream):
         hosts.shares["one"].hang()
         took = stream.await_commits(1, "two", timeout=150)
-        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        report(stream, took)
         hosts.shares["one"].heal()
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
     require_each_event_once(stream)
+
+
+def test_a_host_that_reaches_neither_the_store_nor_the_storage_loses_the_stream(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        hosts.network.unplug("one")
+        hosts.shares["one"].hang()
+        took = stream.await_commits(1, "two")
+        report(stream, took)
+        hosts.shares["one"].heal()
+        hosts.network.replug("one")
+        stream.await_commits(3, "two")
+        until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream)
+    assert took <= WITHIN
 
 
 def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
@@ -87,10 +104,26 @@ def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
     with running_on_one(stream):
         frozen = hosts.hosts["one"].freeze()
         took = stream.await_commits(1, "two")
-        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        report(stream, took)
         hosts.hosts["one"].thaw(frozen)
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream)
+    assert took <= WITHIN
+
+
+def test_a_host_whose_clock_is_two_minutes_ahead_takes_over_from_the_dead_alone(hosts: Park) -> None:
+    """By its clock each lease has expired long ago."""
+    stream = HostedStream(hosts)
+    package = Path(pytest.importorskip("libfaketime").__file__).parent
+    library = str(package / "vendor/libfaketime/src/libfaketime.so.1")
+    with running_on_one(stream, LD_PRELOAD=library, FAKETIME="+120s", FAKETIME_DONT_FAKE_MONOTONIC="1"):
+        until("two says that its clock is ahead", lambda: "ahead of the store's" in stream.said("two"), 60)
+        stream.await_commits(15, "one")
+        assert stream.drivers_on("two") == 0
+        hosts.hosts["one"].power_off()
+        took = stream.await_commits(1, "two")
+        report(stream, took)
     require_each_event_once(stream)
     assert took <= WITHIN
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,7 +9,7 @@ import psycopg
 import pytest
 
 from support.hosts import network, share
-from support.hosts.judging import require_each_event_once, running_on_one
+from support.hosts.judging import report, require_each_event_once, running_on_one
 from support.hosts.park import BROKER, DATABASE, STORE, Park, park
 from support.hosts.sinks import TableStream, TopicStream
 from support.spark.drivers import until
@@ -61,7 +60,7 @@ def test_a_host_that_is_cut_off_from_the_broker_loses_the_stream(with_broker: Pa
     with running_on_one(stream):
         with_broker.network.cut("one", BROKER)
         took = stream.await_commits(1, "two", timeout=240)
-        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        report(stream, took)
         with_broker.network.heal("one", BROKER)
         stream.await_commits(2, "two")
     require_each_event_once(stream)
@@ -76,7 +75,7 @@ def test_a_host_loses_its_power_in_the_middle_of_a_transaction(with_database: Pa
             until("the driver waits in its transaction", lambda: with_database.ask(waiting, DATABASE)[0][0] > 0)
             with_database.hosts["one"].power_off()
         took = stream.await_commits(1, "two", timeout=240)
-        print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+        report(stream, took)
         stream.await_commits(2, "two")
     require_each_event_once(stream)
     assert took <= 60

@@ -73,7 +73,7 @@ class Airflow:
             "API__WORKERS": "1",
             "API__SECRET_KEY": secrets.token_hex(16),
             "API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=60",  # seconds; the default is 5
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
             "LOGGING__WORKER_LOG_SERVER_PORT": str(log_port),
             "LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log_port),
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",

@@ -26,6 +26,9 @@ MOUNTS: Final = Path("/srv")
 SHARED: Final = MOUNTS / "shared"
 """Where each host has the shared folder."""
 
+_SOURCE: Final = MOUNTS / "source"
+"""Where the program of the shared folder finds what it passes on."""
+
 LOCAL: Final = MOUNTS / "local"
 """Where each host has a disk of its own, which it keeps when it is powered off."""
 
@@ -38,11 +41,15 @@ hostname {name}
 mount --make-rprivate /
 mount --bind {hosts} /etc/hosts
 mount -t tmpfs tmpfs {mounts}
-mkdir {local} {shared}
+mkdir {local} {shared} {source}
 mount --bind {disk} {local}
+mount --bind {folder} {source}
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /dev/shm
 exec env --ignore-signal=CHLD sleep infinity
 """
-"""The first process of a host ends those that nobody waits for, as an init does: it ignores the signal of their end."""
+"""The first process of a host ends those that nobody waits for, as an init does: it ignores the signal of their end.
+Temporary files and shared memory are named after pids, which two hosts give to different processes."""
 
 
 class Host:
@@ -50,27 +57,29 @@ class Host:
 
     Args:
         disk: folder of its own disk.
+        shared: folder that all hosts share.
+        hosts: file with the names of all.
 
     Attributes:
         writer: the user that owns, outside, the files that this host wrote into the shared folder.
     """
 
-    def __init__(self, plug: Plug, network: Network, disk: Path, hosts: Path) -> None:
+    def __init__(self, plug: Plug, network: Network, disk: Path, shared: Path, hosts: Path) -> None:
         self.name, self.address, self.plug = plug.name, plug.address, plug
         self.disk = disk
-        self._network, self._hosts = network, hosts
+        self._network, self._shared, self._hosts = network, shared, hosts
         self.writer = WRITERS + int(plug.address.rpartition(".")[2])
         self._outer: subprocess.Popen[bytes] | None = None
         self._first = 0
         self._shares: list[Share] = []
+        self._entered: list[subprocess.Popen[Any]] = []
 
     def power_on(self) -> None:
         """Boot it, without any shared folder."""
         self._network.replug(self.name)
         self.disk.mkdir(exist_ok=True)
-        boot = _BOOT.format(
-            name=self.name, hosts=self._hosts, mounts=MOUNTS, local=LOCAL, shared=SHARED, disk=self.disk
-        )
+        places = {"mounts": MOUNTS, "local": LOCAL, "shared": SHARED, "source": _SOURCE}
+        boot = _BOOT.format(name=self.name, hosts=self._hosts, disk=self.disk, folder=self._shared, **places)
         isolate = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._outer = subprocess.Popen([*self.plug.prefix, *isolate, "sh", "-c", boot], stdin=subprocess.DEVNULL)
         self._first = _await_first(self._outer)
@@ -83,16 +92,18 @@ class Host:
             os.kill(self._first, signal.SIGKILL)  # the kernel ends all of a namespace with its first process
             for share in self._shares:
                 share.gone()
+            for entered in self._entered:  # those whose command was frozen stand still, too, and bury no child
+                entered.kill()
             self._outer.wait(timeout=WITHIN)
-            self._outer, self._shares = None, []
+            self._outer, self._shares, self._entered = None, [], []
 
     @property
     def is_on(self) -> bool:
         return self._outer is not None
 
-    def mount(self, folder: Path) -> Share:
-        """Mount a folder of this machine as the shared folder."""
-        share = Share(folder, SHARED, self.writer, self.inside)
+    def mount(self) -> Share:
+        """Mount the shared folder."""
+        share = Share(_SOURCE, SHARED, self.writer, self.inside)
         share.open()
         self._shares.append(share)
         return share
@@ -113,7 +124,10 @@ class Host:
         **options: Any,
     ) -> subprocess.Popen[Any]:
         """Start a command there, which nobody waits for."""
-        return subprocess.Popen(self.inside(command, folder=folder), env=dict(os.environ) | dict(env or {}), **options)
+        variables = dict(os.environ) | dict(env or {})
+        entered = subprocess.Popen(self.inside(command, folder=folder), env=variables, **options)
+        self._entered.append(entered)
+        return entered
 
     def run(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,15 +11,20 @@ from support.spark.drivers import until
 
 
 @contextmanager
-def running_on_one(stream: HostedStream) -> Iterator[None]:
-    """Events flow, the host `one` runs the stream, and both hosts supervise it."""
+def running_on_one(stream: HostedStream, **env: str) -> Iterator[None]:
+    """Events flow, the host `one` runs the stream, and both hosts supervise it; `env`: of the supervisor on `two`."""
     stream.events.publish()
     with stream.events.flowing():
         stream.supervise("one")
         stream.await_commits(2, "one")
-        stream.supervise("two")
+        stream.supervise("two", **env)
         until("two follows the driver", lambda: "driver" in stream.said("two"))
         yield
+
+
+def report(stream: HostedStream, took: float) -> None:
+    """Print how long a takeover took, which has just ended, and its steps."""
+    print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
 
 
 def require_each_event_once(stream: HostedStream) -> None:

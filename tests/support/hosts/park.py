@@ -67,14 +67,16 @@ class Park:
         lines = ["127.0.0.1 localhost", *(f"{plug.address} {plug.name}" for plug in self.network.plugs.values())]
         hosts.write_text("\n".join(lines) + "\n")
         for plug in plugs:
-            host = self.hosts[plug.name] = Host(plug, self.network, self._folder / f"disk-{plug.name}", hosts)
+            host = self.hosts[plug.name] = Host(
+                plug, self.network, self._folder / f"disk-{plug.name}", self.shared, hosts
+            )
             self._stack.callback(host.power_off)
             self.power_on(plug.name)
 
     def power_on(self, name: str) -> None:
         """Boot a host and mount the shared folder."""
         self.hosts[name].power_on()
-        self.shares[name] = self.hosts[name].mount(self.shared)
+        self.shares[name] = self.hosts[name].mount()
 
     @property
     def store_url(self) -> str:

@@ -162,15 +162,16 @@ class HostedStream:
         done = self.park.hosts[host].run([COMMAND, *arguments], folder=PROJECT, env=self._env, timeout=timeout)
         return done.returncode, done.stdout + done.stderr
 
-    def keep_running(self, host: str, *arguments: str) -> None:
+    def keep_running(self, host: str, *arguments: str, **env: str) -> None:
         """A command of the product that runs on the host until its end; its output is in `said`."""
         log = self._log(host).open("a")
         self._logs.append(log)
-        self.park.hosts[host].start([COMMAND, *arguments], folder=PROJECT, env=self._env, stdout=log, stderr=log)
+        variables = self._env | env
+        self.park.hosts[host].start([COMMAND, *arguments], folder=PROJECT, env=variables, stdout=log, stderr=log)
 
-    def supervise(self, host: str) -> None:
+    def supervise(self, host: str, **env: str) -> None:
         """`streamwarden start --supervise` on the host, as one of several."""
-        self.keep_running(host, "start", NAME, "--supervise")
+        self.keep_running(host, "start", NAME, "--supervise", **env)
 
     def said(self, host: str) -> str:
         """What the commands that run on the host have printed."""

@@ -38,10 +38,6 @@ HEALTHY_AFTER: Final = 60.0
 """Seconds. A component that ends is started again after the first delay. The delay doubles up to the longest one, and
 starts over once the component has run for `HEALTHY_AFTER`."""
 
-_LOCKED_FOR: Final = 60
-"""Seconds for which a component of Airflow waits while another one writes to the database. Python's default of 5 is too
-short for a busy machine: a request would be answered with the status 500."""
-
 DAGS: Final = """\
 from streamwarden.airflow.dags.audits import audit_dags
 from streamwarden.airflow.dags.controls import control_dags
@@ -205,7 +201,7 @@ class LocalAirflow:
             "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "CORE__HOSTNAME_CALLABLE": "socket.gethostname",  # the default asks the DNS, which may be slow
-            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout={_LOCKED_FOR}",
+            "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}",
             "API__HOST": "127.0.0.1",
             "API__PORT": str(self.port),
             "API__BASE_URL": self.url,

@@ -44,14 +44,25 @@ async function call(url, method, body) {
     body: body === undefined ? undefined : JSON.stringify(body),
   }).catch(() => { throw new Error("Airflow does not answer"); });
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(typeof found.detail === "string" ? found.detail : `Airflow answered ${answer.status}`);
+  const { status } = answer;
+  if (!answer.ok) throw Object.assign(new Error(typeof found.detail === "string" ? found.detail : `Airflow answered ${status}`), { status });
   return found;
+}
+
+// Airflow answers 500 if two of its requests wait for one another's lock of SQLite. This asks again, under the run's own
+// id, so that no second run begins.
+async function begin(path, conf) {
+  const dag_run_id = `manual__${new Date().toISOString()}_${Math.random().toString(36).slice(2)}`;
+  const ask = () => call(`${path}/dagRuns`, "POST", { dag_run_id, logical_date: null, conf });
+  const after = (status, next) => (error) => { if (error.status === status) return next(); throw error; };
+  const found = () => call(`${path}/dagRuns/${encodeURIComponent(dag_run_id)}`, "GET");
+  return ask().catch(after(500, ask)).catch(after(500, ask)).catch(after(409, found));
 }
 
 // A run of a DAG, from its request to its result.
 async function trigger(dag, conf, say) {
   const path = `${airflow}/api/v2/dags/${encodeURIComponent(dag)}`;
-  let run = await call(`${path}/dagRuns`, "POST", { logical_date: null, conf });
+  let run = await begin(path, conf);
   while (run.state === "queued" || run.state === "running") {
     say(...await progress(path, dag, run));
     await new Promise((done) => setTimeout(done, 1000));
