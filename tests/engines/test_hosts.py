@@ -108,7 +108,7 @@ def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
         hosts.hosts["one"].thaw(frozen)
         stream.await_commits(3, "two")
         until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
-    require_each_event_once(stream)
+    require_each_event_once(stream, woke=True)
     assert took <= WITHIN
 
 

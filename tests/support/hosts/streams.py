@@ -32,6 +32,9 @@ PROJECT: Final = LOCAL / "project"
 DATA: Final = SHARED / "var"
 COMMAND: Final = str(Path(sys.executable).parent / "streamwarden")
 
+LOGS: Final = ("checkpoint/offsets/", "checkpoint/commits/", "checkpoint/sources/", "output/_spark_metadata/")
+"""Of which each entry is written once."""
+
 PARQUET: Final = {"kind": "parquet", "path": "output/events"}
 FILES: Final = {"kind": "files", "path": "input", "format": "json", "max_files_per_trigger": 4}
 
@@ -244,6 +247,14 @@ class HostedStream:
                     relative = path.relative_to(root)
                     found.append(Written(status.st_ctime, names.get(status.st_uid, "?"), f"{title}/{relative}"))
         return sorted(found, key=lambda file: file.at)
+
+    def counts(self, file: Written) -> bool:
+        """Whether readers of the checkpoint or of the output look at the file: it is an entry of a log, or an entry of
+        the output's log names it."""
+        if file.path.startswith(LOGS):
+            return True
+        listed = {f"output/{path.relative_to(self.output)}" for path in self._listed()}
+        return file.path in listed
 
     def delivered(self) -> Counter[str]:
         """The ids of the events in the output, by the files that its manifest names: how often each is there."""
