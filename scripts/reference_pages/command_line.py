@@ -50,7 +50,10 @@ def _commands(group: Any, prefix: str) -> list[tuple[str, Any]]:
     found = []
     for name, command in group.commands.items():
         path = f"{prefix} {name}".strip()
-        found += _commands(command, path) if hasattr(command, "commands") else [(path, command)]
+        if not hasattr(command, "commands") or command.invoke_without_command:
+            found.append((path, command))
+        if hasattr(command, "commands"):
+            found += _commands(command, path)
     return found
 
 

@@ -6,6 +6,7 @@
     │   └── CheckpointMissing  there is no such folder: the query has not started yet, or the path is wrong
     ├── LeaseError
     │   ├── LeaseHeld          another driver runs this stream, or writes to this checkpoint
+    │   ├── HostUnfit          this host may not start the stream now; another one may
     │   └── LeaseLost          this holder was replaced, so it must stop (it is fenced)
     ├── ProgressError          a progress report is not one of Spark's
     ├── StoreError             the progress store cannot be reached or refuses
@@ -107,6 +108,10 @@ class LeaseError(StreamwardenError):
 
 class LeaseHeld(LeaseError):
     """Another driver runs this stream, or writes to this checkpoint."""
+
+
+class HostUnfit(LeaseError):
+    """This host may not start the stream now: it is drained, or its storage lacks the checkpoint. Another host may."""
 
 
 class LeaseLost(LeaseError):

@@ -15,6 +15,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "apprise": "airflow",
     "asgiref": "airflow",
     "httpx": "airflow",
+    "celery": "celery",
     "bokeh": "web",
     "fastapi": "web",
     "jinja2": "web",

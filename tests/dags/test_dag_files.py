@@ -56,7 +56,8 @@ def project(tmp_path: Path) -> Path:
     """A project with two good streams and one broken file."""
     root = make_project(tmp_path / "project")
     add_stream(root, "counted", description="Counts <b>events</b> | per key")
-    add_stream(root, "other")
+    with add_stream(root, "other").open("a") as file:
+        file.write("queue: streams\n")
     (root / "config/streams/bad.yaml").write_text("name: bad\njob: spark_jobs/nope.py\nbogus: 1\n")
     return root
 
@@ -137,6 +138,12 @@ def test_a_streams_dag_always_has_one_run_and_retries_only_to_reattach(dags: dic
         assert task.retries >= 10_000
         assert task.retry_delay.total_seconds() <= 10
         assert task.execution_timeout is None
+
+
+def test_the_queue_of_a_stream_is_that_of_its_tasks(dags: dict[str, Any]) -> None:
+    """The workers that read it are on the hosts that may run the stream."""
+    queues = {name: {task.queue for task in dags[f"stream_{name}"].tasks} for name in ("counted", "other")}
+    assert queues == {"counted": {"default"}, "other": {"streams"}}
 
 
 @pytest.mark.parametrize("dag_id", ["stream_counted", "stream_bad"])

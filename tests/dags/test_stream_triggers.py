@@ -15,7 +15,9 @@ from streamwarden.adapters.store.drivers.stops import SqlStopRepository
 from streamwarden.airflow import triggers
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.errors import StoreError
+from streamwarden.lifecycle.driver import DriverRecord, ProcessIdentity
 from streamwarden.lifecycle.supervision.stop import Desired, DesiredState
+from streamwarden.services.fleet.exits.exit_recorder import Observation
 from streamwarden.services.workspace import Workspace
 
 
@@ -197,3 +199,32 @@ def test_a_trigger_can_be_made_again_by_another_triggerer(
     path, arguments = trigger.serialize()
     assert import_string(path)(**arguments).serialize() == (path, arguments)
     assert not any("url" in name for name in arguments)
+
+
+def test_a_driver_of_another_host_is_asked_for_by_its_lease_but_not_each_time(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand drivers of other hosts must not cost a thousand queries at each look."""
+    abroad = DriverRecord(
+        driver_id="d",
+        stream="counted",
+        checkpoint="/cp",
+        token=1,
+        folder="/none",
+        launched_by="test",
+        launched_at=0.0,
+        process=ProcessIdentity(host="elsewhere/boot/1", pid=1, started_at=1),
+    )
+    looked: list[str] = []
+
+    def observe(driver_id: str) -> Observation:
+        looked.append(driver_id)
+        return Observation(alive=True, exit=None, record=abroad)
+
+    monkeypatch.setattr(space.fleet, "observe", observe)
+    now = [0.0]
+    watch = triggers.DriverWatch(space, "d", clock=lambda: now[0])
+    for _ in range(9):
+        assert watch.ended() is None
+        now[0] += triggers.POLL
+    assert len(looked) == 9 * triggers.POLL / triggers.ASK_ABROAD

@@ -23,7 +23,7 @@ def fault_of(arguments: Sequence[str]) -> str | None:
                 return None
             rest = [*context._protected_args, *context.args]
             if not rest:
-                return f"{name} needs a command"
+                return None if group.invoke_without_command else f"{name} needs a command"
             name, group, words = group.resolve_command(context, rest)
             parent = context
     except typer.Exit:  # `--help` and `--version` have said what they have to say

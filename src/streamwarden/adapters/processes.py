@@ -20,12 +20,17 @@ _DEAD: Final = frozenset("ZXx")
 """States of `/proc/PID/stat` in which a process runs no more: zombie and dead."""
 
 
+HOST_VARIABLE: Final = "STREAMWARDEN_HOST"
+"""Names this host where the system's own name is not unique or changes, as in containers."""
+
+
 @lru_cache(maxsize=1)
 def this_host() -> str:
-    """Host name, boot id and pid namespace: a reboot and another container are other hosts."""
+    """Host name, boot id and pid namespace: a reboot and another container are other hosts. See `HOST_VARIABLE`."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     namespace = str(Path("/proc/self/ns/pid").readlink()).removeprefix("pid:[").removesuffix("]")
-    return f"{platform.node()}/{boot}/{namespace}"
+    name = os.environ.get(HOST_VARIABLE, "").replace("/", "-") or platform.node()
+    return f"{name}/{boot}/{namespace}"
 
 
 def identity(pid: int) -> ProcessIdentity | None:

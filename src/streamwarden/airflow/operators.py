@@ -27,7 +27,7 @@ from streamwarden.airflow.submitting import Submission, deploy_mode, own_connect
 from streamwarden.airflow.triggers import DriverTrigger, StandbyTrigger, StoppedTrigger
 from streamwarden.airflow.unpausing import remember_server
 from streamwarden.airflow.workspaces import workspace
-from streamwarden.errors import ConfigError, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
+from streamwarden.errors import ConfigError, HostUnfit, JobError, LeaseHeld, ProcessError, StoreError, StreamwardenError
 from streamwarden.health.incidents.stream_incidents import close_incident, open_incident
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.lifecycle.supervision.restart import describe
@@ -171,7 +171,7 @@ class StreamOperator(SparkSubmitOperator):
             started = space.fleet.start(
                 order.spec, launched_by=_who(context), command=order.command, env=order.env, announce=self.log.warning
             )
-        except LeaseHeld as held:
+        except (LeaseHeld, HostUnfit) as held:
             self.log.info("%s; trying again in %s", held, format_duration(CLAIM_UNDER_WAY))
             self._stand_by(until=time.time() + CLAIM_UNDER_WAY)
         except (ConfigError, JobError, ProcessError) as error:

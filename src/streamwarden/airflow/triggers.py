@@ -8,7 +8,7 @@ time limits.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from inspect import signature
 from typing import Any, Final
 
@@ -29,6 +29,10 @@ POLL: Final = 0.5
 
 ASK_AGAIN: Final = 1.0
 """Seconds between two readings of the desired state."""
+
+ASK_ABROAD: Final = 1.5
+"""Seconds between two readings of the lease of a driver on another host; less than 2, which is the most that counts as
+time in which the store answered (`lease_grace`)."""
 
 ASKS_FOR: Final = 600.0
 """Seconds that a stop which a person asked for by a mark is tried again while the store is down."""
@@ -181,18 +185,23 @@ class DriverTrigger(_StreamTrigger):
 class DriverWatch:
     """Observes one driver twice a second at almost no cost: while its process is alive, the store is not queried.
 
-    One triggerer watches a thousand drivers; a thousand queries at each observation would take all of its time.
+    One triggerer watches a thousand drivers; a thousand queries at each observation would take all of its time. A
+    driver of another host is asked for less often, in the store.
     """
 
-    def __init__(self, space: Workspace, driver_id: str) -> None:
+    def __init__(self, space: Workspace, driver_id: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._space = space
         self._driver_id = driver_id
+        self._clock = clock
         self._process: ProcessIdentity | None = None
+        self._ask_at = 0.0
 
     def ended(self) -> str | None:
         """The kind of the driver's exit; None while it is alive. Raises StoreError."""
-        if self._process is not None and is_alive(self._process):
+        seen = None if self._process is None else is_alive(self._process)
+        if seen or (self._process is not None and seen is None and self._clock() < self._ask_at):
             return None
+        self._ask_at = self._clock() + ASK_ABROAD
         observation = self._space.fleet.observe(self._driver_id)
         # The runner records its end a moment before its process is gone, and until then it holds the lease.
         self._process = observation.record.process

@@ -31,7 +31,7 @@ from streamwarden.cli.commands.state import (
     showing,
     upgrading,
 )
-from streamwarden.cli.commands.streams import history, status, streams
+from streamwarden.cli.commands.streams import history, hosts, status, streams
 from streamwarden.cli.exit_codes import Exit, exit_of
 from streamwarden.cli.output import error_block
 from streamwarden.cli.session import CliSession
@@ -122,6 +122,7 @@ savepoints.app.command("restore")(restoring.restore)
 app.add_typer(incidents.app, name="incident")
 app.add_typer(muting.app, name="maintenance")
 app.add_typer(notifying.app, name="notify")
+app.add_typer(hosts.app, name="hosts")
 app.add_typer(drilling.app, name="drill")
 app.add_typer(savepoints.app, name="savepoint")
 app.add_typer(preparing.app, name="dev")

@@ -302,7 +302,8 @@ class RestartPolicy:
     """The first failure of a stream that worked restarts it at once. Any other n-th failure in a row waits
     `initial * factor**(n - 1)`, at most `cap`, within `budget`; `healthy_after` of health forgives all before.
 
-    A driver whose JVM has not answered for `unresponsive_after` is killed, and then restarted as any killed driver.
+    A driver whose JVM has not answered for `unresponsive_after` is killed, and then restarted as any killed driver. So
+    is one whose checkpoint is in a mounted folder that has not answered, if the store is a server.
     """
 
     initial: Seconds = 30.0
@@ -319,7 +320,8 @@ class RestartPolicy:
     """a query that ran this long resets the count of failures"""
     unresponsive_after: Seconds = 60.0
     """a driver whose JVM has not answered for this long is killed and restarted; it should be longer than the longest
-    pause of the garbage collector"""
+    pause of the garbage collector. With a store in PostgreSQL, the same holds if the mounted folder of its checkpoint
+    has not answered"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -406,6 +408,9 @@ class StreamSpec:
     publish: PublishSpec = field(default_factory=PublishSpec)
     savepoints: SavepointsSpec = field(default_factory=SavepointsSpec)
     spark: SparkSpec = field(default_factory=SparkSpec)
+    queue: str | None = None
+    """of Airflow's CeleryExecutor: the queue whose workers start its drivers, on their own hosts; null: Airflow's
+    default queue (see [hosts](../how-to/hosts.md)). YARN's queue is `spark.queue`"""
     project: str = ""
     data: str = ""
     file: str = ""

@@ -61,6 +61,7 @@ LISTS = (
     "/api/v1/incidents",
     "/api/v1/mutes",
     "/api/v1/resilience",
+    "/api/v1/hosts",
 )
 """A user without rights gets them without a single stream."""
 

@@ -54,16 +54,22 @@ class Broker:
     Args:
         secured: it wants a password.
         encrypted: it wants a password, proves who it is, and wants its clients to do so too.
+        address: where its clients reach it.
     """
 
-    def __init__(self, folder: Path, *, secured: bool, encrypted: bool) -> None:
+    def __init__(self, folder: Path, *, secured: bool, encrypted: bool, address: str = "127.0.0.1") -> None:
         self.folder = folder
+        self._address = address
         self.protocol = "SASL_SSL" if encrypted else "SASL_PLAINTEXT" if secured else "PLAINTEXT"
         self._mechanism = SCRAM if encrypted else PLAIN
         self._certificates: dict[str, str] = {}
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        controller = free_port()
         text = SETTINGS.format(mechanism=self._mechanism)
+        if address != "127.0.0.1":  # of two lines with one key the last is valid
+            here = f"{self.protocol}://{address}:{self.port}"
+            text += f"listeners={here},CONTROLLER://127.0.0.1:{controller}\nadvertised.listeners={here}\n"
         if self.protocol != "PLAINTEXT":
             name = f"listener.name.{self.protocol.lower()}.{self._mechanism.lower()}.sasl.jaas.config"
             text += f"{name}={LOGIN[self._mechanism].format(user=USER, password=PASSWORD)}\n"
@@ -75,7 +81,7 @@ class Broker:
             java_home=find_java(),
             jars=maven.resolve(maven.KAFKA_BROKER),
             port=self.port,
-            controller=free_port(),
+            controller=controller,
             protocol=self.protocol,
             settings=text,
             format_options=[word for user in users for word in ("--add-scram", user)],
@@ -84,7 +90,7 @@ class Broker:
 
     @property
     def servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self._address}:{self.port}"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -212,11 +218,11 @@ class Broker:
 
 
 @contextmanager
-def broker(*, secured: bool = False, encrypted: bool = False) -> Iterator[Broker]:
+def broker(*, secured: bool = False, encrypted: bool = False, address: str = "127.0.0.1") -> Iterator[Broker]:
     """A running broker, and the jars with which a driver reads it; ended, and its data removed, at the end."""
     maven.resolve(maven.POMS / "kafka.xml")
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-kafka-"))
-    made = Broker(folder, secured=secured, encrypted=encrypted)
+    made = Broker(folder, secured=secured, encrypted=encrypted, address=address)
     try:
         made.start()
         yield made

@@ -28,13 +28,15 @@ STARTS_WITHIN = 60.0
 class PostgreSQL:
     """A running server. Databases are made and dropped through it."""
 
-    def __init__(self, port: int, password: str, command: Sequence[str], folder: Path, who: Mapping[str, Any]) -> None:
-        self.port, self.password = port, password
+    def __init__(
+        self, address: str, port: int, password: str, command: Sequence[str], folder: Path, who: Mapping[str, Any]
+    ) -> None:
+        self.address, self.port, self.password = address, port, password
         self._command, self._folder, self._who = command, folder, who
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = "postgres") -> str:
-        return f"postgresql+psycopg://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://{USER}:{self.password}@{self.address}:{self.port}/{database}"
 
     def connection(self, database: str) -> str:
         """The database as an Airflow connection, for `AIRFLOW_CONN_NAME`."""
@@ -101,8 +103,9 @@ class PostgreSQL:
 
 
 @contextmanager
-def running() -> Iterator[PostgreSQL]:
-    """Start a server, wait until it answers, end it. It never runs as root: it refuses that."""
+def running(address: str = "127.0.0.1") -> Iterator[PostgreSQL]:
+    """Start a server that listens on `address`, wait until it answers, end it. It never runs as root, which it
+    refuses."""
     assert FOLDERS, "PostgreSQL's server programs are not installed: apt-get install postgresql"
     programs = FOLDERS[-1]
     folder = Path(tempfile.mkdtemp(prefix="streamwarden-postgresql-"))
@@ -120,10 +123,12 @@ def running() -> Iterator[PostgreSQL]:
         command = [str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256", "--no-sync"]
         command += [f"--pwfile={secret}", "--encoding=UTF8", "--locale=C.UTF-8"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all samenet scram-sha-256\n")
         port = free_port()
         settings = {
             "port": port,
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": address,
             "unix_socket_directories": "",
             "max_connections": 60,
             "shared_buffers": "32MB",
@@ -131,7 +136,7 @@ def running() -> Iterator[PostgreSQL]:
         }
         command = [str(programs / "postgres"), "-D", str(data)]
         command += [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        server = PostgreSQL(port, password, command, folder, who)
+        server = PostgreSQL(address, port, password, command, folder, who)
         server.start()
         yield server
     finally:

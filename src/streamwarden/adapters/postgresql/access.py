@@ -16,9 +16,12 @@ SETTINGS: Final = {
     "lock_timeout": "30s",
     "statement_timeout": "10min",
     "idle_in_transaction_session_timeout": "2min",
-    "tcp_keepalives_idle": "30",  # the server's side: of a driver whose host is gone, no session keeps a lock for hours
-    "tcp_keepalives_interval": "10",
+    # The server's side: of a driver whose host is gone, no session keeps a lock until the next driver wants it, 40 s
+    # later. Nobody probes a connection on which an answer waits to be taken: for that there is the last one.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "25s",
     "timezone": "UTC",
 }
 """Of each session; `options` in the connection's extra wins over them."""
@@ -28,6 +31,7 @@ _REACHING: Final = {
     "keepalives_idle": 30,  # a server that vanished without a word is noticed in a minute
     "keepalives_interval": 10,
     "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
     "client_encoding": "UTF8",
 }
 

@@ -31,6 +31,22 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 5
 """A write that lost a race for a unique key reads and decides again; it then usually sees the winner."""
 
+_UNREACHABLE: Final = {
+    "tcp_user_timeout": 4000,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+}
+"""libpq's settings that end a call within five seconds if the network no longer carries packets to the server. Without
+them the kernel tries for a quarter of an hour, in which a driver would neither renew its lease nor notice its loss."""
+
+_FORGOTTEN: Final = (
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;"
+    " SET tcp_user_timeout = 10000"
+)
+"""Ends, on the server, a session whose host has lost its power or its network: nobody tells the server, which would
+keep the session for two hours, and with it the locks of a transaction, such as a renewal of a lease."""
+
 _WRITE: Final = "streamwarden_write"
 _INHERITED: list[Pool] = []
 """Pools of the parent process: kept, so that a forked child never closes (and so disturbs) the parent's connections."""
@@ -129,16 +145,20 @@ class Database:
         return engine
 
     def _connect_to_server(self) -> Engine:
-        seconds = {"connect_timeout": max(2, math.ceil(self.busy_timeout))}  # 2 is the least that libpq takes
+        # 2 is the least that libpq takes
+        bounds = {**_UNREACHABLE, "connect_timeout": max(2, math.ceil(self.busy_timeout))}
+        is_libpq = self._url.get_driver_name().startswith("psycopg")
         engine = sa.create_engine(
             self._url,
-            connect_args=seconds if self._url.get_driver_name().startswith("psycopg") else {},
+            connect_args=bounds if is_libpq else {},
             pool_pre_ping=True,
             pool_timeout=self.busy_timeout or 0.1,
             hide_parameters=True,
         )
         wait = f"SET LOCAL lock_timeout = {max(1, round(self.busy_timeout * 1000))}"
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(wait))
+        if is_libpq:
+            event.listen(engine, "connect", _end_when_forgotten)
         return engine
 
     def _open_sqlite(self, path: Path) -> sqlite3.Connection:
@@ -159,6 +179,13 @@ class Database:
             observed = observed.replace(str(self._url.password), "***")
         kind = StoreBusy if explained.busy else StoreError
         return kind(observed, expected=explained.expected, where=f"store {self.where}", next_step=explained.next_step)
+
+
+def _end_when_forgotten(connection: Any, record: object) -> None:
+    """See `_FORGOTTEN`."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGOTTEN)
+    connection.commit()
 
 
 class Repository:

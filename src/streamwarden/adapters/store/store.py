@@ -18,6 +18,7 @@ from streamwarden.adapters.store.history.batches import SqlBatchRepository
 from streamwarden.adapters.store.history.measurements import SqlMeasurementRepository
 from streamwarden.adapters.store.history.retention import KEEP, KEEP_HOURLY, Pruned, prune
 from streamwarden.adapters.store.history.rollup import roll_up
+from streamwarden.adapters.store.hosts import SqlHostRepository
 from streamwarden.adapters.store.incidents.deliveries import SqlDeliveryRepository
 from streamwarden.adapters.store.incidents.evaluations import SqlEvaluationRepository
 from streamwarden.adapters.store.incidents.incident_actions import SqlIncidentActionRepository
@@ -66,6 +67,7 @@ class Store:
         self.drivers = SqlDriverRepository(self._database)
         self.queries = SqlQueryRepository(self._database)
         self.stops = SqlStopRepository(self._database)
+        self.hosts = SqlHostRepository(self._database)
         self.airflow_servers = SqlAirflowServerRepository(self._database)
         self.batches = SqlBatchRepository(self._database)
         self.measurements = SqlMeasurementRepository(self._database)
@@ -87,6 +89,12 @@ class Store:
     def where(self) -> str:
         """The URL, with passwords masked."""
         return self._database.where
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the store is a database server. A host can be cut off from one while it reaches its storage; a file
+        is on the storage itself."""
+        return self._database.path is None
 
     def migrate(self, *, timeout: float = 30.0) -> None:
         """Create the store or migrate it to this version's tables. Safe from many processes, quick if it is current.

@@ -429,3 +429,29 @@ publications: Final = sa.Table(
     sa.Column("run", sa.Text, nullable=False, comment="DAG run that publishes it"),
     comment="What was published last of each stream as an asset event, and what a run is publishing",
 )
+
+hosts: Final = sa.Table(
+    "hosts",
+    metadata,
+    _name("name", primary_key=True),
+    _name("identity", "host name, boot id and pid namespace", nullable=False),
+    _time("started_at", "start of the process that reports", nullable=False),
+    _time("heartbeat_at", "by the clock of the store's server", nullable=False),
+    sa.Column("cores", sa.Integer, nullable=False),
+    _count("memory_bytes", nullable=False),
+    _count("available_bytes", "memory that programs can still get", nullable=False),
+    sa.Column("data", Place, nullable=False, comment="its data folder"),
+    _name("storage", "id that is kept in the data folder: hosts that share the folder report the same", nullable=False),
+    sa.Column("versions", JsonText, nullable=False, comment="of Streamwarden, Spark, Java, Python and Airflow"),
+    comment="The newest report of each host that runs drivers; one that reports no more is removed after a week",
+)
+
+drains: Final = sa.Table(
+    "drains",
+    metadata,
+    _name("host", primary_key=True),
+    _name("requested_by", nullable=False),
+    sa.Column("reason", Prose, nullable=False),
+    _time("requested_at", nullable=False),
+    comment="Hosts that start no driver until a person resumes them",
+)

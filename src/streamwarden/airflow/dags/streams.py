@@ -67,6 +67,7 @@ def stream_dag(
         doc=stream_doc(spec, thresholds, findings),
         owner=spec.owner,
         tags={TAG, "stream", *spec.tags},
+        queue=spec.queue,
     )
 
 
@@ -91,7 +92,15 @@ def task_dag(name: str, project: Path) -> DAG:
 
 
 def _dag(
-    name: str, project: Path, *, description: str, doc: str, owner: str, tags: set[str], display_name: str | None = None
+    name: str,
+    project: Path,
+    *,
+    description: str,
+    doc: str,
+    owner: str,
+    tags: set[str],
+    display_name: str | None = None,
+    queue: str | None = None,
 ) -> DAG:
     with DAG(
         dag_id=f"{PREFIX}{name}",
@@ -104,7 +113,7 @@ def _dag(
         # A run fails only when the stream is to stay down: the DAG then pauses itself and stays red.
         max_consecutive_failed_dag_runs=1,
         tags=sorted(tags),
-        default_args={"owner": owner, **REATTACH, **report_failures(project)},
+        default_args={"owner": owner, **({"queue": queue} if queue else {}), **REATTACH, **report_failures(project)},
         dag_display_name=display_name or f"stream_{name}",
     ) as dag:
         folder = str(project)

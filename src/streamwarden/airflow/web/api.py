@@ -24,8 +24,10 @@ from streamwarden.health.incidents.incident_log import LogEntry
 from streamwarden.health.incidents.mutes import Mute
 from streamwarden.health.verdict import Status
 from streamwarden.lifecycle.events import StreamEvent
+from streamwarden.lifecycle.hosts.report import Drain, HostReport, HostState
 from streamwarden.redaction import redacted
 from streamwarden.services.analysis.history import history
+from streamwarden.services.hosts.listing import Placed
 from streamwarden.services.incidents.handling import handling, log_of
 from streamwarden.services.incidents.muting import current_mutes
 from streamwarden.services.overview.charts import ChartData, chart_data, chart_for
@@ -200,6 +202,36 @@ class ResilienceRow(Model):
     """the newest runs that ended, at most 50, newest first"""
 
 
+@derived(HostReport, without={"name", "versions"})
+class Report(Model):
+    """The newest report of a host. Times are Unix seconds, sizes are bytes."""
+
+    versions: dict[str, str]
+
+
+@derived(Placed)
+class PlacedDriver(Model):
+    """A driver, and the memory of its JVM, its Python and what they started."""
+
+
+@derived(Drain, without={"host"})
+class DrainModel(Model):
+    """A host that is drained starts no driver."""
+
+    requested_by: Text
+    reason: Text
+
+
+class HostModel(Model):
+    """A host that runs drivers."""
+
+    name: str
+    state: HostState
+    drivers: tuple[PlacedDriver, ...]
+    report: Report | None
+    drain: DrainModel | None
+
+
 class ResilienceMatrix(Model):
     """Faults that each stream survived in its drills."""
 
@@ -340,6 +372,13 @@ def resilience(user: GetUserDep, stream: QueryName = None) -> JSONResponse:
     """The resilience matrix: a row for each stream, fault and variant of it, of the drills that the user may read."""
     at, rows = readable_drills.resilience_for(user, stream)
     return answer(ResilienceMatrix(at=at, rows=tuple(map(ResilienceRow.model_validate, rows))))
+
+
+@router.get("/hosts", response_model=list[HostModel])
+def hosts(user: GetUserDep, space: SpaceDep) -> JSONResponse:
+    """The hosts that run drivers, with the drivers of streams that the user may read; none for a user who may not read
+    the DAG `health`."""
+    return answers(map(HostModel.model_validate, readable_fleet.hosts(space, user)))
 
 
 @router.get("/openapi.json")

@@ -1,5 +1,6 @@
 """Part of the fleet that one user may read: the pages and the API both ask here."""
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,8 @@ from streamwarden.health.evaluations import LastRound
 from streamwarden.health.incidents.incident import Incident
 from streamwarden.health.incidents.mutes import Mute
 from streamwarden.lifecycle.queries import owner
+from streamwarden.services.hosts.listing import Host
+from streamwarden.services.hosts.listing import hosts as all_hosts
 from streamwarden.services.overview.rows import StreamRow
 from streamwarden.services.overview.selection import Selection, Totals, select, totals
 from streamwarden.services.workspace import Workspace
@@ -71,6 +74,16 @@ def _last_round(snapshot: Snapshot, user: Any) -> LastRound:
 def _readable(snapshot: Snapshot, user: Any) -> list[StreamRow]:
     ids = allowed_of({row.dag_id for row in snapshot.rows}, user)
     return [row for row in snapshot.rows if row.dag_id in ids]
+
+
+def hosts(space: Workspace, user: Any) -> list[Host]:
+    """Every host, with the drivers of streams that `user` may read; none for a user who may not read the runs of the
+    DAG `health`. Raises StoreError."""
+    if not allowed(HEALTH, user):
+        return []
+    found = all_hosts(space.store, time.time())
+    names = _readable_names({driver.stream for host in found for driver in host.drivers}, user, "")
+    return [replace(host, drivers=tuple(driver for driver in host.drivers if driver.stream in names)) for host in found]
 
 
 def incidents(space: Workspace, user: Any, *, stream: str, past: bool, limit: int) -> list[Incident]:

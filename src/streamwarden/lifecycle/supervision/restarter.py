@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from streamwarden.lifecycle.driver import DriverEvent
+from streamwarden.lifecycle.driver import DriverEvent, DriverRecord
 
 SUPERVISED: Final = "supervised"
 """Kind of the event that a supervisor records when it begins to follow a driver. Its detail `by` is a `Supervisor`."""
@@ -33,6 +33,13 @@ class Restarter(StrEnum):
 def supervised(driver_id: str, by: Supervisor, at: float) -> DriverEvent:
     """The event to record when a supervisor begins to follow the driver."""
     return DriverEvent(driver_id=driver_id, at=at, kind=SUPERVISED, detail={"by": by.value})
+
+
+def restarts_elsewhere(driver: DriverRecord, events: Iterable[DriverEvent], here: str) -> bool:
+    """Whether a driver that was asked to restart is started again on another host than `here`, where it is followed:
+    a start here would move it."""
+    followed = restarter(events, None) in (Restarter.SHELL, Restarter.UNKNOWN)
+    return followed and driver.process is not None and driver.process.host != here
 
 
 def restarter(events: Iterable[DriverEvent], paused: bool | None) -> Restarter:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from streamwarden.errors import LeaseHeld, StoreError
+from streamwarden.errors import HostUnfit, LeaseHeld, StoreError
 from streamwarden.lifecycle.driver import DriverEvent, DriverRecord, DriverRepository, ExitKind, ExitRecord
 from streamwarden.lifecycle.supervision.restart import GiveUp, decide
 from streamwarden.lifecycle.supervision.restarter import GAVE_UP, Supervisor, supervised
@@ -90,6 +90,13 @@ class Finished:
 
     driver_id: str
     exit: ExitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Another host has to launch the driver: wait until one did, or until this host may."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +217,7 @@ def supervise(
     launched_by: str,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-    announce: Callable[[Move | Blind], None],
+    announce: Callable[[Move | Blind | Elsewhere], None],
     poll: float = 1.0,
 ) -> Down | Finished:
     """Keep a stream running in the foreground until it finished or stays down; waits while the store is down.
@@ -223,7 +230,7 @@ def supervise(
         announce: receives each move that differs from the one before.
         poll: seconds between two observations; a dead driver is noticed within two of them.
     """
-    began, watched, spec = clock(), None, declared()
+    began, watched, spec, unfit = clock(), None, declared(), ""
     before: Move | Blind | None = None
     while True:
         move: Move | Blind
@@ -248,7 +255,7 @@ def supervise(
             followed = watched
             if isinstance(move, Launch):
                 spec = declared()
-                watched = launcher.start(spec, launched_by=launched_by).record.driver_id
+                watched, unfit = launcher.start(spec, launched_by=launched_by).record.driver_id, ""
             elif isinstance(move, Watch):
                 watched = move.driver_id
             if watched is not None and watched != followed:
@@ -260,6 +267,10 @@ def supervise(
         except LeaseHeld:
             # A claim whose launch is still under way, or a driver that another host follows: decide again.
             watched = None
+        except HostUnfit as here:
+            if str(here) != unfit:
+                announce(Elsewhere(reason=str(here)))
+            watched, unfit = None, str(here)
         except StoreError as error:
             move = Blind(reason=str(error))
             if not _same(move, before):

@@ -17,6 +17,7 @@ from streamwarden.services.fleet.claims import abandon, claim
 from streamwarden.services.fleet.driver_lookup import Finder
 from streamwarden.services.fleet.exits.cleaning import clean
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
+from streamwarden.services.fleet.fencing import fence_off
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.fleet.launching.launch import driver_environment, remote_environment, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
@@ -72,6 +73,7 @@ class ClusterSubmissions:
         try:
             write_folder(spec, folder, self._data, lease, environment, more)
             self._store.drivers.launched(record)
+            fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
             application = through(folder)

@@ -18,8 +18,10 @@ from streamwarden.services.fleet.claims import LEASE_TTL, abandon, claim
 from streamwarden.services.fleet.desired_state import resolve_incident
 from streamwarden.services.fleet.driver_lookup import Announce, Finder
 from streamwarden.services.fleet.exits.cleaning import clean
+from streamwarden.services.fleet.fencing import fence_off
 from streamwarden.services.fleet.launch_check import require_fit, spend_permission
 from streamwarden.services.fleet.launching.launch import driver_environment, spawn, write_folder
+from streamwarden.services.fleet.placement import require_fit_host
 from streamwarden.services.fleet.recorded_starts import keep_start
 from streamwarden.stream.spark import DeployMode
 from streamwarden.stream.spec import StreamSpec
@@ -66,6 +68,7 @@ class Starter:
             ConfigError: a driver in cluster mode, which only `submit` starts.
             LeaseHeld: another stream's driver writes to this checkpoint, or the driver of another launch did not
                 appear in time.
+            HostUnfit: this host may not start the stream now, and another host may.
             ProcessError: no Java, or the driver could not be launched.
             LaunchRefused: a start would lose or double rows.
             StoreError: the store is down: then nothing is started.
@@ -74,6 +77,7 @@ class Starter:
         living = self._finder.living(spec, announce)
         if living is not None:
             return self._reattach(living, launched_by)
+        require_fit_host(self._store, spec, self._data)
         if spec.spark.deploy_mode is DeployMode.CLUSTER:
             raise ConfigError(
                 "deploy mode cluster",
@@ -111,6 +115,7 @@ class Starter:
         try:
             write_folder(spec, folder, self._data, lease, environment)
             self._store.drivers.launched(record)
+            fence_off(self._store, spec, record, lease, at=self._clock())
             require_fit(self._store, spec, record.driver_id, environment, at=self._clock())
             keep_start(self._store, spec, record.driver_id, at=self._clock())
             process = spawn(spec, folder, self._data, command, environment)

@@ -21,7 +21,7 @@ from streamwarden.checkpoint.formats.layout import COMMITS, OFFSETS
 from streamwarden.checkpoint.formats.logs import written_at
 from streamwarden.errors import LeaseLost, ProgressError, StoreError, StreamwardenError
 from streamwarden.health.window import Measurement
-from streamwarden.lifecycle.driver import DriverEvent, ProcessIdentity
+from streamwarden.lifecycle.driver import DriverEvent, ExitRecord, ProcessIdentity
 from streamwarden.lifecycle.driver_folder import QUERY_STARTED, append_event, write_queries
 from streamwarden.lifecycle.lease import Lease
 from streamwarden.lifecycle.queries import QueryRecord
@@ -97,6 +97,7 @@ class StoreLink:
         self._unreadable = 0
         self._renew_at = 0.0
         self._poll_at = 0.0
+        self.renewed_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="streamwarden store", daemon=True)
         self.lost: LeaseLost | None = None
         self.stop: StopRequest | None = None
@@ -115,7 +116,8 @@ class StoreLink:
             try:
                 with self._leasing:
                     self._lease = self._store.leases.bind(self._lease, self._process, ttl=LEASE_TTL, now=self._clock())
-                self._renew_at = time.monotonic() + RENEW_EVERY
+                self.renewed_at = time.monotonic()
+                self._renew_at = self.renewed_at + RENEW_EVERY
                 break
             except StoreError as error:
                 if time.monotonic() > end:
@@ -125,9 +127,31 @@ class StoreLink:
         self._owe(lambda: self._store.drivers.bound(self._folder.name, self._process))
 
     @property
+    def lease(self) -> Lease:
+        """The lease as it was renewed last, at `renewed_at` (monotonic seconds)."""
+        return self._lease
+
+    @property
     def checkpoints(self) -> tuple[str, ...]:
         """The checkpoints that this driver has claimed."""
         return self._lease.checkpoints
+
+    @property
+    def needs_fence(self) -> bool:
+        """Whether this driver can be cut off from the store and still write to its checkpoint."""
+        return self._store.is_server
+
+    def lose(self, lost: LeaseLost) -> None:
+        """The lease was taken over, as a fence says: nothing is renewed any more."""
+        self.lost = self.lost or lost
+
+    def give_up(self, record: ExitRecord) -> None:
+        """Record the driver's end and give its lease back, for a driver that ends at once and may not touch its folder.
+
+        Raises StoreError.
+        """
+        self._store.drivers.exited(self._folder.name, record)
+        self._store.leases.release(self._lease, now=self._clock())
 
     def claim(self, *checkpoints: str) -> Lease:
         """Claim more checkpoints for this driver, before a query may write to them. Safe on any thread.
@@ -320,6 +344,7 @@ class StoreLink:
                 self._renew_at = now + RENEW_EVERY
                 with self._leasing:
                     self._lease = self._store.leases.renew(self._lease, ttl=LEASE_TTL, now=self._clock())
+                self.renewed_at = now
             if now >= self._poll_at:
                 self._poll_at = now + STOP_POLL
                 self.stop = self._store.stops.pending(self._folder.name) or self.stop

@@ -52,6 +52,7 @@ from streamwarden.spark.driver.start_gate import StartGate
 from streamwarden.spark.driver.store_link import StoreLink
 from streamwarden.spark.executors.application_watch import ApplicationWatch, Gone
 from streamwarden.spark.executors.watch import ExecutorWatch
+from streamwarden.spark.fence_watch import FenceWatch
 from streamwarden.spark.internals.jvm import jvm_clock
 from streamwarden.spark.internals.listener import QueryEvent, QueryStarted
 from streamwarden.spark.internals.skip_numpy import without_numpy
@@ -60,6 +61,7 @@ from streamwarden.spark.scripts.declared_settings import ScriptStarts
 from streamwarden.spark.scripts.fork_fence import fence_fork
 from streamwarden.spark.scripts.redirection import ForkedStarts
 from streamwarden.spark.sinks import batch_writer, start_query
+from streamwarden.spark.storage_watch import StorageWatch
 from streamwarden.stream.spec import StreamSpec
 
 CODES = {ExitKind.STOPPED: 0, ExitKind.COMPLETED: 0, ExitKind.FENCED: FENCED_CODE, ExitKind.KILLED: 143}
@@ -106,6 +108,15 @@ class Runner:
         self._heartbeat = Heartbeat(
             jvm_clock(), folder, jvm, bound=self._spec.restart.unresponsive_after, report=self._link.event
         )
+        self._fence = FenceWatch(
+            lambda: self._link.lease,
+            lambda: self._link.renewed_at,
+            self._link.lose,
+            connection=self._spec.storage.connection,
+        )
+        self._storage = StorageWatch(
+            self._spec.checkpoint, jvm, bound=self._spec.restart.unresponsive_after, give_up=self._link.give_up
+        )
         self._executors = ExecutorWatch(self._spec.name, self._link)
         self._foreach_errors = ForeachErrors()
         self._application = ApplicationWatch(self.end_now)
@@ -140,6 +151,9 @@ class Runner:
             self._link.bind()
             self._registry.learn(self._link.known_queries())
             self._link.start()
+            if self._link.needs_fence:
+                self._fence.start()
+                self._storage.start()
             self._heartbeat.start()
             self._control.start()
             self._resources.start()
@@ -241,6 +255,8 @@ class Runner:
                 except OSError as full:
                     say(f"outcome.json could not be written: {full}")
             self._control.finished.set()
+            self._fence.close()
+            self._storage.close()
             self._heartbeat.close()
             self._executors.close()
             self._application.close()

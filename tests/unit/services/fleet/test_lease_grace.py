@@ -92,6 +92,7 @@ def test_a_driver_that_finds_the_store_back_later_than_its_observer_is_left_alon
 
 def test_one_that_does_not_come_back_is_dead_after_the_grace_and_keeps_its_temporary_files(abroad: Abroad) -> None:
     """Nobody saw its end: it may only be cut off from the store."""
+    abroad.now = LEASE_TTL
     assert abroad.watch(until=LEASE_TTL + GRACE - POLL)
     assert not abroad.watch(until=LEASE_TTL + GRACE + POLL)
     assert abroad.exit().kind is ExitKind.KILLED
@@ -99,6 +100,22 @@ def test_one_that_does_not_come_back_is_dead_after_the_grace_and_keeps_its_tempo
     assert lease is not None
     assert lease.released_at is not None
     assert abroad.temporary.is_dir()
+
+
+def test_one_that_was_watched_all_the_time_is_dead_when_its_lease_expires(abroad: Abroad) -> None:
+    """The store answered, and the driver did not renew: there was no outage after which it needs a grace."""
+    assert abroad.watch(until=LEASE_TTL - POLL)
+    assert not abroad.watch(until=LEASE_TTL)
+    assert abroad.exit().kind is ExitKind.KILLED
+
+
+@pytest.mark.parametrize("outage", [3.0, 25.0])
+def test_an_outage_before_the_expiry_leaves_the_whole_grace(abroad: Abroad, outage: float) -> None:
+    back = LEASE_TTL - POLL
+    assert abroad.watch(until=back - outage)
+    abroad.now = back
+    assert abroad.watch(until=back + GRACE - 2 - POLL)  # a look says that the store answered for two seconds before it
+    assert not abroad.watch(until=back + GRACE + POLL)
 
 
 def test_the_time_of_a_second_outage_is_no_grace(abroad: Abroad) -> None:

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from streamwarden.airflow.web import readable_fleet
 from streamwarden.airflow.web.rendering import page
+from streamwarden.airflow.web.shared_workspace import SpaceDep
 from streamwarden.health.verdict import Status
 from streamwarden.services.overview.selection import Selection, Sort
 from streamwarden.services.overview.status import State
@@ -20,12 +21,13 @@ _LARGEST_FIRST = frozenset(set(Sort) - {Sort.TROUBLE, Sort.STREAM, Sort.STATE, S
 
 
 @router.get("/")
-def fleet(request: Request, user: GetUserDep, chosen: Annotated[Selection, Query()]) -> Response:
+def fleet(request: Request, user: GetUserDep, space: SpaceDep, chosen: Annotated[Selection, Query()]) -> Response:
     """The page, or the table alone to refresh it."""
-    shown = readable_fleet.fleet(user, chosen)
+    shown, part = readable_fleet.fleet(user, chosen), request.query_params.get("part") == "fleet"
     return page(
         request,
-        "fleet_table.html" if request.query_params.get("part") == "fleet" else "fleet.html",
+        "fleet_table.html" if part else "fleet.html",
+        hosts=() if part else readable_fleet.hosts(space, user),
         chosen=chosen,
         states=get_args(State),
         healths=[status.value for status in Status],

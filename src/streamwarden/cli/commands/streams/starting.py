@@ -9,19 +9,24 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.storage.files import open_path
 from streamwarden.checkpoint.formats.logs import LogPosition, log_position
 from streamwarden.cli.exit_codes import Exit
 from streamwarden.cli.exit_report import report_exit
 from streamwarden.cli.output import say, text
 from streamwarden.errors import ProcessError, StreamwardenError
+from streamwarden.lifecycle.driver import DriverRecord
+from streamwarden.lifecycle.hosts.report import host_name
 from streamwarden.lifecycle.queries import QueryRecord
+from streamwarden.lifecycle.supervision.restarter import restarts_elsewhere
 from streamwarden.services.analysis.linting import job_facts, job_problem
 from streamwarden.services.fleet.exits.exit_recorder import Observation
 from streamwarden.services.fleet.starting import Started
 from streamwarden.services.workspace import Workspace
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.units import format_duration
+from streamwarden.waiting import wait_until
 
 PLANNED_WITHIN: Final = 10.0
 """Seconds after the start of a query in which its first batch is planned if there is input to read."""
@@ -73,6 +78,35 @@ def _report_failed(starts: Starts) -> int:
     for query in starts.failed:
         say(f"  [bold red]query {text(query.name)} {text(shown_error(query))}[/]")
     return Exit.BAD if starts.failed else Exit.OK
+
+
+def is_left_to_its_supervisor(space: Workspace, ended: DriverRecord) -> bool:
+    """Whether another host starts the stream again. Raises StoreError."""
+    return restarts_elsewhere(ended, space.store.drivers.events(ended.driver_id), this_host())
+
+
+def report_restart_elsewhere(space: Workspace, spec: StreamSpec, ended: DriverRecord, *, within: float) -> int:
+    """Wait for the next driver of a stream that another host starts again, and report it as `report_start` does.
+
+    Raises ProcessError if there is none after `within` seconds; 0: do not wait.
+    """
+    host = host_name(ended.process.host) if ended.process is not None else "another host"
+    say(f"{text(spec.name)}: its supervisor starts it again, as it ran on {text(host)}")
+    if within == 0.0:
+        return Exit.OK
+
+    def next_one() -> DriverRecord | None:
+        newest = space.store.drivers.latest(spec.name)
+        return newest if newest is not None and newest.driver_id != ended.driver_id else None
+
+    if not wait_until(lambda: next_one() is not None, within=within, every=_POLL) or (record := next_one()) is None:
+        raise ProcessError(
+            f"no driver was started within {format_duration(within)}",
+            expected="its DAG or `start --supervise` to start one",
+            where=f"stream {spec.name}",
+            next_step=f"see `streamwarden hosts`; `streamwarden start {spec.name}` starts it on this host",
+        )
+    return report_start(space, spec, Started(record, reattached=False), within=within)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,8 +134,15 @@ def restart(
     within: UpWithin = "2 minutes",
     no_wait: NoWait = False,
 ) -> int:
-    """Stop a stream at a batch boundary and start it again, with its YAML file as it is now."""
-    from streamwarden.cli.commands.streams.starting import startable
+    """Stop a stream at a batch boundary and start it again, with its YAML file as it is now.
+
+    A driver of another host is started again there, or where its supervisor decides: this command does not move it.
+    """
+    from streamwarden.cli.commands.streams.starting import (
+        is_left_to_its_supervisor,
+        report_restart_elsewhere,
+        startable,
+    )
 
     space = workspace(context)
     spec = startable(space, stream)
@@ -150,6 +157,8 @@ def restart(
     )
     if observation is not None:
         report_exit(observation)
+        if is_left_to_its_supervisor(space, observation.record):
+            return report_restart_elsewhere(space, spec, observation.record, within=0.0 if no_wait else limit)
     # A supervisor starts it too; the lease makes sure that there is one driver, and each finds it.
     return _start(space, spec, 0.0 if no_wait else limit)
 

@@ -46,7 +46,7 @@ class _SupervisionNarrator:
         self._log: LogTail | None = None
         self._process: ProcessIdentity | None = None
 
-    def announce(self, move: supervisor.Move | supervisor.Blind) -> None:
+    def announce(self, move: supervisor.Move | supervisor.Blind | supervisor.Elsewhere) -> None:
         self.drain()
         match move:
             case supervisor.Watch(driver_id=driver):
@@ -59,6 +59,8 @@ class _SupervisionNarrator:
             case supervisor.Wait(until=until, reason=reason, attempt=attempt):
                 wait = format_duration(max(0.0, until - time.time()))
                 say(f"[yellow]restart {attempt} in {wait}[/]: {text(reason)}")
+            case supervisor.Elsewhere(reason=reason):
+                say(f"[yellow]waiting for another host[/]: {text(reason)}")
             case supervisor.Blind(reason=reason):
                 say(f"[yellow]waiting for the store[/], a living driver continues: {text(reason)}")
             case supervisor.Hold(state=state):

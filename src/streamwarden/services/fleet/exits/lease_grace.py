@@ -4,6 +4,9 @@ renewal.
 After an outage of the store every such lease has expired, whether its driver is alive or dead. A living driver renews
 its lease as soon as the store answers again; an observer that is faster must not take it for dead. The same applies to
 two hosts whose clocks differ by more than a lease lasts: the times of the lease say nothing then, but a renewal does.
+
+An observer that has seen the store answer all the time since the last renewal needs no such time: a lease that expires
+before its eyes is over. So a stream is up again ten seconds earlier after the loss of a host that somebody watched.
 """
 
 from collections.abc import Callable
@@ -24,11 +27,12 @@ _COUNTED: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """A lease that cannot be judged by its times: how long the store has answered since its last renewal, and when it
-    was observed last.
+    """A lease of a process that cannot be seen: how long the store has answered since its last renewal, and when it was
+    observed last.
 
     Args:
         seen_at: when this observer saw a renewal, by its own clock; None: it has seen none.
+        expected: the lease's times said that it is held.
     """
 
     token: int
@@ -37,6 +41,7 @@ class _Sighting:
     answered: float
     looked_at: float
     seen_at: float | None = None
+    expected: bool = False
 
 
 class LeaseObserver:
@@ -64,33 +69,38 @@ class LeaseObserver:
         alive = self._alive(lease.process)
         if alive is not None:
             return alive
-        if now < lease.expires_at and ahead(lease, now) == 0.0:
-            self._seen.pop(lease.holder, None)
-            return True
-        return self._watch(lease, now)
+        expected = now < lease.expires_at and ahead(lease, now) == 0.0
+        sighting = self._seen[lease.holder] = self._sighted(lease, now, expected=expected)
+        return True if expected else _judged(lease, sighting, now)
 
     def skew(self, lease: Lease) -> float | None:
         """Seconds by which this host's clock is ahead of the holder's (negative: behind), measured at a renewal; None
         if no renewal was seen, or if the lease's times can be trusted."""
         sighting = self._seen.get(lease.holder)
-        return None if sighting is None or sighting.seen_at is None else sighting.seen_at - sighting.renewed_at
+        if sighting is None or sighting.seen_at is None or sighting.expected:
+            return None
+        return sighting.seen_at - sighting.renewed_at
 
-    def _watch(self, lease: Lease, now: float) -> bool | None:
+    def _sighted(self, lease: Lease, now: float, *, expected: bool) -> _Sighting:
         before = self._seen.get(lease.holder)
         if before is None or before.token != lease.token:
-            sighting = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now)
-        elif before.revision != lease.revision:  # `renewed_at` differs in each reading if the store has another clock
-            sighting = _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now)
-        else:
-            answered = before.answered + min(_COUNTED, max(0.0, now - before.looked_at))
-            sighting = replace(before, answered=answered, looked_at=now)
-        self._seen[lease.holder] = sighting
-        lasts = lease.expires_at - lease.renewed_at
-        if sighting.seen_at is not None and now < sighting.seen_at + lasts:
-            return True
-        # A lease that was renewed in the future has to expire first; only how long a lease lasts is known.
-        patience = GRACE + (lasts if now < lease.expires_at else 0.0)
-        return None if sighting.answered < patience else False
+            return _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, expected=expected)
+        if before.revision != lease.revision:  # `renewed_at` differs in each reading if the store has another clock
+            return _Sighting(lease.token, lease.revision, lease.renewed_at, 0.0, now, seen_at=now, expected=expected)
+        passed = max(0.0, now - before.looked_at)
+        # What was counted before the expiry counts no longer if the store may not have answered since.
+        counted = 0.0 if before.expected and passed > _COUNTED else before.answered
+        return replace(before, answered=counted + min(_COUNTED, passed), looked_at=now, expected=expected)
+
+
+def _judged(lease: Lease, sighting: _Sighting, now: float) -> bool | None:
+    """See `LeaseObserver.is_held`, of a lease whose times say that it has expired, or nothing. Pure."""
+    lasts = lease.expires_at - lease.renewed_at
+    if sighting.seen_at is not None and now < sighting.seen_at + lasts:
+        return True
+    # A lease that was renewed in the future has to expire first; only how long a lease lasts is known.
+    patience = GRACE + (lasts if now < lease.expires_at else 0.0)
+    return None if sighting.answered < patience else False
 
 
 def ahead(lease: Lease, now: float) -> float:

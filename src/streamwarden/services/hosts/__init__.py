@@ -1,0 +1,1 @@
+"""Reports what a host that runs drivers has, shows all of them, and drains them."""

@@ -1,0 +1,155 @@
+"""Streams on several hosts: one of them loses its power, its network or its storage, and never do two write.
+
+Each host is a set of namespaces with its own mount of the shared folder, by which the owner of a file outside says
+which host wrote it. That, and the ids of the events, judge a run; neither is the word of the product itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.hosts import network, share
+from support.hosts.judging import report, require_each_event_once, running_on_one
+from support.hosts.park import STORE, Park, park
+from support.hosts.streams import NAME, HostedStream, overlaps
+from support.spark.drivers import until
+
+pytestmark = [pytest.mark.full, pytest.mark.spark]
+
+UNFENCED = """
+
+from streamwarden.spark.fence_watch import FenceWatch
+
+FenceWatch.turn = lambda self: False
+"""
+"""At the end of a job: its driver looks for no fence."""
+
+WITHIN = 60.0
+"""Seconds within which a stream has to run on another host."""
+
+
+@pytest.fixture
+def hosts() -> Iterator[Park]:
+    network.require()
+    share.require()
+    with park("one", "two") as made:
+        yield made
+
+
+def test_a_host_loses_its_power_and_another_one_runs_the_stream_within_a_minute(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        hosts.hosts["one"].power_off()
+        took = stream.await_commits(1, "two")
+        report(stream, took)
+        hosts.power_on("one")
+        stream.supervise("one")
+        stream.await_commits(2, "two")
+    require_each_event_once(stream)
+    stream.call("two", "audit", NAME, "--share", "1")  # the product's own books
+    assert took <= WITHIN
+    assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
+
+
+def test_a_host_that_is_cut_off_from_the_store_goes_on_until_another_one_takes_over(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        hosts.network.cut("one", STORE)
+        began = time.monotonic()
+        stream.await_commits(5, "one")  # an outage of the store stops no stream
+        stream.await_commits(1, "two")
+        took = time.monotonic() - began
+        report(stream, took)
+        until("the driver that is cut off ends", lambda: stream.drivers_on("one") == 0, 30)
+        hosts.network.heal("one", STORE)
+        stream.await_commits(3, "two")
+    require_each_event_once(stream)
+    assert took <= WITHIN
+    assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
+
+
+def test_a_host_whose_storage_hangs_loses_the_stream(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        hosts.shares["one"].hang()
+        took = stream.await_commits(1, "two", timeout=150)
+        report(stream, took)
+        hosts.shares["one"].heal()
+        stream.await_commits(3, "two")
+        until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream)
+
+
+def test_a_host_that_reaches_neither_the_store_nor_the_storage_loses_the_stream(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        hosts.network.unplug("one")
+        hosts.shares["one"].hang()
+        took = stream.await_commits(1, "two")
+        report(stream, took)
+        hosts.shares["one"].heal()
+        hosts.network.replug("one")
+        stream.await_commits(3, "two")
+        until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream)
+    assert took <= WITHIN
+
+
+def test_a_host_that_stands_still_and_comes_back_is_fenced(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        frozen = hosts.hosts["one"].freeze()
+        took = stream.await_commits(1, "two")
+        report(stream, took)
+        hosts.hosts["one"].thaw(frozen)
+        stream.await_commits(3, "two")
+        until("the old driver ends", lambda: stream.drivers_on("one") == 0, 30)
+    require_each_event_once(stream, woke=True)
+    assert took <= WITHIN
+
+
+def test_a_host_whose_clock_is_two_minutes_ahead_takes_over_from_the_dead_alone(hosts: Park) -> None:
+    """By its clock each lease has expired long ago."""
+    stream = HostedStream(hosts)
+    package = Path(pytest.importorskip("libfaketime").__file__).parent
+    library = str(package / "vendor/libfaketime/src/libfaketime.so.1")
+    with running_on_one(stream, LD_PRELOAD=library, FAKETIME="+120s", FAKETIME_DONT_FAKE_MONOTONIC="1"):
+        until("two says that its clock is ahead", lambda: "ahead of the store's" in stream.said("two"), 60)
+        stream.await_commits(15, "one")
+        assert stream.drivers_on("two") == 0
+        hosts.hosts["one"].power_off()
+        took = stream.await_commits(1, "two")
+        report(stream, took)
+    require_each_event_once(stream)
+    assert took <= WITHIN
+
+
+def test_the_drain_of_a_host_moves_its_stream_at_a_batch_boundary(hosts: Park) -> None:
+    stream = HostedStream(hosts)
+    with running_on_one(stream):
+        for name in hosts.hosts:
+            stream.keep_running(name, "hosts", "run")
+        until("both hosts report", lambda: stream.try_call("two", "hosts")[1].count("ready") == 2, 60)
+        began = time.monotonic()
+        stream.call("two", "hosts", "drain", "one", "--reason", "kernel update")
+        stream.await_commits(1, "two")
+        print(f"moved in {time.monotonic() - began:.1f} s")
+        stream.await_commits(2, "two")
+    require_each_event_once(stream)
+    ended = hosts.ask(f"SELECT exit FROM drivers WHERE stream = '{NAME}' ORDER BY launched_at LIMIT 1")
+    assert "stopped" in str(ended)
+    assert (stream.drivers_on("one"), stream.drivers_on("two")) == (0, 1)
+
+
+def test_without_the_fence_the_judge_sees_two_writers(hosts: Park) -> None:
+    """The negative control: a driver that is cut off from the store, and looks for no fence. Spark's own check ends one
+    of the two drivers again and again; here it is the one that has the lease."""
+    stream = HostedStream(hosts, job_says=UNFENCED)
+    with running_on_one(stream):
+        hosts.network.cut("one", STORE)
+        until("both have written", lambda: overlaps(stream.written()), 120)
+    assert {file.host for file in overlaps(stream.written())} == {"one"}

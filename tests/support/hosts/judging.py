@@ -1,0 +1,43 @@
+"""How the tests on several hosts begin, and how each of them is judged at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.hosts.streams import HostedStream, overlaps
+from support.spark.drivers import until
+
+
+@contextmanager
+def running_on_one(stream: HostedStream, **env: str) -> Iterator[None]:
+    """Events flow, the host `one` runs the stream, and both hosts supervise it; `env`: of the supervisor on `two`."""
+    stream.events.publish()
+    with stream.events.flowing():
+        stream.supervise("one")
+        stream.await_commits(2, "one")
+        stream.supervise("two", **env)
+        until("two follows the driver", lambda: "driver" in stream.said("two"))
+        yield
+
+
+def report(stream: HostedStream, took: float) -> None:
+    """Print how long a takeover took, which has just ended, and its steps."""
+    print(f"running on the other host after {took:.1f} s\n{stream.timeline(time.time() - took)}")
+
+
+def require_each_event_once(stream: HostedStream, *, woke: bool = False) -> None:
+    """Nothing is lost, and nothing is there twice; nobody wrote after another one had taken over.
+
+    Args:
+        woke: the old driver stood still in the middle of a batch, and then went on until it saw the loss of its lease:
+            what it wrote meanwhile must be in no log and named by none. Such a file of state is of the batch that the
+            new driver has executed again, by the same plan, and so it has the same content.
+    """
+    until("every event comes out", lambda: len(stream.delivered()) >= stream.events.count, 90)
+    counts = stream.delivered()
+    assert set(counts) == {f"e{number}" for number in range(stream.events.count)}
+    assert max(counts.values()) == 1
+    second = [file for file in overlaps(stream.written()) if not woke or stream.counts(file)]
+    assert second == [], f"second writer: {second}, among the last of {stream.written()[-60:]}"
