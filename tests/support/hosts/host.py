@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import psutil
 
+from streamwarden.adapters.processes import ending_with_us
 from support.hosts.network import Network, Plug
 from support.hosts.share import Share
 
@@ -81,7 +82,8 @@ class Host:
         places = {"mounts": MOUNTS, "local": LOCAL, "shared": SHARED, "source": _SOURCE}
         boot = _BOOT.format(name=self.name, hosts=self._hosts, disk=self.disk, folder=self._shared, **places)
         isolate = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        self._outer = subprocess.Popen([*self.plug.prefix, *isolate, "sh", "-c", boot], stdin=subprocess.DEVNULL)
+        command = [*ending_with_us(), *self.plug.prefix, *isolate, "sh", "-c", boot]
+        self._outer = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         self._first = _await_first(self._outer)
 
     def power_off(self) -> None:
