@@ -1,7 +1,8 @@
 """Streams in client mode on a real YARN: the driver on its own host, its executors in containers.
 
 One stream runs while an executor's container is killed and while the ResourceManager is killed and started again; each
-time the same driver goes on. Another one waits in a queue that has no room for it, and is named after a minute.
+time the same driver goes on. Another one waits in a queue that has no room for it, and is named after a minute. At last
+somebody kills the application of the first one: Spark leaves its driver, which ends by itself.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def test_an_application_that_waits_in_a_queue_is_named_after_a_minute(
         return found.status, found.reason
 
     until("it has waited for a minute", lambda: verdict(waits)[0] is Status.WARNING)
-    assert f"it waits for resources in queue {NARROW_QUEUE} (" in verdict(waits)[1]
+    assert f"it waits for resources in queue root.{NARROW_QUEUE} (" in verdict(waits)[1]
     assert verdict(runs)[0] is Status.OK
 
     yarn.kill_application(application(yarn, newest(made, waits)))
@@ -149,3 +150,14 @@ def test_a_stop_ends_the_application_at_a_boundary(made: Project, yarn: Yarn, ru
     assert len(yarn.rest(f"cluster/apps/{before}/appattempts")["appAttempts"]["appAttempt"]) == 1
     until("its containers are gone", lambda: not yarn.containers(before))
     assert Path(runs.checkpoint).is_dir()
+
+
+def test_a_driver_whose_application_is_killed_ends_with_a_cause(made: Project, yarn: Yarn, runs: StreamSpec) -> None:
+    """As `yarn application -kill` does."""
+    driver = start(made, yarn, runs)
+    made.publish(1)
+    made.await_batches(runs, made.committed(runs) + 1)
+    yarn.kill_application(application(yarn, driver))
+
+    end = made.await_end(driver)
+    assert (end.kind, end.curable, end.cause) == (ExitKind.FAILED, True, "application_ended"), end

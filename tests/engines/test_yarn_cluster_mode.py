@@ -14,16 +14,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamwarden.health.signals.resources import WAITED
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind
 from streamwarden.services.fleet.exits.log_tail import end_of_log
 from streamwarden.services.workspace import Workspace
 from support.airflow.harness import CLOCKED, Airflow, running, wait_for
 from support.airflow.installation import COUNTED, LONG, Installation
 from support.airflow.project import Producer, add_stream, make_project
-from support.servers.hadoop import RESOURCE_MANAGER, Yarn
+from support.servers.hadoop import DEFAULT_QUEUE, NARROW_QUEUE, RESOURCE_MANAGER, Yarn
 
 pytestmark = [pytest.mark.full, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
+CROWDED = "crowded"
 LOCAL = '  master: "local[1]"\n'
 FOLLOWED = "running"
 """State of the task of a stream in cluster mode: it holds its slot."""
@@ -58,7 +60,7 @@ class OnYarn(Installation):
         """It is followed, it is the only application that runs, and it commits new input."""
         after = self.runs_in_cluster()
         assert after.driver_id == before.driver_id, self.story()
-        alive = self.yarn.applications(states="NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING")
+        alive = self.yarn.applications(states="NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING", queue=DEFAULT_QUEUE)
         assert [found["id"] for found in alive] == [self.application(before)]
         self.commits_again()
 
@@ -67,27 +69,32 @@ class OnYarn(Installation):
 def installation(tmp_path_factory: pytest.TempPathFactory, yarn: Yarn) -> Iterator[OnYarn]:
     root = tmp_path_factory.mktemp("installation")
     project = make_project(root / "project")
-    file = add_stream(project, "counted")
-    settings = {
-        "master": "yarn",
-        "deploy_mode": "cluster",
-        "connection": "yarn_cluster",
-        "executors": {"instances": 1, "cores": 1, "memory": "600 MB"},
-    }
-    conf = "".join(f'    {key}: "{value}"\n' for key, value in yarn.spark_conf(sys.executable).items())
-    lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in settings.items())
-    file.write_text(file.read_text().replace(LOCAL, lines) + conf)
+    for name, queue in (("counted", DEFAULT_QUEUE), (CROWDED, NARROW_QUEUE)):
+        file = add_stream(project, name)
+        settings = {
+            "master": "yarn",
+            "deploy_mode": "cluster",
+            "connection": "yarn_cluster",
+            "queue": queue,
+            "executors": {"instances": 1, "cores": 1, "memory": "600 MB"},
+        }
+        conf = "".join(f'    {key}: "{value}"\n' for key, value in yarn.spark_conf(sys.executable).items())
+        lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in settings.items())
+        file.write_text(file.read_text().replace(LOCAL, lines) + conf)
     airflow = Airflow(root / "airflow", project, root / "data")
     extra = {"yarn_resourcemanager_webapp_address": yarn.web}
     connection = json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra})
+    airflow.env["PATH"] = f"{yarn.command()}:{airflow.env['PATH']}"
     airflow.env |= {"HADOOP_CONF_DIR": str(yarn.conf), "AIRFLOW_CONN_YARN_CLUSTER": connection}
     space = Workspace.open(project, root / "data", environ={})
     producer = Producer(root / "data" / "input" / "counted")
     producer.publish(3)
     try:
         with running(airflow, CLOCKED):
-            wait_for("the DAGs", lambda: {COUNTED, "stop_stream"} <= airflow.dag_ids(), timeout=LONG)
+            dags = {COUNTED, f"stream_{CROWDED}", "stop_stream"}
+            wait_for("the DAGs", lambda: dags <= airflow.dag_ids(), timeout=LONG)
             airflow.pause(COUNTED, False)
+            airflow.pause(f"stream_{CROWDED}", False)
             yield OnYarn(airflow, space, producer, yarn)
     finally:
         space.close()
@@ -146,7 +153,18 @@ def test_a_killed_application_master_ends_with_a_cause_and_the_task_submits_the_
     installation.same_driver(after)
     record = installation.space.store.drivers.get(before.driver_id)
     assert record is not None
-    assert "streamwarden" in "".join(end_of_log(record, 200))
+    assert "LogType:stderr" in "".join(end_of_log(record, 200))
+
+
+def test_a_driver_that_waits_in_a_full_queue_is_named_by_the_task_that_submitted_it(installation: OnYarn) -> None:
+    """It was submitted before all of this, and no driver runs that could say it."""
+
+    def waited() -> str | None:
+        samples = installation.space.store.measurements.recent(CROWDED, 0)
+        return next((sample.source for sample in samples if sample.name == WAITED and sample.value >= 60), None)
+
+    words = wait_for("a minute in the queue", waited, timeout=LONG)
+    assert words.startswith(f"resources in queue root.{NARROW_QUEUE} ("), words
 
 
 def test_a_stop_ends_the_application_as_a_success(installation: OnYarn) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streamwarden.adapters import processes
 from streamwarden.lifecycle.driver import ExitKind
 from streamwarden.services.fleet.applications.submission import submit
 from streamwarden.services.replay.replay import replay
@@ -109,7 +110,7 @@ def test_a_driver_on_another_host_is_killed_through_the_resource_manager(workspa
     (container,) = yarn.containers(application)[:1]
     with fleet.elsewhere(record.driver_id) as away:
         assert away.kill(record.driver_id)
-    assert not container.is_running()
+    assert processes.identity(container.pid) is None
     end = fleet.wait(record.driver_id, timeout=60).exit
 
     assert end is not None

@@ -7,14 +7,14 @@ import getpass
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
-from xml.etree import ElementTree
 
-from streamwarden.errors import ProcessError
+from streamwarden.adapters.hadoop_settings import read
+from streamwarden.errors import CheckpointError, ProcessError
 
 ANSWERS_WITHIN: Final = 10.0
 """Seconds for one request."""
@@ -40,8 +40,11 @@ class ResourceManager:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Self:
         """Those that the Hadoop configuration of this environment names. Raises ProcessError if there is none."""
-        folder = configuration(environ)
-        urls = _urls(_settings(folder / _FILE)) if folder is not None else []
+        folder = next((Path(environ[variable]) for variable in _FOLDERS if environ.get(variable)), None)
+        try:
+            urls = _urls(read(folder / _FILE)) if folder is not None else []
+        except CheckpointError as error:
+            raise ProcessError.of(error) from error
         if urls:
             return cls(urls=urls)
         raise ProcessError(
@@ -53,12 +56,12 @@ class ResourceManager:
 
     def tagged(self, tag: str) -> Mapping[str, Any] | None:
         """The newest application with this tag, as the API describes it; None if there is none."""
-        found = self._call("GET", f"apps?{urlencode({'applicationTags': tag.lower()})}")["apps"] or {}
+        found = self._get(f"apps?{urlencode({'applicationTags': tag.lower()})}")["apps"] or {}
         return max(found.get("app", ()), key=lambda application: application["startedTime"], default=None)
 
     def master_container(self, application: str) -> str | None:
         """The id of the container of the newest attempt's master; None if none was given to it yet."""
-        attempts = self._call("GET", f"apps/{application}/appattempts")["appAttempts"].get("appAttempt", ())
+        attempts = self._get(f"apps/{application}/appattempts")["appAttempts"].get("appAttempt", ())
         newest = max(attempts, key=lambda attempt: attempt["id"], default=None)
         return None if newest is None else newest.get("containerId") or None
 
@@ -66,13 +69,16 @@ class ResourceManager:
         """SIGKILL to the processes of a container, as `yarn container -signal CONTAINER FORCEFUL_SHUTDOWN` does. Its
         node carries it out with its next heartbeat."""
         user = urlencode({"user.name": getpass.getuser()})  # the API changes nothing for a caller without a name
-        self._call("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN?{user}")
+        self._call("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN?{user}", bytes)
 
-    def _call(self, method: str, path: str) -> Any:
+    def _get(self, path: str) -> Any:
+        return self._call("GET", path, json.loads)
+
+    def _call(self, method: str, path: str, decode: Callable[[bytes], Any]) -> Any:
         problems = []
         for url in self.urls:
             try:
-                return _answer(method, f"{url}/ws/v1/cluster/{path}")
+                return decode(_answer(method, f"{url}/ws/v1/cluster/{path}"))
             except (OSError, ValueError) as error:  # a standby one redirects to the active one, or refuses
                 problems.append(f"{url}: {error}")
         raise ProcessError(
@@ -83,27 +89,12 @@ class ResourceManager:
         )
 
 
-def configuration(environ: Mapping[str, str]) -> Path | None:
-    """The folder of YARN's configuration that this environment names; None if it names none."""
-    return next((Path(environ[variable]) for variable in _FOLDERS if environ.get(variable)), None)
-
-
-def _answer(method: str, url: str) -> Any:
-    """The decoded answer; None if it has no content."""
+def _answer(method: str, url: str) -> bytes:
     headers = {"Accept": "application/json"}
     request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310  (http or https)
     with urllib.request.urlopen(request, timeout=ANSWERS_WITHIN) as answer:  # noqa: S310
-        content = answer.read()
-    return json.loads(content) if content else None
-
-
-def _settings(file: Path) -> dict[str, str]:
-    """The properties of a file in Hadoop's format; empty if it cannot be read."""
-    try:
-        properties = ElementTree.parse(file).getroot().iter("property")  # noqa: S314
-    except (OSError, ElementTree.ParseError):
-        return {}
-    return {(found.findtext("name") or "").strip(): (found.findtext("value") or "").strip() for found in properties}
+        content: bytes = answer.read()
+    return content
 
 
 def _urls(settings: Mapping[str, str]) -> list[str]:

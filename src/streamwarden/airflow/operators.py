@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -91,6 +92,7 @@ class StreamOperator(SparkSubmitOperator):
         self.project = project
         self.own_connection = conn_id is None
         self._order: Submission | None = None
+        self._resources: ResourceWatch | None = None
         self._waited = False
 
     def execute(self, context: Any) -> None:
@@ -229,6 +231,9 @@ class StreamOperator(SparkSubmitOperator):
             if cluster_mode.is_active(self, context):
                 raise
             return str(error)
+        finally:
+            if self._resources is not None:
+                self._resources.close()
         return None
 
     def submit_job(self, context: Any) -> str | None:
@@ -254,13 +259,17 @@ class StreamOperator(SparkSubmitOperator):
 
         find = partial(_application, order, driver_id)
         measure = space.store.measurements.add
-        ResourceWatch(order.spec, find, measure=measure, say=self.log.warning, once=True).start()
+        self._resources = ResourceWatch(order.spec, find, measure=measure, say=self.log.warning, once=True)
+        self._resources.start()
 
     def _keep_log(self, driver: DriverRecord, order: Submission) -> None:
         """Keep the log that the cluster has of an ended driver, which nobody could read later without its tools."""
-        application = _application(order, driver.driver_id)
-        if application is not None and not copy_log(application, Path(driver.folder)):
-            self.log.warning("the cluster has no log of driver %s yet", driver.driver_id)
+        try:
+            application = _application(order, driver.driver_id)
+            if application is not None and not copy_log(application, Path(driver.folder)):
+                self.log.warning("the cluster has no log of driver %s yet", driver.driver_id)
+        except (ProcessError, OSError, TimeoutExpired) as error:
+            self.log.warning("the log of driver %s is not kept here: %s", driver.driver_id, error)
 
     def is_job_succeeded(self, status: str) -> bool:
         """Never: a stream that was stopped ended without an error too, and has to run again on request."""

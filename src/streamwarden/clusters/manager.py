@@ -108,6 +108,11 @@ class ClusterManager:
     waits: Callable[[Mapping[str, Any]], Waiting | None] | None = None
     interface: Interface = Interface.TOWARDS_MASTER
 
+    @property
+    def drills_in_cluster(self) -> bool:
+        """A drill runs the fork of a stream in cluster mode in the cluster, too."""
+        return self.in_cluster is not None and self.in_cluster.drills
+
 
 UNKNOWN: Final = ClusterManager(title="an unknown cluster", master=re.compile(r"(?!)"), shown="", short="")
 """Of a master that Spark does not know."""

@@ -37,7 +37,7 @@ STORED: Final = re.compile(rf"(?:{OBJECT_STORE.pattern}|{HDFS.pattern})", re.IGN
 """The beginning of the URL of a place that Streamwarden reads and writes as it does on a disk of this host."""
 
 FORKED: Final = ("s3a://", "hdfs://")
-"""Beginnings of the URLs of places that a fork is made of, in lower case: Spark's names for the storages of `STORED`."""
+"""Beginnings of the URLs of places that a fork is made of: Spark's own names for the storages of `STORED`."""
 
 CLASS_PATTERN: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 """The full name of a JVM class, with its package."""

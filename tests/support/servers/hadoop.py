@@ -6,6 +6,7 @@ Each has a folder `conf` for HADOOP_CONF_DIR. YARN's own storage is this machine
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -233,9 +234,14 @@ class Yarn(Daemons):
         self.settings = self._settings(ports, memory_mb, vcores)
         if guard is not None:
             self.settings |= guarded_yarn(guard)
-        self.write("core-site.xml", {"fs.defaultFS": LOCAL_FILES} | ({} if guard is None else GUARDED))
+        self.write("core-site.xml", {"fs.defaultFS": LOCAL_FILES} | ({} if guard is None else self._guarded()))
         self.write("yarn-site.xml", self.settings)
         self.write("capacity-scheduler.xml", CAPACITY)
+
+    def _guarded(self) -> dict[str, str]:
+        secret = self.folder / "http-secret"
+        secret.write_text("of-a-test")
+        return GUARDED | {"hadoop.http.authentication.signature.secret.file": str(secret)}
 
     def _settings(self, ports: Sequence[int], memory_mb: int, vcores: int) -> dict[str, str]:
         web, node_web, manager, scheduler, tracker, admin, node, localizer = (f"{LOOPBACK}:{port}" for port in ports)
@@ -307,6 +313,16 @@ class Yarn(Daemons):
             if process.info["name"] == "java" and identifier in " ".join(words) and str(self.folder) in " ".join(words):
                 found.append(process)
         return sorted(found, key=psutil.Process.create_time)
+
+    def command(self) -> Path:
+        """A folder for the PATH with Hadoop's command `yarn`, as far as `yarn logs` goes: its launcher is in no jar."""
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "yarn"
+        client = shlex.join(self._command("org.apache.hadoop.yarn.client.cli.LogsCLI"))
+        script.write_text(f'#!/bin/sh\n[ "$1" = logs ] || exit 2\nshift\nexec {client} "$@"\n')
+        script.chmod(0o755)
+        return folder
 
     def configure(self, folder: Path, hdfs: Hdfs) -> Path:
         """Make `folder` the HADOOP_CONF_DIR of clients whose `fs.defaultFS` is that HDFS; returns it."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from streamwarden.adapters.storage.hadoop_settings import HadoopSettings, hadoop_settings
+from streamwarden.adapters.hadoop_settings import HadoopSettings, hadoop_settings
 from streamwarden.adapters.storage.hdfs import HdfsFiles, open_hdfs
 from streamwarden.errors import CheckpointError
 
@@ -64,6 +64,15 @@ def test_the_settings_are_read_from_hadoops_folder(tmp_path: Path) -> None:
     (tmp_path / "core-site.xml").write_text("<configuration>")
     with pytest.raises(CheckpointError, match=r"core-site\.xml: .*cannot be read"):
         hadoop_settings(environ)
+
+
+def test_a_driver_on_yarn_has_the_settings_of_its_launcher(tmp_path: Path) -> None:
+    node = settings_in(tmp_path, **{"fs.defaultFS": "hdfs://node"})
+    shipped = tmp_path / "__spark_conf__/__hadoop_conf__"
+    shipped.mkdir(parents=True)
+    settings_in(shipped, **{"fs.defaultFS": "hdfs://launcher"})
+    assert hadoop_settings(node).default_host == "node"
+    assert hadoop_settings({**node, "PWD": str(tmp_path)}).default_host == "launcher"
 
 
 def test_a_url_without_a_host_is_in_the_default_hdfs(tmp_path: Path) -> None:

@@ -36,10 +36,17 @@ def test_the_pages_are_where_the_configuration_says(
     assert ResourceManager.of({"HADOOP_CONF_DIR": str(tmp_path)}).urls == expected
 
 
-@pytest.mark.parametrize("text", ["", "<configuration/>", "<configuration>"])
+@pytest.mark.parametrize("text", ["<configuration/>", "<configuration><property/></configuration>"])
 def test_a_configuration_that_names_none_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "yarn-site.xml").write_text(text)
     with pytest.raises(ProcessError, match="no Hadoop configuration names a ResourceManager"):
         ResourceManager.of({"HADOOP_CONF_DIR": str(tmp_path)})
     with pytest.raises(ProcessError, match="HADOOP_CONF_DIR"):
         ResourceManager.of({})
+
+
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "yarn-site.xml").write_text("<configuration>")
+    with pytest.raises(ProcessError, match="Hadoop's settings cannot be read") as raised:
+        ResourceManager.of({"HADOOP_CONF_DIR": str(tmp_path)})
+    assert raised.value.where == str(tmp_path / "yarn-site.xml")

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import requests
 
-from streamwarden.adapters.storage.hadoop_settings import FOLDER, HadoopSettings, hadoop_settings
+from streamwarden.adapters.hadoop_settings import FOLDER, HadoopSettings, hadoop_settings
 from streamwarden.adapters.storage.remote import RemoteFiles
 from streamwarden.checkpoint.filesystem import FileInfo, TooLarge
 from streamwarden.errors import CheckpointError

@@ -67,3 +67,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     partition_skew.CHECK,
     metadata_growth.CHECK,
 )
+
+CHECK_NAMES: Final = frozenset(check.name for check in CHECKS)

@@ -171,6 +171,13 @@ _REFUSALS: Final = (
         ),
     ),
     incurable(
+        "hdfs_access_denied",
+        "HDFS denies the user access",
+        "HDFS denies this user access to the folder in the message: give the user the right (`hdfs dfs -chown`, "
+        "`-chmod`), or set HADOOP_USER_NAME where the stream is started",
+        *classes("org.apache.hadoop.security.AccessControlException"),
+    ),
+    incurable(
         "bucket_missing",
         "the bucket does not exist",
         "the bucket does not exist: create it, or correct the s3a:// paths, or the region and the endpoint "

@@ -101,9 +101,7 @@ def forked_spec(spec: StreamSpec, places: Places, feed: Feed = Feed.ORIGIN) -> S
 
 def _forked_spark(spec: StreamSpec) -> SparkSpec:
     """A drill starts the driver itself: in its cluster if it can find and kill it there, else on its own host."""
-    in_cluster = manager_of(spec.spark.master).in_cluster
-    drills = in_cluster is not None and in_cluster.drills
-    mode = spec.spark.deploy_mode if drills else DeployMode.CLIENT
+    mode = spec.spark.deploy_mode if manager_of(spec.spark.master).drills_in_cluster else DeployMode.CLIENT
     return replace(spec.spark, deploy_mode=mode, conf=real_time_format(spec) | spec.spark.conf)
 
 

@@ -11,8 +11,10 @@ import pytest
 from streamwarden.adapters import processes
 from streamwarden.adapters.processes import this_host
 from streamwarden.adapters.store import Store
+from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.lifecycle.driver import DriverRecord, ExitKind, ExitRecord, ProcessIdentity
+from streamwarden.services.fleet.exits.log_tail import end_of_log
 from streamwarden.services.fleet.fleet import Fleet
 
 GONE = ProcessIdentity(host=this_host(), pid=2**22 + 7, started_at=1)
@@ -98,3 +100,10 @@ def test_a_driver_on_a_host_that_cannot_be_seen_is_not_killed_without_its_manage
     record = driver(store, tmp_path, elsewhere, "client")
     assert not Fleet(store, tmp_path / "var").kill(record.driver_id)
     assert not (Path(record.folder) / files.EXIT).exists()
+
+
+def test_a_log_that_is_in_the_cluster_is_looked_for_there(store: Store, tmp_path: Path) -> None:
+    record = driver(store, tmp_path, GONE)
+    with pytest.raises(ProcessError, match="yarn logs -applicationId") as raised:
+        end_of_log(record, 10)
+    assert raised.value.where == str(Path(record.folder) / files.LOG)

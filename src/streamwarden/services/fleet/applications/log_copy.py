@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-from streamwarden.errors import ProcessError
 from streamwarden.lifecycle import driver_folder as files
 from streamwarden.services.fleet.applications import Application
 from streamwarden.waiting import wait_until
@@ -16,7 +15,10 @@ THERE_WITHIN: Final = 20.0
 
 
 def copy_log(application: Application, folder: Path) -> bool:
-    """Append the log to that of the folder; False: there is none in time, or the cluster does not answer."""
+    """Append the log to that of the folder; False: there is none in time.
+
+    Raises ProcessError if it cannot be read here, OSError if the folder cannot be written.
+    """
 
     def found() -> bool:
         text = application.log(MOST)
@@ -25,7 +27,4 @@ def copy_log(application: Application, folder: Path) -> bool:
                 log.write(text)
         return bool(text)
 
-    try:
-        return folder.is_dir() and wait_until(found, within=THERE_WITHIN, every=1.0)
-    except (ProcessError, OSError):
-        return False
+    return folder.is_dir() and wait_until(found, within=THERE_WITHIN, every=1.0)

@@ -1,14 +1,13 @@
 """The application of a driver on YARN, found by the tag that its driver gives it."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from streamwarden.adapters.jvm.java import find_java
-from streamwarden.adapters.jvm.spark_home import QUICK, spark_home
-from streamwarden.adapters.resource_manager import ResourceManager, configuration
+from streamwarden.adapters.resource_manager import ResourceManager
 from streamwarden.errors import ProcessError
 from streamwarden.stream.spec import StreamSpec
 from streamwarden.waiting import wait_until
@@ -20,7 +19,7 @@ ResourceManager unregisters it."""
 READ_WITHIN: Final = 60.0
 """Seconds for Hadoop's client to read a log."""
 
-_CLIENT: Final = "org.apache.hadoop.yarn.client.cli.LogsCLI"
+_COMMAND: Final = "yarn"
 _ENDED: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
 
 
@@ -53,18 +52,25 @@ class YarnApplication:
         return wait_until(self._has_ended, within=GONE_WITHIN, every=0.2)
 
     def log(self, most: int) -> str:
-        """From the node while the application runs, else from the storage to which YARN has moved the log. Hadoop's own
-        client reads it, which takes seconds."""
-        found, folder = self.identifier(), configuration(self.environ)
-        if folder is None:
-            raise ProcessError("no Hadoop configuration says where YARN keeps logs", next_step="set HADOOP_CONF_DIR")
+        """From the node while the application runs, else from the storage to which YARN has moved it. Only Hadoop's own
+        command reads both; it takes some seconds."""
+        environment = {**os.environ, **self.environ}
+        command = shutil.which(_COMMAND, path=environment.get("PATH"))
+        if command is None:
+            raise ProcessError(
+                f"Hadoop's command {_COMMAND} is not there, and nothing else reads the logs that YARN keeps",
+                expected=f"{_COMMAND} in the PATH",
+                where="this host",
+                next_step=f"install Hadoop's client, or run `{_COMMAND} logs` on another host",
+            )
+        found = self.identifier()
         if found is None:
             return ""
-        arguments = ["-applicationId", found, "-am", "-1", "-log_files", "stderr,stdout", "-size", str(-most)]
-        command = [str(find_java(self.environ) / "bin" / "java"), *QUICK, "-cp", f"{folder}:{spark_home()}/jars/*"]
+        arguments = ["logs", "-applicationId", found, "-am", "-1", "-log_files", "stderr,stdout", "-size", str(-most)]
         done = subprocess.run(
-            [*command, _CLIENT, *arguments],
-            env={**os.environ, **self.environ},
+            [command, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",

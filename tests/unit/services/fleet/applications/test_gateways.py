@@ -20,8 +20,8 @@ from support.streams.health_windows import spec
 class Logged:
     """An application of which the cluster has a log."""
 
-    def __init__(self, *answers: str | ProcessError) -> None:
-        self.answers = list(answers)
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     def describe(self) -> Mapping[str, Any] | None:
         return None
@@ -33,15 +33,12 @@ class Logged:
         return False
 
     def log(self, most: int) -> str:
-        answer = self.answers.pop(0)
-        if isinstance(answer, ProcessError):
-            raise answer
-        return answer
+        return self.text
 
 
 def test_every_manager_that_is_asked_has_a_gateway() -> None:
     asked = {manager.title for manager in MANAGERS if manager.waits is not None}
-    drilled = {manager.title for manager in MANAGERS if manager.in_cluster is not None and manager.in_cluster.drills}
+    drilled = {manager.title for manager in MANAGERS if manager.drills_in_cluster}
     assert asked | drilled <= GATEWAYS.keys()
 
 
@@ -57,10 +54,16 @@ def test_a_log_is_appended_to_what_the_folder_has(tmp_path: Path) -> None:
     assert (tmp_path / files.LOG).read_text() == "submitted\nthe end\n"
 
 
-@pytest.mark.parametrize("answers", [("",), (ProcessError("it does not answer"),)])
-def test_a_log_that_is_not_there_changes_nothing(
-    answers: tuple[str | ProcessError, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_not_there_in_time_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_copy, "THERE_WITHIN", 0.0)
-    assert not log_copy.copy_log(Logged(*answers), tmp_path)
+    assert not log_copy.copy_log(Logged(""), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_hadoops_command_it_is_said_what_is_missing() -> None:
+    found = application_of(
+        spec(spark=SparkSpec(master="yarn")), "orders-1", {"PATH": "/nowhere"}, "http://manager:8088"
+    )
+    assert found is not None
+    with pytest.raises(ProcessError, match="Hadoop's command yarn is not there"):
+        found.log(1000)

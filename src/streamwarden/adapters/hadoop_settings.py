@@ -13,6 +13,10 @@ from urllib.parse import urlsplit
 from streamwarden.errors import CheckpointError
 
 FOLDER: Final = "HADOOP_CONF_DIR"
+SHIPPED: Final = "__spark_conf__/__hadoop_conf__"
+"""Where Spark puts the launcher's settings in the working folder of a driver that YARN runs. The node's own
+`HADOOP_CONF_DIR`, which such a driver inherits, may be another one."""
+
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 
 _PORTS: Final = {"http": 9870, "https": 9871}
@@ -73,14 +77,16 @@ class HadoopSettings:
 
 def hadoop_settings(environ: Mapping[str, str]) -> HadoopSettings:
     """The settings of this host. Raises CheckpointError for a file that cannot be read."""
-    folder = environ.get(FOLDER, "")
+    shipped = Path(environ.get("PWD", ""), SHIPPED)
+    folder = str(shipped) if shipped.is_dir() else environ.get(FOLDER, "")
     values: dict[str, str] = {}
     for name in _FILES if folder else ():
-        values |= _read(Path(folder, name))
+        values |= read(Path(folder, name))
     return HadoopSettings(values, folder)
 
 
-def _read(file: Path) -> dict[str, str]:
+def read(file: Path) -> dict[str, str]:
+    """The settings of one file; empty if it is not there. Raises CheckpointError if it cannot be read."""
     try:
         root = Xml.parse(file).getroot()  # noqa: S314 (the administrator's own file, which Spark reads, too)
     except FileNotFoundError:
