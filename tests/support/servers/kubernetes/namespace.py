@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from streamwarden.clusters.kubernetes import LABEL, label_value
 from support.servers.kubernetes.control_plane import ControlPlane
 from support.servers.kubernetes.programs import HELM, programs
 
@@ -49,9 +50,10 @@ class Namespace:
     def core(self) -> Any:
         return self.plane.core()
 
-    def pods(self, role: str) -> list[Any]:
-        """The pods of a role of Spark's, `driver` or `executor`."""
-        found = self.core.list_namespaced_pod(self.name, label_selector=f"spark-role={role}")
+    def pods(self, role: str, driver: str) -> list[Any]:
+        """The pods of a role of Spark's, `driver` or `executor`, that belong to a driver of Streamwarden."""
+        selector = f"spark-role={role},{LABEL}={label_value(driver)}"
+        found = self.core.list_namespaced_pod(self.name, label_selector=selector)
         return list(found.items)
 
     def conf(self, account: str | None = None) -> dict[str, str]:
