@@ -150,8 +150,12 @@ END
     cat >"$folder/image/kafka/run" <<'END'
 set -eu
 mkdir -p /tmp/default /tmp/mounted /tmp/final
-java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup --default-configs-dir /tmp/default \
-    --mounted-configs-dir /tmp/mounted --final-configs-dir /tmp/final
+result=$(java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup --default-configs-dir /tmp/default \
+    --mounted-configs-dir /tmp/mounted --final-configs-dir /tmp/final 2>&1) ||
+    case $result in
+        *"already formatted"*) ;; # not the first start
+        *) echo "$result" && exit 1 ;;
+    esac
 exec java ${KAFKA_HEAP_OPTS:-} -cp '/opt/kafka/libs/*' kafka.Kafka /tmp/final/server.properties
 END
     image apache/kafka:4.1.1 "$folder/image/kafka" <<'END'
