@@ -22,6 +22,7 @@ PROMISES = {
     "postgresql": "import streamwarden.adapters.postgresql.access",
     "object-stores": "import pyarrow.fs",
     "kubernetes": "from airflow.providers.cncf.kubernetes.kube_client import get_kube_client",
+    "hdfs": "from streamwarden.adapters.storage.files import open_path; open_path('hdfs://name:8020/a')",
     "verify": "import streamwarden.services.crash_matrix.recording, great_expectations, duckdb",
     "demo": "from streamwarden.services.replay.flights import departures; assert len(departures()) == 336_776",
     "airflow,web": "from streamwarden.airflow.plugin import StreamwardenPlugin; StreamwardenPlugin().fastapi_apps",
