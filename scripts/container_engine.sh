@@ -197,6 +197,9 @@ case $verb in
         ;;
     stop)
         ended
+        # The engine leaves the name of its own network, and its bridge.
+        if mountpoint --quiet "$folder/exec/netns/default"; then umount "$folder/exec/netns/default"; fi
+        ip link delete docker0 2>/dev/null || true
         rm -rf "$folder"
         ;;
     *) die "container_engine.sh start FOLDER JARS, or stop FOLDER" ;;
