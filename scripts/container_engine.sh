@@ -93,6 +93,23 @@ ended() {
     die "the engine still runs after $second s"
 }
 
+# What an engine changes of the kernel and leaves: the name of its network, its bridge, its rules, and that packets are
+# not forwarded any more. Rules of others stay.
+forgotten() {
+    local table rule
+    if mountpoint --quiet "$folder/exec/netns/default"; then umount "$folder/exec/netns/default"; fi
+    ip link delete docker0 2>/dev/null || true
+    for table in filter nat; do
+        iptables -t "$table" -S | grep -E '^-A .*(DOCKER|docker0)' | while read -r rule; do
+            eval "iptables -t $table -D ${rule#-A }" || true
+        done
+        for rule in $(iptables -t "$table" -S | sed -n 's/^-N \(DOCKER.*\)/\1/p'); do
+            iptables -t "$table" -X "$rule" || true
+        done
+    done
+    iptables -P FORWARD "$(cat "$folder/forward" 2>/dev/null || echo ACCEPT)"
+}
+
 # --- images ----------------------------------------------------------------------------------------------------------
 image() { # name, its folder of files beside the Dockerfile on standard input
     cat >"$2/Dockerfile"
@@ -184,6 +201,7 @@ case $verb in
         need debootstrap debootstrap
         need iptables iptables
         mkdir -p "$folder"
+        iptables -S FORWARD | sed -n 's/^-P FORWARD //p' >"$folder/forward"
         say "making the files of Debian bookworm and trixie"
         root_of bookworm
         root_of trixie
@@ -197,9 +215,7 @@ case $verb in
         ;;
     stop)
         ended
-        # The engine leaves the name of its own network, and its bridge.
-        if mountpoint --quiet "$folder/exec/netns/default"; then umount "$folder/exec/netns/default"; fi
-        ip link delete docker0 2>/dev/null || true
+        forgotten
         rm -rf "$folder"
         ;;
     *) die "container_engine.sh start FOLDER JARS, or stop FOLDER" ;;
