@@ -93,6 +93,23 @@ ended() {
     die "the engine still runs after $second s"
 }
 
+# What an engine changes of the kernel and leaves: the name of its network, its bridge, its rules, and that packets are
+# not forwarded any more. Rules of others stay.
+forgotten() {
+    local table rule
+    if mountpoint --quiet "$folder/exec/netns/default"; then umount "$folder/exec/netns/default"; fi
+    ip link delete docker0 2>/dev/null || true
+    for table in filter nat; do
+        iptables -t "$table" -S | grep -E '^-A .*(DOCKER|docker0)' | while read -r rule; do
+            eval "iptables -t $table -D ${rule#-A }" || true
+        done
+        for rule in $(iptables -t "$table" -S | sed -n 's/^-N \(DOCKER.*\)/\1/p'); do
+            iptables -t "$table" -X "$rule" || true
+        done
+    done
+    iptables -P FORWARD "$(cat "$folder/forward" 2>/dev/null || echo ACCEPT)"
+}
+
 # --- images ----------------------------------------------------------------------------------------------------------
 image() { # name, its folder of files beside the Dockerfile on standard input
     cat >"$2/Dockerfile"
@@ -150,8 +167,12 @@ END
     cat >"$folder/image/kafka/run" <<'END'
 set -eu
 mkdir -p /tmp/default /tmp/mounted /tmp/final
-java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup --default-configs-dir /tmp/default \
-    --mounted-configs-dir /tmp/mounted --final-configs-dir /tmp/final
+result=$(java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup --default-configs-dir /tmp/default \
+    --mounted-configs-dir /tmp/mounted --final-configs-dir /tmp/final 2>&1) ||
+    case $result in
+        *"already formatted"*) ;; # not the first start
+        *) echo "$result" && exit 1 ;;
+    esac
 exec java ${KAFKA_HEAP_OPTS:-} -cp '/opt/kafka/libs/*' kafka.Kafka /tmp/final/server.properties
 END
     image apache/kafka:4.1.1 "$folder/image/kafka" <<'END'
@@ -180,6 +201,7 @@ case $verb in
         need debootstrap debootstrap
         need iptables iptables
         mkdir -p "$folder"
+        iptables -S FORWARD | sed -n 's/^-P FORWARD //p' >"$folder/forward"
         say "making the files of Debian bookworm and trixie"
         root_of bookworm
         root_of trixie
@@ -193,6 +215,7 @@ case $verb in
         ;;
     stop)
         ended
+        forgotten
         rm -rf "$folder"
         ;;
     *) die "container_engine.sh start FOLDER JARS, or stop FOLDER" ;;
