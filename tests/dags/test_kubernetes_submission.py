@@ -159,10 +159,6 @@ def test_the_pod_announces_ports_that_kubernetes_accepts(submitted: Submitted) -
     assert all(0 < port < 65536 for port in ports)
 
 
-def test_a_pod_that_is_deleted_has_time_for_a_stop(submitted: Submitted) -> None:
-    assert submitted.pod["spec"]["terminationGracePeriodSeconds"] == 180, "of a stop, 150 s, and 30 s"
-
-
 def test_the_pod_has_the_name_by_which_the_provider_will_follow_it(submitted: Submitted) -> None:
     """What Spark says of it (`submission ID NAMESPACE:POD`) the provider reads in the namespace `spark` alone."""
     assert submitted.pod["metadata"]["name"] == pod_name(submitted.driver_id)
