@@ -17,7 +17,7 @@ from streamwarden.services.fleet.claims import abandon, claim
 from streamwarden.services.fleet.driver_lookup import Finder
 from streamwarden.services.fleet.exits.cleaning import clean
 from streamwarden.services.fleet.exits.exit_recorder import ExitRecorder
-from streamwarden.services.fleet.fencing import fence_off
+from streamwarden.services.fleet.hosts.fencing import fence_off
 from streamwarden.services.fleet.launch_check import require_fit
 from streamwarden.services.fleet.launching.launch import driver_environment, remote_environment, write_folder
 from streamwarden.services.fleet.recorded_starts import keep_start
