@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 
 _PROJECT = "streamwarden (pyproject.toml)"
+_LEFT_OUT = {"apache-airflow-providers-celery", "celery"}  # the scheduler of the image's Airflow runs the tasks itself
 
 
 def runtime_lock(lock: str) -> str:
     """The lock's entries that the project needs to run."""
     entries = {re.split(r"[=\[ @]", text, maxsplit=1)[0]: text for text in re.split(r"\n(?=[a-z0-9])", lock)[1:]}
-    askers = {name: set(_askers(text)) for name, text in entries.items()}
+    askers = {name: set(_askers(text)) for name, text in entries.items() if name not in _LEFT_OUT}
     needed = {_PROJECT}
     while more := {name for name, by in askers.items() if by & needed} - needed:
         needed |= more
