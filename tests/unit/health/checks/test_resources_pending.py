@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamwarden.health.checks.driver import resources_pending
-from streamwarden.health.signals.resources import WAITED
+from streamwarden.health.signals.resources import NOTHING, WAITED
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Measurement, Window
 from streamwarden.lifecycle.driver import ExitKind
@@ -15,8 +15,10 @@ from support.streams.health_windows import NOW, driver, ended, judge, spec, wind
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
 
-def waited(seconds: float, *, ago: float = 5.0) -> Measurement:
-    source = "resources in queue etl (not yet activated)"
+QUEUE = "resources in queue etl (not yet activated)"
+
+
+def waited(seconds: float, *, ago: float = 5.0, source: str = QUEUE) -> Measurement:
     return Measurement(stream="orders", name=WAITED, at=NOW - ago, value=seconds, unit="seconds", source=source)
 
 
@@ -39,10 +41,8 @@ def test_it_is_named_after_a_minute(seconds: float, status: Status) -> None:
 @pytest.mark.parametrize(
     "of",
     [
-        pytest.param(seen(), id="it never waited"),
-        pytest.param(seen(waited(300, ago=30), waited(0)), id="it waits no longer"),
-        pytest.param(seen(waited(300, ago=200)), id="the last answer is old"),
-        pytest.param(seen(waited(300, ago=30), launched=20), id="an earlier driver waited"),
+        pytest.param(seen(waited(0, source=NOTHING)), id="it never waited"),
+        pytest.param(seen(waited(300, ago=30), waited(0, source=NOTHING)), id="it waits no longer"),
         pytest.param(
             seen(waited(300), drivers=(driver(1, NOW - 900, exit=ended(ExitKind.KILLED, NOW)),), driver_alive=False),
             id="it was killed",
@@ -52,6 +52,18 @@ def test_it_is_named_after_a_minute(seconds: float, status: Status) -> None:
 )
 def test_nothing_waits(of: Window) -> None:
     assert verdict(of).status is OK
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(seen(), id="the manager never answered"),
+        pytest.param(seen(waited(300, ago=200)), id="the last answer is old"),
+        pytest.param(seen(waited(0, ago=30, source=NOTHING), launched=20), id="it is about an earlier driver"),
+    ],
+)
+def test_without_an_answer_it_is_unknown(of: Window) -> None:
+    assert verdict(of).status is UNKNOWN
 
 
 def test_a_cluster_that_is_not_asked_is_unknown() -> None:

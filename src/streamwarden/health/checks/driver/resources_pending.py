@@ -3,7 +3,7 @@
 from streamwarden.clusters import ClusterManager, manager_of
 from streamwarden.health.check import DRIVERS, Check, Thresholds, ValueUnit, limits
 from streamwarden.health.check_relations import RESOURCES_PENDING
-from streamwarden.health.signals.resources import newest_wait
+from streamwarden.health.signals.resources import NOTHING, newest_answer
 from streamwarden.health.signals.stopped import is_down
 from streamwarden.health.verdict import Status, Verdict
 from streamwarden.health.window import Window
@@ -19,8 +19,10 @@ def check(window: Window, thresholds: Thresholds) -> Verdict:
         return _unasked(window, manager)
     if is_down(window):
         return CHECK.verdict(window, Status.OK, "no driver runs, so none waits", 0.0)
-    waiting = newest_wait(window)
+    waiting = newest_answer(window)
     if waiting is None:
+        return CHECK.verdict(window, Status.UNKNOWN, f"{manager.title} has not said lately what the driver waits for")
+    if waiting.source == NOTHING:
         return CHECK.verdict(window, Status.OK, "the driver waits for nothing of its cluster", 0.0)
     limits_in_force = thresholds.of(CHECK.name)
     status = CHECK.grade(waiting.value, limits_in_force)
@@ -45,9 +47,9 @@ CHECK = Check(
     judge=check,
     judges=DRIVERS,
     reads=(
-        "The measurement `resources_waited_seconds`, taken every ten seconds while the application waits: by the "
-        "driver itself, and in cluster mode by the task that submitted it, until the driver runs. On YARN the "
-        "application waits while the ResourceManager has accepted it and given it no container, and while it has asked "
+        "The measurement `resources_waited_seconds`, taken every ten seconds by the driver itself, and in cluster mode "
+        "by the task that submitted it, until the driver runs. On YARN the application "
+        "waits while the ResourceManager has accepted it and given it no container, and while it has asked "
         "for executors and none of them has a container. The reason names the queue and repeats the ResourceManager's "
         "own words. It is asked through its REST API, at the address that `yarn-site.xml` in `HADOOP_CONF_DIR` names. "
         "One that wants a Kerberos login there is not asked. On Kubernetes the application waits while the driver's "
@@ -55,7 +57,10 @@ CHECK = Check(
         "scheduler, the node or the newest event says of it. The API server is asked with the credentials of Spark's "
         "settings, of the pod's account or of a kubeconfig."
     ),
-    unknown="The stream has never run, or its cluster is not asked: a standalone one.",
+    unknown=(
+        "The stream has never run, its cluster is not asked (a standalone one), or its manager has not answered for "
+        "two minutes, or not since the driver was launched."
+    ),
     advice=(
         "Look at the queue in the cluster manager's pages: what else runs there, and what the queue may have. Give the "
         "queue more, name another one (`spark.queue`), or let the stream ask for less (`spark.executors`, "

@@ -6,22 +6,19 @@ Nothing waits for it, and a question that the manager does not answer costs one 
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from streamwarden.clusters import manager_of
 from streamwarden.clusters.waiting import Waiting
 from streamwarden.errors import ProcessError, StreamwardenError
-from streamwarden.health.signals.resources import EVERY, LONGEST, WAITED
+from streamwarden.health.signals.resources import EVERY, LONGEST, NOTHING, WAITED
 from streamwarden.health.window import Measurement
 from streamwarden.services.fleet.applications import Application
 from streamwarden.stream.spec import StreamSpec
 
-_OVER: Final = "nothing"
-"""What it waits for no longer."""
-
 
 class ResourceWatch:
-    """Measures how long the application of a driver has waited for resources, while it waits, and once when it is over.
+    """Measures how long the application of a driver has waited for resources, by each answer of the manager.
 
     Args:
         find: the application; None: there is none that can be asked. Raises ProcessError.
@@ -82,14 +79,10 @@ class ResourceWatch:
 
     def note(self, found: Waiting | None) -> None:
         """Measure what one answer says: the time since the first of the answers that all said that it waits."""
-        if found is None and self._since is None:
-            return
         now = self._clock()
-        self._since = now if self._since is None else self._since
-        waited, words = (0.0, "") if found is None else (now - self._since, found.words[:LONGEST])
-        sample = Measurement(
-            stream=self._spec.name, name=WAITED, at=now, value=waited, unit="seconds", source=words or _OVER
+        self._since = None if found is None else now if self._since is None else self._since
+        waited = 0.0 if self._since is None else now - self._since
+        words = NOTHING if found is None else found.words[:LONGEST]
+        self._measure(
+            [Measurement(stream=self._spec.name, name=WAITED, at=now, value=waited, unit="seconds", source=words)]
         )
-        self._measure([sample])
-        if found is None:
-            self._since = None
